@@ -1,0 +1,42 @@
+# Everything works on a machine that has Python >= 3.11, pip, make and a C compiler.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all check format bench clean
+
+help: ## List the targets
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
+
+$(READY): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(READY) ## A hostile service questions a patient: independent noising and RootGuard side by side
+	$(BIN)/rootguard demo
+
+test: $(READY) ## The test suite (minutes)
+	$(BIN)/python -m pytest
+
+test-all: $(READY) ## The slow statistical and end-to-end checks as well
+	$(BIN)/python -m pytest -m 'slow or not slow'
+
+check: $(READY) ## Formatting, lint, types and import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY) ## Format and fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY) ## Speed, as ratios to named alternatives measured in the same run
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[peers]' || echo 'OpenDP and diffprivlib could not be installed; they are left out'
+	$(BIN)/python -m benchmarks
+
+clean: ## Remove the environment and caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
