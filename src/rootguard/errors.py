@@ -1,0 +1,154 @@
+"""Every way RootGuard refuses, drawn as a tree.
+
+::
+
+    RootGuardError
+    ├── FormulaError                a formula cannot be used
+    │   ├── FormulaSyntaxError      it is not written in the grammar
+    │   ├── FormulaLimitError       it is too long, deep, large, or its numbers are
+    │   ├── FormulaNameError        it names something that is not there
+    │   └── FormulaUndefinedError   it has no value at this point (division by zero, log of -1)
+    ├── TemplateError               a template file is wrong: file, key, remedy
+    ├── CycleError                  a value rests on itself
+    ├── NameTakenError              a name is in use already
+    ├── DomainError                 bounds or grid size make no sense
+    ├── BudgetError                 a budget is malformed, too small, or overspent
+    ├── PlanError                   a plan does not price out to its own budget
+    ├── UnknownNameError            a root, template, mechanism or service nobody declared
+    ├── PrivateValueError           a private value is missing or unusable (names the root only)
+    ├── NoiseError                  a draw failed; nothing was released
+    ├── IdentifierError             an identifier cannot be protected or restored
+    ├── EventError                  a serialised event is not one of ours
+    └── StoreError                  the store could not keep or give a value
+
+    ClampedWarning                  told to the owner: a value lies outside its public bounds
+
+Fields hold names, positions, limits and remedies: public things. There is no field for a value, so
+no handler, log record or traceback can print one. An error is raised from a frame whose local
+variables hold no private number either; the canary test looks.
+"""
+
+
+class RootGuardError(Exception):
+    """Base of every error that RootGuard raises on purpose."""
+
+
+class FormulaError(RootGuardError):
+    """A formula cannot be used."""
+
+
+class FormulaSyntaxError(FormulaError):
+    """The text is not a formula of the grammar."""
+
+    def __init__(self, reason: str, position: int) -> None:
+        super().__init__(f"{reason} (at character {position + 1} of the formula)")
+        self.reason = reason
+        self.position = position
+
+
+class FormulaLimitError(FormulaError):
+    """The formula, or a number in it, is larger than allowed."""
+
+    def __init__(self, what: str, limit: float) -> None:
+        super().__init__(
+            f"the formula's {what} is over the limit of {limit:g}; write a smaller one"
+        )
+        self.what = what
+        self.limit = limit
+
+
+class FormulaNameError(FormulaError):
+    """The formula names a value or a function that does not exist."""
+
+    def __init__(self, name: str, known: tuple[str, ...] = ()) -> None:
+        hint = f"; known here: {', '.join(known)}" if known else ""
+        super().__init__(f"the formula names {name[:64]!r}, which is not declared{hint}")
+        self.name = name
+        self.known = known
+
+
+class FormulaUndefinedError(FormulaError):
+    """The formula has no value at the point where it was asked."""
+
+    def __init__(self, operation: str) -> None:
+        super().__init__(f"the formula has no value here ({operation}); ask for another formula")
+        self.operation = operation
+
+
+class TemplateError(RootGuardError):
+    """A template is wrong: in which file, under which key, and what to do about it."""
+
+    def __init__(self, file: str, key: str, problem: str, remedy: str) -> None:
+        super().__init__(f"{file}: {key}: {problem}; {remedy}")
+        self.file = file
+        self.key = key
+        self.problem = problem
+        self.remedy = remedy
+
+
+class CycleError(RootGuardError):
+    """Values rest on each other in a ring."""
+
+    def __init__(self, ring: tuple[str, ...]) -> None:
+        super().__init__(f"these values rest on each other in a ring: {' -> '.join(ring)}")
+        self.ring = ring
+
+
+class NameTakenError(RootGuardError):
+    """A name that already stands for something."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name[:64]!r} is already the name of a value; choose another name")
+        self.name = name
+
+
+class DomainError(RootGuardError):
+    """Bounds or grid size make no sense."""
+
+
+class BudgetError(RootGuardError):
+    """A privacy budget is malformed, too small for its roots, or would be overspent."""
+
+
+class PlanError(RootGuardError):
+    """A plan does not price out to what it claims; nothing was drawn."""
+
+
+class UnknownNameError(RootGuardError):
+    """A name that nobody declared."""
+
+    def __init__(self, kind: str, name: str, known: tuple[str, ...] = ()) -> None:
+        hint = f"; there is {', '.join(known)}" if known else ""
+        super().__init__(f"no {kind} is called {name[:64]!r}{hint}")
+        self.kind = kind
+        self.name = name
+        self.known = known
+
+
+class PrivateValueError(RootGuardError):
+    """A private value is missing or cannot be used. Says which root, never what it held."""
+
+    def __init__(self, problem: str, roots: tuple[str, ...]) -> None:
+        super().__init__(f"{problem}: {', '.join(roots)}")
+        self.problem = problem
+        self.roots = roots
+
+
+class NoiseError(RootGuardError):
+    """A draw failed; nothing was released and nothing was spent."""
+
+
+class IdentifierError(RootGuardError):
+    """An identifier cannot be protected or restored. Says which kind, never which identifier."""
+
+
+class EventError(RootGuardError):
+    """A serialised event is not one that this version knows; it is refused, not guessed."""
+
+
+class StoreError(RootGuardError):
+    """The store could not keep or give a value; nothing was released."""
+
+
+class ClampedWarning(UserWarning):
+    """A private value lies outside its root's public bounds and was taken as the bound."""

@@ -1,0 +1,87 @@
+"""What happened, for the accountant: frozen records that say what was spent and what crossed.
+
+The law of compatibility: an event kind is never removed and its meaning never changes; a new
+meaning is a new class. Events are read back through the closed table below, so data can name only
+the kinds written here, and an unknown kind is refused, not skipped.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+
+from rootguard.errors import EventError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RootNoised:
+    """A root was noised: the only event that costs anything."""
+
+    principal: str
+    root: str
+    version: int
+    micro_epsilon: int
+    mechanism: str
+
+    def __post_init__(self) -> None:
+        if self.micro_epsilon < 0:
+            raise EventError("a root-noised event cannot give budget back")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ValueReleased:
+    """A value computed from noised roots crossed the boundary. It costs nothing."""
+
+    turn: int
+    name: str
+    formula: str
+    value: float | str
+    rests_on: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RequestRefused:
+    """A request was refused. `reason` is the name of an error class: fixed words, no content."""
+
+    turn: int
+    reason: str
+
+
+Event = RootNoised | ValueReleased | RequestRefused
+
+_KINDS: dict[str, type[Event]] = {
+    "root-noised": RootNoised,
+    "value-released": ValueReleased,
+    "request-refused": RequestRefused,
+}
+_NAMES = {cls: kind for kind, cls in _KINDS.items()}
+_WHOLE = ("version", "micro_epsilon", "turn")
+
+
+def to_record(event: Event) -> dict[str, object]:
+    """A JSON-ready record of an event."""
+    return {"kind": _NAMES[type(event)], **asdict(event)}
+
+
+def from_record(record: Mapping[str, object]) -> Event:
+    """The event a record describes; anything else is refused."""
+    content = dict(record)
+    kind = content.pop("kind", None)
+    cls = _KINDS.get(kind) if isinstance(kind, str) else None
+    if cls is None:
+        raise EventError("unknown kind of event; this version of RootGuard may be too old for it")
+    expected = {field.name for field in fields(cls)}
+    if set(content) != expected or not all(_fits(*field) for field in content.items()):
+        raise EventError(f"a {kind} event does not have the fields it should")
+    if isinstance(rests_on := content.get("rests_on"), list):
+        content["rests_on"] = tuple(rests_on)
+    return cls(**content)  # type: ignore[arg-type]
+
+
+def _fits(field: str, value: object) -> bool:
+    """Whether a field read back holds the type it was written with."""
+    if field == "rests_on":
+        return isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+    if isinstance(value, bool):
+        return False
+    if field in _WHOLE:
+        return isinstance(value, int)
+    return isinstance(value, str) or (field == "value" and isinstance(value, int | float))

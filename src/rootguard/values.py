@@ -1,0 +1,192 @@
+"""The values everything is made of: names, domains, epsilon, and the raw and the sanitized.
+
+`Raw` and `Sanitized` are different types on purpose. A `Raw` can be noised and fingerprinted and
+does nothing else: it has no text form, no number form and no serial form. A `Sanitized` is public.
+"""
+
+import hashlib
+import hmac
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Literal, NewType, NoReturn, SupportsIndex
+
+from rootguard.errors import BudgetError, DomainError, PrivateValueError
+
+RootName = NewType("RootName", str)
+Principal = NewType("Principal", str)
+MechanismName = Literal["exponential", "laplace", "staircase", "geometric"]
+AllocationName = Literal["uniform", "closed-form", "optimal"]
+
+MICRO = 1_000_000
+MAX_GRID = 100_000
+_MAX_DIGITS = 400
+
+
+def parse_epsilon(amount: str | float | Decimal | Fraction) -> Fraction:
+    """Read a privacy parameter exactly; a float means the decimal number it prints as.
+
+    0.1 is one tenth, not 0.1000000000000000055. Zero, negatives and non-numbers are refused.
+    """
+    try:
+        exact = _exactly(amount)
+    except (ValueError, TypeError, ZeroDivisionError, OverflowError, InvalidOperation):
+        raise BudgetError(
+            f"{str(amount)[:40]!r} is not an epsilon; write a number such as 0.9"
+        ) from None
+    if exact <= 0:
+        raise BudgetError("epsilon must be above zero")
+    return exact
+
+
+def _exactly(amount: str | float | Decimal | Fraction) -> Fraction:
+    if isinstance(amount, bool):
+        raise TypeError
+    if isinstance(amount, str | float) and "/" not in str(amount):
+        amount = Decimal(str(amount))
+    if isinstance(amount, Decimal) and abs(amount.adjusted()) > _MAX_DIGITS:
+        raise OverflowError  # as a fraction, 1e999999999 would fill the memory
+    return Fraction(amount)
+
+
+def to_micro(epsilon: Fraction) -> int:
+    """Epsilon in whole micro-epsilon, rounded up: the ledger never understates a loss."""
+    return math.ceil(epsilon * MICRO)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Domain:
+    """Public bounds and the grid of `size` evenly spaced points that outputs live on."""
+
+    lower: float
+    upper: float
+    size: int = 1000
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lower", float(self.lower))  # equal domains hash and print alike
+        object.__setattr__(self, "upper", float(self.upper))
+        if not (math.isfinite(self.lower) and math.isfinite(self.upper)):
+            raise DomainError("bounds must be finite numbers")
+        if not self.lower < self.upper or not math.isfinite(self.upper - self.lower):
+            raise DomainError("the lower bound must be below the upper bound")
+        if not 2 <= self.size <= MAX_GRID:
+            raise DomainError(f"a grid has between 2 and {MAX_GRID} points")
+        # Four times the spacing of floats, so that no two points round to the same number.
+        if not self.step >= 4 * math.ulp(max(abs(self.lower), abs(self.upper))):
+            raise DomainError("the grid is finer than numbers of this size can tell apart")
+
+    @property
+    def width(self) -> float:
+        """D = upper - lower, in the root's own unit."""
+        return self.upper - self.lower
+
+    @property
+    def step(self) -> float:
+        """The grid spacing, delta = D / (m - 1): one grid step in the root's own unit."""
+        return self.width / (self.size - 1)
+
+    def value(self, index: int) -> float:
+        """The grid point; the end points are the bounds themselves, to the last bit."""
+        if index == self.size - 1:
+            return self.upper
+        return self.lower + index * self.step
+
+    def nearest(self, value: float) -> int:
+        """The grid point nearest to a value, after clamping to the bounds.
+
+        Half-way goes up, always: rounding to even would set values one step apart on points two
+        steps apart.
+        """
+        steps = (self.clamp(value) - self.lower) / self.step
+        return min(math.floor(steps + 0.5), self.size - 1)
+
+    def clamp(self, value: float) -> float:
+        """The value itself inside the bounds, else the bound it passed."""
+        return min(max(value, self.lower), self.upper)
+
+
+class Raw:
+    """A private number, sealed. It can be snapped to a grid and fingerprinted; nothing else.
+
+    The number sits in a closure, so that neither `vars`, `repr`, `format`, `pickle`, `json` nor a
+    debugger's dump of local variables meets it by walking attributes.
+    """
+
+    __slots__ = ("_open",)
+
+    def __init__(self, value: object) -> None:
+        number = _finite(value)
+        del value  # so that the frame of the error below holds nothing private
+        if number is None:
+            raise PrivateValueError("not a finite number", ("raw value",))
+        self._open = _seal(number)
+
+    @staticmethod
+    def accepts(value: object) -> bool:
+        """Whether a value could be sealed; lets callers refuse before an error frame holds one."""
+        return _finite(value) is not None
+
+    def snap(self, domain: Domain) -> int:
+        """The nearest grid index, clamped. For the sanitizer alone."""
+        return domain.nearest(self._open())
+
+    def outside(self, domain: Domain) -> bool:
+        """Whether the bounds clamp this value: told to its owner, not to the service."""
+        return not domain.lower <= self._open() <= domain.upper
+
+    def fingerprint(self, key: bytes, context: str) -> bytes:
+        """A keyed fingerprint (HMAC-SHA-256) that tells whether the value changed, and no more."""
+        public = context.encode(errors="surrogatepass")  # an encoding error would hold the text
+        return hmac.digest(key, public + b"\x00" + self._open().hex().encode(), hashlib.sha256)
+
+    def __repr__(self) -> str:
+        return "<raw>"
+
+    def __format__(self, spec: str) -> str:
+        return "<raw>"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("a raw value cannot be pickled or copied")
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("a raw value cannot be pickled or copied")
+
+
+def _seal(number: float) -> Callable[[], float]:
+    return lambda: number
+
+
+def _finite(value: object) -> float | None:
+    """The value as a float if it is a finite real number, else None; raises nothing."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | Fraction):
+        try:  # NumPy scalars are numbers too, but not subclasses of int or float
+            item = value.item()  # type: ignore[attr-defined]
+        except Exception:  # noqa: BLE001 - whatever a stranger's object raises means "no"
+            return None
+        if isinstance(item, bool) or not isinstance(item, int | float):
+            return None
+        value = item
+    try:
+        number = float(value)
+    except (OverflowError, ValueError):
+        return None
+    return number + 0.0 if math.isfinite(number) else None  # -0.0 and 0.0 are one value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sanitized:
+    """One root after its one draw. Public: everything in it may be shown to anyone."""
+
+    root: RootName
+    index: int
+    domain: Domain
+    epsilon: Fraction
+    mechanism: MechanismName
+    version: int = 1
+
+    @property
+    def value(self) -> float:
+        """The noised value in the root's own unit."""
+        return self.domain.value(self.index)
