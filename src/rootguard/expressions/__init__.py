@@ -1,0 +1,66 @@
+"""The formula language: what a template may compute from roots, and nothing else.
+
+A formula is text of a small grammar (`grammar`), read into frozen nodes (`nodes`) under limits
+that hold for every tree. It is evaluated at a point (`evaluation`), in a million rows (`columns`)
+or over a box (`intervals`), with derivatives. It cannot call out, loop, or name anything but
+numbers.
+"""
+
+from rootguard.expressions.columns import evaluate_many
+from rootguard.expressions.evaluation import evaluate, gradient
+from rootguard.expressions.grammar import parse, substitute, to_text
+from rootguard.expressions.intervals import Interval, bounds, derivative_bounds
+from rootguard.expressions.nodes import (
+    CONSTANTS,
+    FUNCTIONS,
+    MAX_ARGUMENTS,
+    MAX_DEPTH,
+    MAX_EXPONENT,
+    MAX_LENGTH,
+    MAX_MAGNITUDE,
+    MAX_NAME_LENGTH,
+    MAX_NODES,
+    Arithmetic,
+    Call,
+    Choose,
+    Compare,
+    Logic,
+    Name,
+    Negate,
+    Node,
+    Not,
+    Number,
+    names,
+)
+
+__all__ = [
+    "CONSTANTS",
+    "FUNCTIONS",
+    "MAX_ARGUMENTS",
+    "MAX_DEPTH",
+    "MAX_EXPONENT",
+    "MAX_LENGTH",
+    "MAX_MAGNITUDE",
+    "MAX_NAME_LENGTH",
+    "MAX_NODES",
+    "Arithmetic",
+    "Call",
+    "Choose",
+    "Compare",
+    "Interval",
+    "Logic",
+    "Name",
+    "Negate",
+    "Node",
+    "Not",
+    "Number",
+    "bounds",
+    "derivative_bounds",
+    "evaluate",
+    "evaluate_many",
+    "gradient",
+    "names",
+    "parse",
+    "substitute",
+    "to_text",
+]

@@ -1,0 +1,353 @@
+"""The formula language: text to nodes, nodes to one canonical text, names to formulas.
+
+::
+
+    formula := either [ "if" either "else" formula ]
+    either  := both { "or" both }
+    both    := inverse { "and" inverse }
+    inverse := "not" inverse | sum { ("<" | "<=" | ">" | ">=" | "==" | "!=") sum }
+    sum     := product { ("+" | "-") product }
+    product := signed { ("*" | "/") signed }
+    signed  := ("-" | "+") signed | power
+    power   := atom [ "**" signed ]
+    atom    := number | name | function "(" formula { "," formula } ")" | "(" formula ")"
+
+The levels are Python's. `18 <= age < 65` means `18 <= age and age < 65`. The parser reads by
+binding strength with two frames per level, never calls Python's own parser, and refuses a text
+by its length before it reads a character of it. Text is public; values never come here.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final, assert_never, cast
+
+from rootguard.errors import (
+    FormulaError,
+    FormulaLimitError,
+    FormulaNameError,
+    FormulaSyntaxError,
+)
+from rootguard.expressions.evaluation import outcome_of
+from rootguard.expressions.nodes import (
+    CONSTANTS,
+    FUNCTIONS,
+    KEYWORDS,
+    MAX_DEPTH,
+    MAX_EXPONENT,
+    MAX_LENGTH,
+    MAX_NODES,
+    Arithmetic,
+    ArithmeticOperator,
+    Call,
+    Choose,
+    Compare,
+    CompareOperator,
+    Logic,
+    LogicOperator,
+    Name,
+    Negate,
+    Node,
+    Not,
+    Number,
+    arity,
+    check_name,
+    parts,
+)
+
+_CHOOSE, _OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _SIGNED, _POWER, _ATOM = range(1, 11)
+
+_BINDING: Final[Mapping[str, int]] = {
+    "if": _CHOOSE,
+    "or": _OR,
+    "and": _AND,
+    **dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), _COMPARE),
+    "+": _SUM,
+    "-": _SUM,
+    "*": _PRODUCT,
+    "/": _PRODUCT,
+    "**": _POWER,
+}
+
+# One node costs at most two nested readings: its operand, and a bracket around that operand.
+_MAX_READINGS: Final = 2 * MAX_DEPTH + 2
+
+_TOKEN: Final = re.compile(
+    r"[ \t\r\n]*(?:"
+    r"(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+    r"|(?P<sign>\*\*|<=|>=|==|!=|[-+*/<>(),])"
+    r"|(?P<end>\Z)"
+    r"|(?P<other>.))",
+    re.DOTALL,
+)
+# Every other token makes at least one node, but for a plus sign in front of its operand.
+_UNCOUNTED: Final = frozenset({",", "else"})
+_HINTS: Final[Mapping[str, str]] = {
+    "^": "a power is written **, not ^",
+    "=": "equality is written ==",
+    "!": "inequality is written !=, negation is written not",
+    "&": "write and",
+    "|": "write or",
+    "%": "there is no % in a formula; write the division out",
+    ";": "a formula is one expression",
+    "'": "a formula has numbers only, no text",
+    '"': "a formula has numbers only, no text",
+}
+
+
+_Token = tuple[str, str, int]
+"""Kind (number, name, sign or end), text, position."""
+
+
+def parse(text: str) -> Node:
+    """Read a formula.
+
+    Raises `FormulaSyntaxError` with the position, `FormulaLimitError` with the limit passed, or
+    `FormulaNameError` for an unknown function or a name that cannot be one.
+    """
+    if len(text) > MAX_LENGTH:
+        raise FormulaLimitError("text length", MAX_LENGTH)
+    node = _Reader(_tokens(text)).formula()
+    _check_exponents(node)
+    return node
+
+
+def to_text(node: Node) -> str:
+    """The canonical text, with the fewest brackets; reading it gives an equal node.
+
+    The exception is a tree that could not have been read: one whose text is over `MAX_LENGTH`, or
+    one built by hand around a fixed exponent over `MAX_EXPONENT`.
+    """
+    return _write(node, _CHOOSE)
+
+
+def substitute(node: Node, replacements: Mapping[str, Node]) -> Node:
+    """Put formulas in the place of names, all at once; names without a replacement stay.
+
+    The result is held to the limits of `parse`. Replacing `pi` or `e` is refused.
+    """
+    for name in replacements:
+        if name in CONSTANTS:
+            raise FormulaNameError(name)
+    result = _substitute(node, replacements)
+    _check_exponents(result)
+    return result
+
+
+def _tokens(text: str) -> list[_Token]:
+    """Cut the text up; a flood of parts or of brackets is refused before a node is built."""
+    tokens: list[_Token] = []
+    counted = open_brackets = 0
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup or "end"
+        word = match[kind]
+        if kind == "other":
+            reason = _HINTS.get(word, "this character is not part of a formula")
+            raise FormulaSyntaxError(reason, match.start(kind))
+        if kind == "name":
+            if word in KEYWORDS:
+                kind = "sign"
+            elif word.startswith("__"):
+                check_name(word)
+        tokens.append((kind, word, match.end() - len(word)))
+        if kind == "end":
+            break
+        if word == "(":
+            open_brackets += 1
+            if open_brackets > MAX_DEPTH:
+                raise FormulaLimitError("depth", MAX_DEPTH)
+        elif word == ")":
+            open_brackets -= 1
+        elif word not in _UNCOUNTED:
+            counted += 1
+            if counted > MAX_NODES:
+                raise FormulaLimitError("number of parts", MAX_NODES)
+    return tokens
+
+
+class _Reader:
+    """Reads tokens by binding strength: a reading takes every operator at or above its floor."""
+
+    def __init__(self, tokens: list[_Token]) -> None:
+        self._tokens = tokens
+        self._next = 0
+        self._readings = 0
+
+    def formula(self) -> Node:
+        if self._tokens[0][0] == "end":
+            raise FormulaSyntaxError("the formula is empty", 0)
+        node = self._read(_CHOOSE)
+        kind, _, position = self._tokens[self._next]
+        if kind != "end":
+            raise FormulaSyntaxError("expected an operator or the end", position)
+        return node
+
+    def _read(self, floor: int) -> Node:
+        self._readings += 1
+        if self._readings > _MAX_READINGS:
+            raise FormulaLimitError("depth", MAX_DEPTH)
+        left = self._operand(floor)
+        while True:
+            kind, sign, _ = self._tokens[self._next]
+            level = _BINDING.get(sign, 0) if kind == "sign" else 0
+            if level == 0 or level < floor:
+                break
+            if level == _COMPARE:
+                left = self._chain(left)
+                continue
+            self._next += 1
+            if level == _CHOOSE:
+                condition = self._read(_OR)
+                self._expect("else")
+                left = Choose(condition, left, self._read(_CHOOSE))
+            elif level in (_OR, _AND):
+                left = Logic(cast("LogicOperator", sign), left, self._read(level + 1))
+            else:
+                right = self._read(_SIGNED if level == _POWER else level + 1)
+                left = Arithmetic(cast("ArithmeticOperator", sign), left, right)
+        self._readings -= 1
+        return left
+
+    def _chain(self, left: Node) -> Node:
+        chain: Node | None = None
+        while _BINDING.get(self._tokens[self._next][1]) == _COMPARE:
+            sign = cast("CompareOperator", self._tokens[self._next][1])
+            self._next += 1
+            right = self._read(_SUM)
+            link = Compare(sign, left, right)
+            chain = link if chain is None else Logic("and", chain, link)
+            left = right
+        return left if chain is None else chain
+
+    def _operand(self, floor: int) -> Node:
+        kind, text, position = self._tokens[self._next]
+        self._next += 1
+        if kind == "number":
+            return Number(float(text))
+        if kind == "name":
+            if self._tokens[self._next][1] == "(":
+                return self._call(text, position)
+            if text in FUNCTIONS:
+                raise FormulaSyntaxError(f"{text} is a function; call it with (...)", position)
+            return Name(text)
+        match text:
+            case "(":
+                inside = self._read(_CHOOSE)
+                self._expect(")")
+                return inside
+            case "-":
+                return Negate(self._read(_SIGNED))
+            case "+":
+                return self._read(_SIGNED)
+            case "not" if floor <= _NOT:
+                return Not(self._read(_NOT))
+            case "not":
+                raise FormulaSyntaxError("put brackets around this not", position)
+            case _:
+                raise FormulaSyntaxError("expected a number, a name or a bracket", position)
+
+    def _call(self, function: str, position: int) -> Node:
+        if function not in FUNCTIONS:
+            check_name(function)
+            raise FormulaNameError(function, tuple(FUNCTIONS))
+        self._next += 1
+        fewest, most = FUNCTIONS[function]
+        arguments: list[Node] = []
+        if self._tokens[self._next][1] != ")":
+            arguments.append(self._read(_CHOOSE))
+            while self._tokens[self._next][1] == "," and len(arguments) <= most:
+                self._next += 1
+                arguments.append(self._read(_CHOOSE))
+        if not fewest <= len(arguments) <= most:
+            raise FormulaSyntaxError(f"{function} takes {arity(function)}", position)
+        self._expect(")")
+        return Call(function, tuple(arguments))
+
+    def _expect(self, text: str) -> None:
+        _, found, position = self._tokens[self._next]
+        if found != text:
+            raise FormulaSyntaxError(f"expected {text}", position)
+        self._next += 1
+
+
+def _check_exponents(node: Node) -> None:
+    """Refuse a fixed exponent over the limit now, not at its first use.
+
+    An exponent without names is evaluated whole, which checks every power inside it too; so each
+    node is visited once. One that has no value is left for evaluation, which may never reach it.
+    """
+    if isinstance(node, Arithmetic) and node.operator == "**" and not node.right.free:
+        outcome = outcome_of(node.right, {})
+        if isinstance(outcome, FormulaLimitError):
+            raise outcome
+        if not isinstance(outcome, FormulaError) and abs(outcome) > MAX_EXPONENT:
+            raise FormulaLimitError("exponent", MAX_EXPONENT)
+        _check_exponents(node.left)
+    else:
+        for part in parts(node):
+            _check_exponents(part)
+
+
+def _substitute(node: Node, replacements: Mapping[str, Node]) -> Node:
+    if node.free.isdisjoint(replacements):
+        return node
+    match node:
+        case Number():
+            return node
+        case Name(name):
+            return replacements.get(name, node)
+        case Negate(operand):
+            return Negate(_substitute(operand, replacements))
+        case Not(operand):
+            return Not(_substitute(operand, replacements))
+        case Arithmetic(operator, left, right):
+            return Arithmetic(
+                operator, _substitute(left, replacements), _substitute(right, replacements)
+            )
+        case Compare(relation, left, right):
+            return Compare(
+                relation, _substitute(left, replacements), _substitute(right, replacements)
+            )
+        case Logic(connective, left, right):
+            return Logic(
+                connective, _substitute(left, replacements), _substitute(right, replacements)
+            )
+        case Choose(condition, then, otherwise):
+            return Choose(
+                _substitute(condition, replacements),
+                _substitute(then, replacements),
+                _substitute(otherwise, replacements),
+            )
+        case Call(function, arguments):
+            return Call(function, tuple(_substitute(part, replacements) for part in arguments))
+        case _:
+            assert_never(node)
+
+
+def _write(node: Node, floor: int) -> str:
+    """The text of a node where everything below the level `floor` needs brackets."""
+    match node:
+        case Number(value):
+            return f"{value:.0f}" if value.is_integer() and value < 1e15 else repr(value)
+        case Name(name):
+            return name
+        case Call(function, arguments):
+            return f"{function}({', '.join(_write(part, _CHOOSE) for part in arguments)})"
+        case Negate(operand):
+            level, text = _SIGNED, f"-{_write(operand, _SIGNED)}"
+        case Not(operand):
+            level, text = _NOT, f"not {_write(operand, _NOT)}"
+        case Arithmetic("**", left, right):
+            level, text = _POWER, f"{_write(left, _ATOM)}**{_write(right, _SIGNED)}"
+        case Arithmetic() | Logic():
+            level = _BINDING[node.operator]
+            text = f"{_write(node.left, level)} {node.operator} {_write(node.right, level + 1)}"
+        case Compare(operator, left, right):
+            level, text = _COMPARE, f"{_write(left, _SUM)} {operator} {_write(right, _SUM)}"
+        case Choose(condition, then, otherwise):
+            level = _CHOOSE
+            branches = _write(then, _OR), _write(condition, _OR), _write(otherwise, _CHOOSE)
+            text = "{} if {} else {}".format(*branches)
+        case _:
+            assert_never(node)
+    return text if level >= floor else f"({text})"

@@ -1,0 +1,244 @@
+"""The parts a formula is made of, and the limits no formula may pass.
+
+A node measures itself when it is made, so a tree over the limits cannot exist: every later walk
+(printing, evaluating, bounding) may recurse without asking. A node shared by two parents counts
+twice, so a small graph cannot unfold into a large formula. Nodes are values: frozen, comparable,
+hashable, and free of any number but the literals that were written.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, Literal, assert_never, get_args
+
+from rootguard.errors import FormulaLimitError, FormulaNameError
+
+MAX_LENGTH: Final = 2_000
+"""Characters in the text of a formula; checked before anything else looks at it."""
+MAX_DEPTH: Final = 60
+"""Levels of nodes, and of brackets; keeps every walk far from Python's recursion limit."""
+MAX_NODES: Final = 400
+"""Nodes in one formula, each counted as often as it is used."""
+MAX_EXPONENT: Final = 128.0
+"""Largest magnitude of the right side of `**`."""
+MAX_MAGNITUDE: Final = 1e100
+"""Largest magnitude of a literal, of an input and of every intermediate result."""
+MAX_ARGUMENTS: Final = 8
+"""Most arguments of `min` and `max`."""
+MAX_NAME_LENGTH: Final = 64
+"""Characters in one name."""
+
+CONSTANTS: Final[Mapping[str, float]] = MappingProxyType({"e": math.e, "pi": math.pi})
+"""Names that always mean the same number; no value given under such a name is looked at."""
+
+FUNCTIONS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
+    {
+        "abs": (1, 1),
+        "ceil": (1, 1),
+        "clip": (3, 3),
+        "exp": (1, 1),
+        "floor": (1, 1),
+        "ln": (1, 1),
+        "log": (1, 1),
+        "log10": (1, 1),
+        "log2": (1, 1),
+        "max": (2, MAX_ARGUMENTS),
+        "min": (2, MAX_ARGUMENTS),
+        "round": (1, 1),
+        "sqrt": (1, 1),
+    }
+)
+"""Every function, with the fewest and the most arguments it takes. `log` and `ln` are the same."""
+
+KEYWORDS: Final = frozenset({"and", "else", "if", "not", "or"})
+
+ArithmeticOperator = Literal["+", "-", "*", "/", "**"]
+CompareOperator = Literal["<", "<=", ">", ">=", "==", "!="]
+LogicOperator = Literal["and", "or"]
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NO_NAMES: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What every node knows of the tree below it; no part of its identity."""
+
+    depth: int = field(init=False, repr=False, compare=False)
+    size: int = field(init=False, repr=False, compare=False)
+    free: frozenset[str] = field(init=False, repr=False, compare=False)
+
+    def _measure(self, *parts: "Node", free: frozenset[str] = _NO_NAMES) -> None:
+        depth = size = 1
+        for part in parts:
+            depth = max(depth, 1 + part.depth)
+            size += part.size
+            free |= part.free
+        if depth > MAX_DEPTH:
+            raise FormulaLimitError("depth", MAX_DEPTH)
+        if size > MAX_NODES:
+            raise FormulaLimitError("number of parts", MAX_NODES)
+        object.__setattr__(self, "depth", depth)
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "free", free)
+
+
+@dataclass(frozen=True, slots=True)
+class Number(_Measured):
+    """A literal, never below zero: a negative number is written with `Negate`."""
+
+    value: float
+
+    def __post_init__(self) -> None:
+        if not self.value >= 0.0 or math.copysign(1.0, self.value) < 0.0:
+            raise ValueError("a literal is not negative; put Negate around it")
+        if self.value > MAX_MAGNITUDE:
+            raise FormulaLimitError("number", MAX_MAGNITUDE)
+        object.__setattr__(self, "value", float(self.value))
+        self._measure()
+
+
+@dataclass(frozen=True, slots=True)
+class Name(_Measured):
+    """A value that is given later, or one of the constants."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        self._measure(free=_NO_NAMES if self.name in CONSTANTS else frozenset({self.name}))
+
+
+@dataclass(frozen=True, slots=True)
+class Negate(_Measured):
+    """`-operand`."""
+
+    operand: "Node"
+
+    def __post_init__(self) -> None:
+        self._measure(self.operand)
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic(_Measured):
+    """`left operator right`, one of `+ - * / **`."""
+
+    operator: ArithmeticOperator
+    left: "Node"
+    right: "Node"
+
+    def __post_init__(self) -> None:
+        _check_operator(self.operator, get_args(ArithmeticOperator))
+        self._measure(self.left, self.right)
+
+
+@dataclass(frozen=True, slots=True)
+class Compare(_Measured):
+    """`left operator right`, which is 1 or 0. A chain of comparisons is a `Logic` of these."""
+
+    operator: CompareOperator
+    left: "Node"
+    right: "Node"
+
+    def __post_init__(self) -> None:
+        _check_operator(self.operator, get_args(CompareOperator))
+        self._measure(self.left, self.right)
+
+
+@dataclass(frozen=True, slots=True)
+class Logic(_Measured):
+    """`left and right`, `left or right`: 1 or 0; the right side counts only where it decides."""
+
+    operator: LogicOperator
+    left: "Node"
+    right: "Node"
+
+    def __post_init__(self) -> None:
+        _check_operator(self.operator, get_args(LogicOperator))
+        self._measure(self.left, self.right)
+
+
+@dataclass(frozen=True, slots=True)
+class Not(_Measured):
+    """`not operand`: 1 where the operand is 0, else 0."""
+
+    operand: "Node"
+
+    def __post_init__(self) -> None:
+        self._measure(self.operand)
+
+
+@dataclass(frozen=True, slots=True)
+class Choose(_Measured):
+    """`then if condition else otherwise`; the branch not taken need not have a value."""
+
+    condition: "Node"
+    then: "Node"
+    otherwise: "Node"
+
+    def __post_init__(self) -> None:
+        self._measure(self.condition, self.then, self.otherwise)
+
+
+@dataclass(frozen=True, slots=True)
+class Call(_Measured):
+    """`function(arguments)`."""
+
+    function: str
+    arguments: tuple["Node", ...]
+
+    def __post_init__(self) -> None:
+        if self.function not in FUNCTIONS:
+            raise FormulaNameError(self.function, tuple(FUNCTIONS))
+        fewest, most = FUNCTIONS[self.function]
+        if not fewest <= len(self.arguments) <= most:
+            raise ValueError(f"{self.function} takes {arity(self.function)}")
+        self._measure(*self.arguments)
+
+
+Node = Number | Name | Negate | Arithmetic | Compare | Logic | Not | Choose | Call
+
+
+def names(node: Node) -> frozenset[str]:
+    """The names whose values the formula needs; `pi` and `e` are constants, not names."""
+    return node.free
+
+
+def parts(node: Node) -> tuple[Node, ...]:
+    """The nodes directly below this one, in the order they are written in the class."""
+    match node:
+        case Number() | Name():
+            return ()
+        case Negate(operand) | Not(operand):
+            return (operand,)
+        case Arithmetic() | Compare() | Logic():
+            return (node.left, node.right)
+        case Choose(condition, then, otherwise):
+            return (condition, then, otherwise)
+        case Call(_, arguments):
+            return arguments
+        case _:
+            assert_never(node)
+
+
+def arity(function: str) -> str:
+    """How many arguments a function takes, in words for a message."""
+    fewest, most = FUNCTIONS[function]
+    if fewest == most:
+        return f"{most} argument{'s' if most > 1 else ''}"
+    return f"{fewest} to {most} arguments"
+
+
+def check_name(name: str) -> None:
+    """Refuse what cannot be the name of a value."""
+    if len(name) > MAX_NAME_LENGTH:
+        raise FormulaLimitError("longest name", MAX_NAME_LENGTH)
+    if not _NAME.fullmatch(name) or name.startswith("__") or name in KEYWORDS or name in FUNCTIONS:
+        raise FormulaNameError(name)
+
+
+def _check_operator(operator: str, known: tuple[str, ...]) -> None:
+    if operator not in known:
+        raise ValueError(f"no such operator here; there is {' '.join(known)}")

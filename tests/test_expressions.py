@@ -1,0 +1,385 @@
+"""The formula language: reading, refusing, printing, substituting."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+import rootguard.expressions as expressions
+from rootguard.errors import (
+    FormulaLimitError,
+    FormulaNameError,
+    FormulaSyntaxError,
+)
+from rootguard.expressions import (
+    MAX_DEPTH,
+    MAX_LENGTH,
+    MAX_NODES,
+    Arithmetic,
+    Call,
+    Choose,
+    Compare,
+    Interval,
+    Logic,
+    Name,
+    Negate,
+    Node,
+    Not,
+    Number,
+    bounds,
+    derivative_bounds,
+    evaluate,
+    evaluate_many,
+    gradient,
+    grammar,
+    names,
+    parse,
+    substitute,
+    to_text,
+)
+
+
+def at(text: str, **values: float) -> float:
+    return evaluate(parse(text), values)
+
+
+def test_the_public_names_are_sorted_and_exist() -> None:
+    public = expressions.__all__
+    upper = [name for name in public if name.isupper()]
+    rest = [name for name in public if not name.isupper()]
+    assert public == sorted(upper) + sorted(rest)
+    assert all(hasattr(expressions, name) for name in public)
+
+
+# Reading
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1 + 2 * 3", 7.0),
+        ("(1 + 2) * 3", 9.0),
+        ("2 ** 3 ** 2", 512.0),
+        ("-2 ** 2", -4.0),
+        ("(-2) ** 2", 4.0),
+        ("2 ** -1", 0.5),
+        ("2 ** - + 1", 0.5),
+        ("2 * -3", -6.0),
+        ("- - 2", 2.0),
+        ("+2", 2.0),
+        ("7 - 2 - 1", 4.0),
+        ("8 / 4 / 2", 1.0),
+        ("1 + 1 < 3", 1.0),
+        ("not 1 == 2", 1.0),
+        ("not 0 and 0", 0.0),
+        ("1 or 0 and 0", 1.0),
+        ("(1 or 0) and 0", 0.0),
+        ("1 if 0 else 2 if 0 else 3", 3.0),
+        ("5 if 1 or 0 else 6", 5.0),
+        ("1 + 2 if 0 else 3 + 4", 7.0),
+        ("7 and 8", 1.0),
+        ("1 < 2 < 3", 1.0),
+        ("3 > 2 > 2", 0.0),
+        ("(3 > 2) > 0.5", 1.0),
+        ("1e-3 + .5 + 1.", 1.501),
+        ("sqrt(16) + abs(-2) + exp(0)", 7.0),
+        ("log(e) + ln(e) + log10(1000) + log2(8)", 8.0),
+        ("min(3, 1, 2) + max(3, 1, 2)", 4.0),
+        ("round(0.5) + round(1.5) + round(2.5)", 4.0),
+        ("floor(-0.5) + ceil(0.5)", 0.0),
+        ("clip(5, 0, 3) + clip(-5, 0, 3) + clip(2, 0, 3)", 5.0),
+        ("floor(pi)", 3.0),
+        ("\t1\n+ 1 \r\n", 2.0),
+    ],
+)
+def test_operators_bind_as_they_do_in_python(text: str, value: float) -> None:
+    assert at(text) == pytest.approx(value, abs=1e-15)
+
+
+def test_a_chain_of_comparisons_is_read_as_and() -> None:
+    age = Name("age")
+    assert parse("18 <= age < 65") == Logic(
+        "and", Compare("<=", Number(18), age), Compare("<", age, Number(65))
+    )
+
+
+def test_every_kind_of_node_can_be_written_by_place_or_by_name() -> None:
+    assert parse("-a if not b else a + 1") == Choose(
+        condition=Not(operand=Name(name="b")),
+        then=Negate(operand=Name("a")),
+        otherwise=Arithmetic(operator="+", left=Name("a"), right=Number(value=1)),
+    )
+    assert parse("sqrt(a)") == Call(function="sqrt", arguments=(Name("a"),))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a - (b - c)",
+        "(a - b)**2",
+        "(-a)**b",
+        "-a**b",
+        "a**-b**c",
+        "(a**b)**c",
+        "a / (b * c)",
+        "a and (b or c)",
+        "(a < b) < c",
+        "not (a and b)",
+        "not a and b",
+        "-(not a)",
+        "(a if b else c) if d else e",
+        "a if (b if c else d) else e",
+        "a if b else c if d else e",
+        "(a if b else c) + 1",
+        "min(a if b else c, 0.001)",
+        "1e+20 + 1e-07 + 123456",
+        "--a - -b",
+    ],
+)
+def test_canonical_text_stays_as_it_is(text: str) -> None:
+    assert to_text(parse(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("((a))+((b*c))", "a + b * c"),
+        ("(a**(b**c))", "a**b**c"),
+        ("+a", "a"),
+        ("1.50*(x)", "1.5 * x"),
+        ("18<=age<65", "18 <= age and age < 65"),
+        ("((a and b)) and c", "a and b and c"),
+    ],
+)
+def test_needless_brackets_and_signs_are_not_written(text: str, canonical: str) -> None:
+    assert to_text(parse(text)) == canonical
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("", 0),
+        ("   ", 0),
+        ("1 +", 3),
+        ("a b", 2),
+        ("2x", 1),
+        ("1_000", 1),
+        ("0x10", 1),
+        ("1e", 1),
+        ("1..2", 2),
+        ("(1", 2),
+        ("1)", 1),
+        ("()", 1),
+        ("a if b", 6),
+        ("a if b else", 11),
+        ("else", 0),
+        ("1 + not 2", 4),
+        ("- not 2", 2),
+        ("a == not b", 5),
+        ("sqrt", 0),
+        ("sqrt + 1", 0),
+        ("sqrt()", 0),
+        ("sqrt(1, 2)", 0),
+        ("clip(1, 2)", 0),
+        ("min(1)", 0),
+        ("sqrt(1,)", 7),
+        ("a, b", 1),
+        ("a.b", 1),
+        ("a[0]", 1),
+        ("x := 1", 2),
+        ("lambda: 1", 6),
+        ("a // b", 3),
+        ("a <> b", 3),
+        ("1 2", 2),
+        ("\x00", 0),
+        ("a\x00", 1),
+        ("a + \x00b", 4),
+        ("\u0430ge", 0),
+        ("\u0661 + 1", 0),
+        ("1\u0661", 1),
+        ("\uff11", 0),
+        ("a\u00a0+ 1", 1),
+        ("a \u2212 b", 2),
+    ],
+)
+def test_text_outside_the_grammar_is_refused_at_its_position(text: str, position: int) -> None:
+    with pytest.raises(FormulaSyntaxError) as caught:
+        parse(text)
+    assert caught.value.position == position
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [("2 ^ 3", "**"), ("a = 1", "=="), ("a & b", "and"), ("a | b", "or"), ("'a'", "no text")],
+)
+def test_a_common_slip_is_answered_with_the_right_spelling(text: str, hint: str) -> None:
+    with pytest.raises(FormulaSyntaxError) as caught:
+        parse(text)
+    assert hint in caught.value.reason
+
+
+# Hostile formulas
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "9**9**9",
+        "2**129",
+        "a**(16*9)",
+        "a**-129",
+        "a**(1e60*1e60)",
+        "1e999",
+        "1e101",
+        "9" * 400,
+        "(" * 10_000,
+        "(" * 900 + "1" + ")" * 900,
+        "(" * 61 + "1" + ")" * 61,
+        "-" * 1_900 + "1",
+        "-" * 60 + "1",
+        "+" * 1_900 + "1",
+        "+" * 390 + "1",
+        "not " * 400 + "1",
+        "not " * 60 + "1",
+        "2**" * 500 + "2",
+        "1**" * 60 + "1",
+        "1**" * 130 + "1",
+        "sqrt(" * 61 + "1" + ")" * 61,
+        "1" + "+1" * 60,
+        "1" + "+1" * 900,
+        "1" + "<1" * 300,
+        "max(" + "1," * 900 + "1)",
+        "1 if 1 else " * 61 + "1",
+        "-".join(["max(a,a,a,a,a,a,a,a)"] * 50),
+        "x" * 65,
+        "x" * 2_001,
+        " " * 2_001,
+    ],
+)
+def test_a_formula_over_a_limit_is_refused(text: str) -> None:
+    with pytest.raises(FormulaLimitError):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["__import__('os')", "__import__", "__x", "open(a)", "eval(1)", "sin(1)", "a.__class__"],
+)
+def test_a_name_that_reaches_outside_is_refused(text: str) -> None:
+    with pytest.raises((FormulaNameError, FormulaSyntaxError)):
+        parse(text)
+
+
+def test_an_unknown_function_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(FormulaNameError) as caught:
+        parse("sin(1)")
+    assert caught.value.name == "sin"
+    assert "sqrt" in caught.value.known
+
+
+def test_a_long_argument_list_is_refused_without_reading_it_all() -> None:
+    with pytest.raises(FormulaSyntaxError, match="2 to 8"):
+        parse("max(" + "1," * 20 + "1)")
+
+
+def test_formulas_just_within_the_limits_are_accepted() -> None:
+    assert at("2**128") == 2.0**128
+    assert at("(" * MAX_DEPTH + "1" + ")" * MAX_DEPTH) == 1.0
+    assert at("-" * (MAX_DEPTH - 1) + "1") == -1.0
+    assert at("1" + "+1" * (MAX_DEPTH - 1)) == MAX_DEPTH
+    assert at("1**" * (MAX_DEPTH - 1) + "1") == 1.0
+    assert at("max(1,2,3,4,5,6,7,8)") == 8.0
+    assert at("1" + " " * (MAX_LENGTH - 1)) == 1.0
+    assert at("1e100") == 1e100
+    assert at("x" * 64, **{"x" * 64: 2.0}) == 2.0
+
+
+def test_length_is_checked_before_a_character_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(text: str) -> None:
+        raise AssertionError("the text was read")
+
+    monkeypatch.setattr(grammar, "_tokens", read)
+    with pytest.raises(FormulaLimitError):
+        parse("(" * (MAX_LENGTH + 1))
+    with pytest.raises(AssertionError):
+        parse("1")
+
+
+def deepest(right: bool) -> Node:
+    node: Node = Name("a")
+    while node.depth < MAX_DEPTH:
+        node = Arithmetic("-", *((Number(1), node) if right else (node, Number(1))))
+    return node
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_the_deepest_tree_can_go_through_every_operation(right: bool) -> None:
+    node = deepest(right)
+    assert parse(to_text(node)) == node
+    assert substitute(node, {"a": Name("b")}) != node
+    assert pickle.loads(pickle.dumps(node)) == node
+    assert len({node, deepest(right)}) == 1
+    assert evaluate(node, {"a": 0.0}) == gradient(node, {"a": 0.0})[0]
+    assert evaluate_many(node, {"a": np.zeros(1)})[0] == evaluate(node, {"a": 0.0})
+    box = {"a": Interval(0.0, 0.0)}
+    assert bounds(node, box) == derivative_bounds(node, box)[0]
+    assert evaluate(node, {"a": 0.0}) in bounds(node, box)
+    assert "Name" in repr(node)
+
+
+def test_a_tree_over_the_limits_cannot_be_built_by_hand_either() -> None:
+    with pytest.raises(FormulaLimitError):
+        Negate(deepest(right=True))
+    wide: Node = Name("a")
+    while 2 * wide.size + 1 <= MAX_NODES:
+        wide = Arithmetic("+", wide, wide)
+    with pytest.raises(FormulaLimitError):
+        Arithmetic("+", wide, wide)
+
+
+@pytest.mark.parametrize("value", [-1.0, -0.0, math.nan])
+def test_a_literal_is_never_negative_nor_nan(value: float) -> None:
+    with pytest.raises(ValueError, match="literal"):
+        Number(value)
+
+
+@pytest.mark.parametrize("name", ["", "1a", "a b", "if", "sqrt", "__a", "a-b", "é", "a\n"])
+def test_a_name_node_holds_a_name_of_the_grammar(name: str) -> None:
+    with pytest.raises(FormulaNameError):
+        Name(name)
+
+
+def test_a_call_node_knows_its_function_and_arity() -> None:
+    with pytest.raises(FormulaNameError):
+        Call("system", (Name("a"),))
+    with pytest.raises(ValueError, match="2 to 8"):
+        Call("min", (Name("a"),))
+    with pytest.raises(ValueError, match="no such operator"):
+        Arithmetic("%", Name("a"), Name("b"))  # type: ignore[arg-type]
+
+
+# Names and substitution
+
+
+def test_constants_and_functions_are_not_names() -> None:
+    assert names(parse("pi * r**2 + e + sqrt(h if k > 0 else 1)")) == {"r", "h", "k"}
+
+
+def test_substitution_is_simultaneous() -> None:
+    node = parse("a - b")
+    assert substitute(node, {"a": Name("b"), "b": Name("a")}) == parse("b - a")
+
+
+def test_substitution_keeps_the_structure_without_brackets() -> None:
+    node = substitute(parse("weight / height**2"), {"height": parse("cm / 100")})
+    assert to_text(node) == "weight / (cm / 100)**2"
+
+
+def test_substitution_is_held_to_the_limits() -> None:
+    with pytest.raises(FormulaLimitError):
+        substitute(parse("2**x"), {"x": Number(129)})
+    with pytest.raises(FormulaLimitError):
+        substitute(parse("x + 1"), {"x": deepest(right=True)})
+    with pytest.raises(FormulaNameError):
+        substitute(parse("pi"), {"pi": Number(3)})

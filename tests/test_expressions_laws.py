@@ -1,0 +1,280 @@
+"""Laws of the formula language, over random trees on the names a, b, c, d."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rootguard.errors import FormulaError, FormulaUndefinedError
+from rootguard.expressions import (
+    CONSTANTS,
+    FUNCTIONS,
+    MAX_EXPONENT,
+    Arithmetic,
+    Call,
+    Choose,
+    Compare,
+    Interval,
+    Logic,
+    Name,
+    Negate,
+    Node,
+    Not,
+    Number,
+    bounds,
+    derivative_bounds,
+    evaluate,
+    evaluate_many,
+    gradient,
+    names,
+    parse,
+    substitute,
+    to_text,
+)
+from rootguard.expressions.nodes import ArithmeticOperator, parts
+
+NAMES = ("a", "b", "c", "d")
+TRANSCENDENTAL = {"exp", "ln", "log", "log10", "log2"}
+
+
+def laws(examples: int) -> settings:
+    return settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+
+
+def literals(*, any_size: bool) -> st.SearchStrategy[Number]:
+    plain = st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 7.0, 10.0, 100.0])
+    wide = st.floats(min_value=0.0, max_value=1e100).map(abs)
+    return (st.one_of(plain, wide) if any_size else plain).map(Number)
+
+
+def arithmetic(operator: ArithmeticOperator, left: Node, right: Node) -> Node:
+    if operator == "**" and not right.free:
+        right = Number(2.0) if right.size > 1 else right
+        if isinstance(right, Number) and right.value > MAX_EXPONENT:
+            right = Number(3.0)
+    return Arithmetic(operator, left, right)
+
+
+def call(function: str, arguments: list[Node]) -> Node:
+    fewest, most = FUNCTIONS[function]
+    wanted = min(max(len(arguments), fewest), most)
+    return Call(function, tuple((arguments * fewest)[:wanted]))
+
+
+def trees(*, any_size: bool = False, leaves: int = 10) -> st.SearchStrategy[Node]:
+    name = st.sampled_from(NAMES).map(Name)
+    leaf: st.SearchStrategy[Node] = st.one_of(
+        name, name, literals(any_size=any_size), st.sampled_from(sorted(CONSTANTS)).map(Name)
+    )
+
+    def grow(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
+        return st.one_of(
+            st.builds(arithmetic, st.sampled_from(["+", "-", "*", "/", "**"]), inner, inner),
+            st.builds(arithmetic, st.sampled_from(["+", "-", "*", "/"]), inner, inner),
+            st.builds(
+                call,
+                st.sampled_from(sorted(FUNCTIONS)),
+                st.lists(inner, min_size=1, max_size=4),
+            ),
+            st.builds(Negate, inner),
+            st.builds(Compare, st.sampled_from(["<", "<=", ">", ">=", "==", "!="]), inner, inner),
+            st.builds(Logic, st.sampled_from(["and", "or"]), inner, inner),
+            st.builds(Not, inner),
+            st.builds(Choose, inner, inner, inner),
+        )
+
+    return st.recursive(leaf, grow, max_leaves=leaves)
+
+
+@given(trees(any_size=True, leaves=8))
+@laws(10_000)
+def test_reading_the_canonical_text_gives_the_same_formula(node: Node) -> None:
+    text = to_text(node)
+    again = parse(text)
+    assert again == node
+    assert to_text(again) == text
+
+
+@given(trees(any_size=True), st.sets(st.sampled_from(NAMES)))
+@laws(300)
+def test_substituting_every_name_by_itself_or_another_is_a_renaming(
+    node: Node, renamed: set[str]
+) -> None:
+    assert substitute(node, {name: Name(name) for name in NAMES}) == node
+    there = substitute(node, {name: Name(f"{name}_") for name in renamed})
+    assert names(there) == {f"{n}_" if n in renamed else n for n in names(node)}
+    assert substitute(there, {f"{name}_": Name(name) for name in renamed}) == node
+
+
+corners = st.sampled_from([-5.0, -2.0, -1.0, -0.5, 0.0, 0.25, 1.0, 1.5, 2.0, 4.0])
+widths = st.sampled_from([0.0, 0.1, 0.5, 1.0, 3.0, 6.0])
+boxes = st.fixed_dictionaries(
+    {
+        name: st.builds(lambda low, width: Interval(low, low + width), corners, widths)
+        for name in NAMES
+    }
+)
+shares = st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0.0, 1.0))
+points = st.lists(
+    st.fixed_dictionaries(dict.fromkeys(NAMES, shares)),
+    min_size=3,
+    max_size=3,
+)
+
+
+def inside(box: Mapping[str, Interval], share: Mapping[str, float]) -> dict[str, float]:
+    return {
+        name: min(
+            box[name].upper, box[name].lower + share[name] * (box[name].upper - box[name].lower)
+        )
+        for name in NAMES
+    }
+
+
+def value_or_none(node: Node, point: Mapping[str, float]) -> float | None:
+    try:
+        return evaluate(node, point)
+    except FormulaError:
+        return None
+
+
+@given(trees(), boxes, points)
+@laws(3_000)
+def test_the_bounds_hold_every_value_and_every_slope_in_the_box(
+    node: Node, box: dict[str, Interval], shares: list[dict[str, float]]
+) -> None:
+    values = [value_or_none(node, inside(box, share)) for share in shares]
+    try:
+        enclosure = bounds(node, box)
+    except FormulaUndefinedError:
+        assert values == [None] * len(values)
+        return
+    again, slopes = derivative_bounds(node, box)
+    assert again == enclosure
+    assert slopes.keys() == names(node)
+    for share, value in zip(shares, values, strict=True):
+        if value is None:
+            continue
+        assert value in enclosure
+        try:
+            _, partials = gradient(node, inside(box, share))
+        except FormulaError:
+            continue
+        for name, partial in partials.items():
+            assert partial in slopes[name]
+
+
+def largest_part(node: Node, point: Mapping[str, float]) -> float:
+    """The largest intermediate result, which sets how many digits a difference loses."""
+    below = max((largest_part(part, point) for part in parts(node)), default=0.0)
+    return max(below, abs(value_or_none(node, point) or 0.0))
+
+
+def difference(node: Node, point: Mapping[str, float], name: str) -> float | None:
+    """A central difference; None where it is no witness.
+
+    It is none where the function is undefined beside the point, or where the slopes to the left,
+    to the right, and over a seventh of the distance do not agree: a kink, a jump, or a bend too
+    tight for the distance.
+    """
+    slopes = []
+    for step in (1e-5, 1e-5 / 7.0):
+        here = evaluate(node, point)
+        right = value_or_none(node, {**point, name: point[name] + step})
+        left = value_or_none(node, {**point, name: point[name] - step})
+        if right is None or left is None:
+            return None
+        slopes += [(right - here) / step, (here - left) / step]
+    middle = (slopes[0] + slopes[1]) / 2.0
+    if max(slopes) - min(slopes) > 1e-3 * (1.0 + abs(middle)):
+        return None
+    return middle
+
+
+def agrees(partial: float, witness: float) -> bool:
+    return abs(partial - witness) <= 2e-3 * (1.0 + abs(partial))
+
+
+def test_gradients_agree_with_central_differences_wherever_those_are_witnesses() -> None:
+    seen: Counter[str] = Counter()
+    odd = st.floats(0.13, 3.9).map(lambda x: round(x, 3) + 0.0001237)
+    spread = st.fixed_dictionaries(dict.fromkeys(NAMES, st.one_of(odd, odd, odd.map(lambda x: -x))))
+
+    @given(trees(leaves=8).filter(lambda node: bool(node.free)), spread)
+    @laws(3_000)
+    def law(node: Node, point: dict[str, float]) -> None:
+        try:
+            value, partials = gradient(node, point)
+        except FormulaError:
+            seen["undefined"] += 1
+            return
+        assert value == evaluate(node, point)
+        assert partials.keys() == names(node)
+        for name, partial in partials.items():
+            witness = difference(node, point, name)
+            if witness is None or largest_part(node, point) > 1e4:
+                seen["no witness"] += 1
+                continue
+            seen["compared"] += 1
+            seen["compared, not flat"] += abs(witness) > 0.01
+            assert agrees(partial, witness)
+
+    law()
+    assert seen["compared"] > 4 * seen["no witness"]
+    assert seen["compared"] > 1_500
+    assert seen["compared, not flat"] > 500
+
+
+def test_the_comparison_with_differences_would_notice_a_wrong_gradient() -> None:
+    node = parse("a**2 / b + sqrt(c)")
+    point = {"a": 1.3, "b": 0.7, "c": 2.1}
+    _, partials = gradient(node, point)
+    for name, partial in partials.items():
+        witness = difference(node, point, name)
+        assert witness is not None
+        assert agrees(partial, witness)
+        assert not agrees(partial * 1.01, witness)
+        assert not agrees(-partial, witness)
+
+
+tame = st.sampled_from([0.3, 0.5, 1.0, 1.7, 2.0, 3.25])
+wild = st.one_of(
+    tame,
+    st.sampled_from([0.0, -0.0, -1.0, -2.5, 1e60, -1e99, 1e100, 1e101, 5e-324, 1e-200]),
+    st.sampled_from([math.nan, math.inf, -math.inf]),
+    st.floats(-100.0, 100.0),
+)
+rows = st.one_of(*(
+    st.lists(st.fixed_dictionaries(dict.fromkeys(NAMES, cell)), min_size=1, max_size=5)
+    for cell in (tame, wild)
+))  # fmt: skip
+
+
+def functions(node: Node) -> set[str]:
+    here = {node.function} if isinstance(node, Call) else set()
+    return here.union(*(functions(part) for part in parts(node)))
+
+
+@given(trees(), rows)
+@laws(2_500)
+def test_many_rows_have_the_value_of_each_row_and_nan_where_a_row_is_refused(
+    node: Node, table: list[dict[str, float]]
+) -> None:
+    together = evaluate_many(node, {n: np.array([row[n] for row in table]) for n in NAMES})
+    exact = not functions(node) & TRANSCENDENTAL
+    for row, found in zip(table, together.tolist(), strict=True):
+        alone = value_or_none(node, row)
+        if alone is None:
+            assert math.isnan(found)
+        elif exact:
+            assert found == alone
+        else:
+            assert math.isclose(found, alone, rel_tol=1e-12, abs_tol=1e-300)
