@@ -1,0 +1,298 @@
+"""Identifiers in, tokens out, and back: the one class that holds the key.
+
+A token looks like what it stands for (see `formats` and `names`) and is drawn from all that look so
+by a keyed permutation (see `permutation` for what that promises). Visible to anyone: that two equal
+identifiers are equal, their kind and their shape. Restored is only what was issued (`registry`).
+
+A token text means one thing. When a candidate is the identifier itself or already stands for
+something else, the next one is taken: the same permutation under the next tweak.
+"""
+
+import enum
+import hashlib
+import hmac
+import os
+import re
+import threading
+from collections.abc import Iterable, Iterator
+from typing import NoReturn, SupportsIndex
+
+from rootguard.errors import IdentifierError
+from rootguard.identifiers import mentions, names
+from rootguard.identifiers.formats import KINDS, MAX_LENGTH, Kind, Written, read
+from rootguard.identifiers.mentions import Mention, TokenIndex
+from rootguard.identifiers.permutation import (
+    KEY_BYTES,
+    MIN_DOMAIN,
+    Permutation,
+    derive_key,
+    tweak_of,
+)
+from rootguard.identifiers.registry import IssuedToken, IssuedTokens, MemoryTokens, Seal
+
+TRIES = 64
+_PHONE_SHAPES = re.compile(
+    r"\+[0-9][0-9 ().\-/]{5,}"
+    r"|(?:1[ .-]?)?(?:\([2-9][0-9]{2}\) ?|[2-9][0-9]{2}[ .-])[2-9][0-9]{2}[ .-][0-9]{4}"
+    r"|\(?0[0-9]{1,4}\)?[ /-][0-9][0-9 -]{4,}[0-9]",
+    re.ASCII,
+)
+
+
+class _Refusal(enum.Enum):
+    """Why an identifier is refused. Fixed sentences: nothing of the identifier is in them."""
+
+    KIND = "there is no such kind of identifier; there is code, phone, date, email and person"
+    FORM = "the text is not written as an identifier of this kind"
+    LENGTH = f"an identifier has between 1 and {MAX_LENGTH} characters"
+    SMALL = f"fewer than {MIN_DOMAIN} identifiers are written like this one; it would not hide"
+    FULL = "no free token is left for this identifier"
+    UNISSUED = "this token was not issued here; only issued tokens are restored"
+
+
+def new_key() -> bytes:
+    """A fresh 32-byte key from the operating system's generator."""
+    return os.urandom(KEY_BYTES)
+
+
+def kind_of(text: str) -> Kind:
+    """The likeliest kind: date, e-mail, phone, person, else code. A guess, never a check."""
+    if read("date", text) is not None:
+        return "date"
+    if read("email", text) is not None:
+        return "email"
+    if _PHONE_SHAPES.fullmatch(text) and read("phone", text) is not None:
+        return "phone"
+    return "person" if names.looks_like_name(text) else "code"
+
+
+class Identifiers:
+    """Protects and restores one owner's identifiers under one key. Safe to share by threads.
+
+    Same key and same registry give the same tokens. Without the registry nothing is restored.
+    """
+
+    __slots__ = ("_index", "_issued", "_lock", "_names_key", "_permutation", "_seal")
+
+    def __init__(self, key: bytes, issued: IssuedTokens | None = None) -> None:
+        usable = _sized(key, bytes, KEY_BYTES, KEY_BYTES)
+        if usable:
+            self._permutation = Permutation(key)
+            self._seal = Seal(key)
+            self._names_key = derive_key(key, "names")
+        del key
+        if not usable:
+            raise IdentifierError(f"a key is {KEY_BYTES} bytes; make one with new_key()")
+        self._issued: IssuedTokens = MemoryTokens() if issued is None else issued
+        self._index = TokenIndex(self._issued)
+        self._lock = threading.RLock()
+
+    def protect(self, kind: Kind, text: str) -> str:
+        """The token of an identifier; the same one every time."""
+        with self._lock:
+            outcome = self._protect(kind, text)
+        if isinstance(outcome, _Refusal):
+            error = _error(kind, outcome)
+            del kind, text  # so that no frame of the error holds the identifier
+            raise error
+        return outcome
+
+    def restore(self, kind: Kind, token: str) -> str:
+        """The identifier behind an issued token, to the character; a name word by word."""
+        with self._lock:
+            original = self._restore(kind, token)
+        if original is None:
+            error = _error(kind, _Refusal.UNISSUED)
+            del kind, token
+            raise error
+        return original
+
+    def issued(self, kind: Kind, token: str) -> bool:
+        """Whether `restore` would restore it."""
+        with self._lock:
+            return self._restore(kind, token) is not None
+
+    def restore_text(self, text: str) -> str:
+        """The text with every issued token restored; everything else stays as it is.
+
+        Names are restored word by word. A token counts where it stands alone, not inside a longer
+        number or word. Very short tokens ("7") are found in ordinary text too: protect whole
+        identifiers, not their fragments.
+        """
+        with self._lock:
+            if len(self._issued) != self._index.size:  # another process has added some
+                self._index = TokenIndex(self._issued)
+            found = list(self._mentions(text, self._index.spans(text)))
+            named = list(self._mentions(text, mentions.name_chunks(text), person=True))
+            found += named
+            found += mentions.initials_beside(text, named, self._restore_word)
+        return mentions.replace(text, found)
+
+    def _mentions(
+        self, text: str, spans: Iterable[tuple[int, int]], *, person: bool = False
+    ) -> Iterator[Mention]:
+        for start, end in spans:
+            token = text[start:end]
+            if person:
+                original = self._restore_name(token)
+            else:
+                entry = self._issued.find(token)
+                original = None if entry is None else self._restore(entry.kind, token)
+            if original is not None:
+                yield Mention(start, end, original)
+
+    def _protect(self, kind: Kind, text: str) -> str | _Refusal:
+        if kind not in KINDS:
+            return _Refusal.KIND
+        if not _sized(text, str, 1, MAX_LENGTH):
+            return _Refusal.LENGTH
+        if kind == "person":
+            return self._protect_name(text)
+        written = read(kind, text)
+        if written is None:
+            return _Refusal.FORM
+        if written.size < MIN_DOMAIN:
+            return _Refusal.SMALL
+        return self._settle(kind, self._ranked(kind, written)) or _Refusal.FULL
+
+    def _restore(self, kind: Kind, token: str) -> str | None:
+        if kind not in KINDS or not _sized(token, str, 1, 4 * MAX_LENGTH):
+            return None
+        if kind == "person":
+            return self._restore_name(token)
+        payload = self._payload(kind, token)
+        written = None if payload is None else read(kind, token)
+        if payload is None or written is None:
+            return None
+        tweak = tweak_of(kind.encode(), written.shape, payload)
+        return written.write(self._permutation.backward(written.rank, written.size, tweak))
+
+    def _ranked(self, kind: Kind, written: Written) -> Iterator[tuple[str, bytes]]:
+        """Candidates by permuting ranks; the payload is the number of the tweak used."""
+        for attempt in range(TRIES):
+            payload = bytes([attempt])
+            tweak = tweak_of(kind.encode(), written.shape, payload)
+            image = self._permutation.forward(written.rank, written.size, tweak)
+            if image != written.rank:
+                yield written.write(image), payload
+
+    def _protect_name(self, text: str) -> str | _Refusal:
+        pieces = names.read_name(text)
+        if pieces is None:
+            return _Refusal.FORM
+        out = []
+        for piece in pieces:
+            token: str | None = piece.text
+            if piece.part == "initial":
+                token = self._settle("person", self._initials(piece.text))
+            elif piece.part == "word":
+                token = self._protect_word(piece.text, piece.role)
+            if token is None:
+                return _Refusal.FULL
+            out.append(token)
+        return "".join(out)
+
+    def _protect_word(self, text: str, role: names.Role) -> str | None:
+        word, style = names.style_of(text)
+        place = names.place_of(word)
+        token = None
+        if place is None:
+            other: names.Role = "given" if role == "surname" else "surname"
+            token = self._settle("person", self._names_for(word, other), issue=False)
+        else:
+            role = place[0]
+        token = token or self._settle("person", self._names_for(word, role))
+        if token is None or style == "written":
+            return token
+        return self._settle("person", [(names.restyle(token, style), word.encode())])
+
+    def _restore_name(self, token: str) -> str | None:
+        pieces = names.read_name(token)
+        if pieces is None:
+            return None
+        out = []
+        for piece in pieces:
+            text = piece.text if piece.part == "kept" else self._restore_word(piece.text)
+            if text is None:
+                return None
+            out.append(text)
+        return "".join(out)
+
+    def _restore_word(self, token: str) -> str | None:
+        payload = self._payload("person", token)
+        return (
+            None if payload is None else names.restyle(payload.decode(), names.style_of(token)[1])
+        )
+
+    def _initials(self, letter: str) -> Iterator[tuple[str, bytes]]:
+        for attempt in range(TRIES):
+            tweak = tweak_of(b"initial", bytes([attempt]))
+            image = self._permutation.forward(ord(letter) - ord("A"), 26, tweak)
+            yield chr(ord("A") + image), letter.encode()
+
+    def _names_for(self, word: str, role: names.Role) -> Iterator[tuple[str, bytes]]:
+        """Candidates for a name word; the payload is the word itself.
+
+        First listed names: by the list's permutation for a listed word, by keyed hash
+        (HMAC-SHA-256) for any other. When those are taken, two listed names written as one.
+        """
+        listed = names.LISTS[role]
+        place = names.place_of(word)
+        payload = word.encode()
+        for attempt in range(2 * TRIES):
+            mark = f"{role} {attempt} ".encode()
+            if place is not None and attempt < TRIES:
+                tweak = tweak_of(mark)
+                token = listed[self._permutation.forward(place[1], len(listed), tweak)]
+            else:
+                digest = hmac.digest(self._names_key, mark + payload, hashlib.sha256)
+                # 128 bits each: the remainder's bias is below 1e-35.
+                first, second = (int.from_bytes(half) for half in (digest[:16], digest[16:]))
+                token = listed[first % len(listed)]
+                if attempt >= TRIES:
+                    token += listed[second % len(listed)].lower()
+            if token != word:
+                yield token, payload
+
+    def _settle(
+        self, kind: Kind, candidates: Iterable[tuple[str, bytes]], *, issue: bool = True
+    ) -> str | None:
+        """The first candidate that is already this identifier's, or free and now is."""
+        for token, payload in candidates:
+            entry = self._issued.find(token)
+            if entry is None:
+                if not issue:
+                    return None
+                fresh = self._seal.close(kind, token, payload)
+                entry = self._issued.add(fresh)
+                if entry == fresh:
+                    self._index.add(fresh)
+            if self._opened(kind, entry) == payload:
+                return token
+        return None
+
+    def _payload(self, kind: Kind, token: str) -> bytes | None:
+        entry = self._issued.find(token)
+        return None if entry is None else self._opened(kind, entry)
+
+    def _opened(self, kind: Kind, entry: IssuedToken) -> bytes | None:
+        return self._seal.open(entry) if entry.kind == kind else None
+
+    def __repr__(self) -> str:
+        return "<identifiers>"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("identifiers hold a key and cannot be pickled or copied")
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("identifiers hold a key and cannot be pickled or copied")
+
+
+def _sized(value: object, sort: type[bytes | str], least: int, most: int) -> bool:
+    return isinstance(value, sort) and least <= len(value) <= most
+
+
+def _error(kind: Kind, refusal: _Refusal) -> IdentifierError:
+    """An unknown kind may be an identifier in the wrong place, so it is not named."""
+    named = f"{kind}: " if kind in KINDS else ""
+    return IdentifierError(f"{named}{refusal.value}")
