@@ -1,0 +1,522 @@
+"""Public knowledge about one calculation: load it, check it, describe it.
+
+A template says which private values (roots) a calculation takes, within which public bounds, what
+is computed from them, and what the result means. It is data, one TOML file each; the catalog ships
+with the package and users write their own in the same form (docs/templates.md).
+
+It holds no private value and takes none. It does not decide what rests on what beyond refusing
+rings and dangling names: that is `graph`. Whatever is wrong with a file is a `TemplateError` that
+names the file, the key and the remedy; nothing is guessed and nothing unknown is skipped.
+"""
+
+import contextlib
+import difflib
+import functools
+import graphlib
+import hashlib
+import importlib.resources
+import json
+import math
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+from rootguard.errors import DomainError, FormulaError, TemplateError, UnknownNameError
+from rootguard.expressions import Node, evaluate, names, parse, to_text
+from rootguard.values import MAX_GRID, Domain, RootName
+
+Shape = Literal["normal", "lognormal", "uniform"]
+
+MAX_BYTES = 256 * 1024
+MAX_ROOTS = 64
+MAX_DERIVED = 256
+MAX_TEXT = 4000
+_SHAPES: dict[str, Shape] = {"normal": "normal", "lognormal": "lognormal", "uniform": "uniform"}
+_FOLDER = importlib.resources.files("rootguard") / "templates"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_DERIVED_KEYS = ("formula", "unit", "description")
+_ROOT_KEYS = ("lower", "upper", "grid", "unit", "aliases", "mean", "sd", "shape", "formula")
+_KINDS = {str: "text", bool: "true or false", dict: "a table", list: "a list"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Root:
+    """One private value: its public bounds, its names, and what is known of it in a population.
+
+    `formula` is Level 1 of the paper: a declared root that is a formula of others.
+    """
+
+    name: RootName
+    domain: Domain
+    unit: str
+    aliases: tuple[str, ...]
+    mean: float | None
+    sd: float | None
+    shape: Shape
+    formula: Node | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Derived:
+    """A value computed from roots and other derived values."""
+
+    name: str
+    formula: Node
+    unit: str
+    description: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Target:
+    """The value that the service decides on."""
+
+    name: str
+    formula: Node
+    unit: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RiskClass:
+    """A class of target values: up to `limit`, which belongs to it if `inclusive`.
+
+    The last class has no limit and takes the rest.
+    """
+
+    label: str
+    limit: float | None
+    inclusive: bool
+
+    def holds(self, value: float) -> bool:
+        """Whether a value lies at or under this class's limit; classes are asked in order."""
+        if self.limit is None:
+            return True
+        return value <= self.limit if self.inclusive else value < self.limit
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Population:
+    """How roots vary together in a public population."""
+
+    roots: tuple[RootName, ...]
+    covariance: tuple[tuple[float, ...], ...]
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Template:
+    """Public knowledge about one calculation. Mappings keep the order of the file."""
+
+    name: str
+    title: str
+    field: str
+    description: str
+    roots: Mapping[RootName, Root]
+    derived: Mapping[str, Derived]
+    target: Target
+    risk: tuple[RiskClass, ...]
+    population: Population | None
+    sources: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "roots", MappingProxyType(dict(self.roots)))
+        object.__setattr__(self, "derived", MappingProxyType(dict(self.derived)))
+
+    def __hash__(self) -> int:
+        return hash((self.name, tuple(self.roots.values()), self.target))
+
+    def __reduce__(self) -> tuple[object, ...]:  # a mapping proxy cannot be pickled
+        content = {f.name: getattr(self, f.name) for f in fields(self)}
+        content |= {"roots": dict(self.roots), "derived": dict(self.derived)}
+        return functools.partial(Template, **content), ()
+
+    def classify(self, value: float) -> RiskClass | None:
+        """The first class that holds a target value; None for not-a-number or without classes."""
+        if math.isnan(value):
+            return None
+        return next((risk for risk in self.risk if risk.holds(value)), None)
+
+    def centre(self) -> dict[RootName, float]:
+        """A typical point: population means, else the middle of each domain, within the bounds.
+
+        A root with a formula takes the formula's value at that point, so that they agree.
+        """
+        values: dict[str, float] = {
+            name: root.domain.lower + root.domain.width / 2 if root.mean is None else root.mean
+            for name, root in self.roots.items()
+        }
+        formulas = _formulas(self.roots, self.derived)
+        for name in _order(formulas):
+            with contextlib.suppress(FormulaError):  # no value here: a root keeps its middle
+                values[name] = evaluate(formulas[name], values)
+        return {name: root.domain.clamp(values[name]) for name, root in self.roots.items()}
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the whole content in canonical form: the same on every machine."""
+        content = json.dumps(_canonical(self), separators=(",", ":"))
+        return hashlib.sha256(f"rootguard-template-1\n{content}".encode()).hexdigest()
+
+
+def load_template(source: str | os.PathLike[str]) -> Template:
+    """Load a catalog template by name, or a file by path.
+
+    A text with a path separator or ending in `.toml`, and any path object, is a path.
+    """
+    name = os.fspath(source)
+    if not isinstance(source, str) or name.endswith(".toml") or "/" in name or os.sep in name:
+        return _template(_Table(name, "", _decode(_read(Path(name)), name), _TOP_KEYS))
+    if name not in catalog():  # so a name that passes is ours and cannot walk the file system
+        raise UnknownNameError("template", name, _near(name, catalog()) or catalog())
+    return _from_catalog(name)
+
+
+@functools.cache
+def catalog() -> tuple[str, ...]:
+    """The names of the templates that ship with the package, sorted."""
+    files = [entry.name for entry in _FOLDER.iterdir() if entry.name.endswith(".toml")]
+    return tuple(sorted(name.removesuffix(".toml") for name in files))
+
+
+def parse_template(text: str, *, file: str) -> Template:
+    """Read and check a template's TOML text; `file` is the name that errors give."""
+    content = _decode(text.encode(errors="surrogatepass"), file)
+    return _template(_Table(file, "", content, _TOP_KEYS))
+
+
+def _template(top: "_Table") -> Template:
+    tables = top.tables("roots", _ROOT_KEYS, MAX_ROOTS)
+    top.refuse(not tables, "roots", "there is no root", "add a table such as [roots.age]")
+    roots = {RootName(name): _root(RootName(name), table) for name, table in tables.items()}
+    derived = {
+        name: Derived(
+            name=name,
+            formula=table.formula(),
+            unit=table.text("unit", ""),
+            description=table.text("description", "", limit=MAX_TEXT),
+        )
+        for name, table in top.tables("derived", _DERIVED_KEYS, MAX_DERIVED).items()
+    }
+    table = _Table(top.file, "target", top.need("target"), ("name", "formula", "unit"))
+    name = table.name("name", table.text("name"))
+    target = Target(name=name, formula=table.formula(), unit=table.text("unit", ""))
+    _check_names(top, roots, derived, target)
+    _check_formulas(top, roots, derived, target)
+    return Template(
+        name=top.name("name", top.text("name")),
+        title=top.text("title"),
+        field=top.text("field", "general"),
+        description=top.text("description", "", limit=MAX_TEXT),
+        roots=roots,
+        derived=derived,
+        target=target,
+        risk=_risk(top.list_of("risk")),
+        population=_population(top, roots) if "population" in top.entries else None,
+        sources=top.texts("sources"),
+    )
+
+
+@functools.cache
+def _from_catalog(name: str) -> Template:
+    return parse_template((_FOLDER / f"{name}.toml").read_text("utf-8"), file=f"{name}.toml")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or "not a usable path"
+    problem = f"it cannot be read ({reason})"
+    raise TemplateError(str(path), "file", problem, "check the path and its permissions")
+
+
+def _decode(content: bytes, file: str) -> dict[str, object]:
+    key, remedy = "file", "correct it and load it again"
+    if len(content) > MAX_BYTES:
+        problem = f"it is over {MAX_BYTES // 1024} KiB"
+        raise TemplateError(file, key, problem, "keep to what docs/templates.md describes")
+    try:
+        return tomllib.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        problem, remedy = f"byte {error.start + 1} is not UTF-8", "save it as UTF-8"
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"at line (\d+)", str(error))
+        key = f"line {found[1] if found else content.count(10) + 1}"
+        problem = f"this is not TOML ({error})"
+    except (RecursionError, ValueError):  # ValueError: an integer of thousands of digits
+        problem = "it is nested too deeply, or a number in it has too many digits"
+    raise TemplateError(file, key, problem, remedy)
+
+
+_TOP_KEYS = tuple(f.name for f in fields(Template))
+
+
+class _Table:
+    """One TOML table being read: knows its file and its key, and refuses what it does not know."""
+
+    def __init__(self, file: str, path: str, content: object, known: Iterable[str] = ()) -> None:
+        self.file, self.path = file, path
+        if not isinstance(content, dict):
+            raise self.error("", f"this is {_kind(content)}, not a table", f"write [{path}]")
+        self.entries: dict[str, object] = content
+        for key in [key for key in content if known and key not in known]:
+            near = _near(key, known)
+            remedy = f"did you mean {near[0]!r}?" if near else f"write one of {', '.join(known)}"
+            raise self.error(key, "this key is not known here", remedy)
+
+    def error(self, key: str, problem: str, remedy: str) -> TemplateError:
+        path = ".".join(part[:80] for part in (self.path, key) if part)
+        return TemplateError(self.file, path, problem, remedy)
+
+    def refuse(self, wrong: object, key: str, problem: str, remedy: str) -> None:
+        if wrong:
+            raise self.error(key, problem, remedy)
+
+    def need(self, key: str) -> object:
+        self.refuse(key not in self.entries, key, "this key is missing", f"add {key}")
+        return self.entries[key]
+
+    def text(self, key: str, default: str | None = None, *, limit: int = 400) -> str:
+        """One line of text (any number above the usual limit); needed if there is no default."""
+        value = self.need(key) if default is None else self.entries.get(key, default)
+        if not isinstance(value, str):
+            raise self.error(key, f"this is {_kind(value)}, not text", "put it in quotes")
+        self.refuse(len(value) > limit, key, f"it is over {limit} characters", "shorten it")
+        self.refuse(default is None and not value.strip(), key, "it is empty", "write something")
+        plain = value.isprintable() or limit == MAX_TEXT
+        self.refuse(not plain, key, "it is not one plain line", "write it as one")
+        return value.strip()
+
+    def name(self, key: str, name: str) -> str:
+        """The name itself, if a formula can use it."""
+        remedy = "use up to 64 letters, digits and _, starting with a letter"
+        self.refuse(not _NAME.fullmatch(name), key, "this is not a name", remedy)
+        taken = f"{name!r} is a word of the formula language"
+        self.refuse(_is_word(name), key, taken, "choose another name")
+        return name
+
+    def number(self, key: str) -> float:
+        value = self.need(key)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.error(key, f"this is {_kind(value)}, not a number", "write a plain number")
+        finite = abs(value) <= sys.float_info.max  # false for nan as well
+        self.refuse(not finite, key, "this number is not finite", "write a finite number")
+        return float(value)
+
+    def formula(self) -> Node:
+        text = self.text("formula", limit=MAX_TEXT)
+        try:
+            return parse(text)
+        except FormulaError as error:
+            remedy = "write it in the formula language (docs/templates.md)"
+            raise self.error("formula", str(error), remedy) from None
+
+    def list_of(self, key: str) -> "_Table":
+        """A list, as a table whose keys count from 1; empty if it is not there."""
+        value = self.entries.get(key, [])
+        if not isinstance(value, list):
+            raise self.error(key, f"this is {_kind(value)}, not a list", "put it in [ ]")
+        path = f"{self.path}.{key}".lstrip(".")
+        return _Table(self.file, path, {str(i): entry for i, entry in enumerate(value, 1)})
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        numbered = self.list_of(key)
+        return tuple(numbered.text(index) for index in numbered.entries)
+
+    def tables(self, key: str, known: Iterable[str], limit: int) -> dict[str, "_Table"]:
+        """The tables under a key by their names, in the order of the file."""
+        parent = _Table(self.file, key, self.entries.get(key, {}))
+        self.refuse(len(parent.entries) > limit, key, f"it has over {limit}", "split the template")
+        return {
+            parent.name(name, name): _Table(self.file, f"{key}.{name}", entry, known)
+            for name, entry in parent.entries.items()
+        }
+
+
+def _root(name: RootName, table: _Table) -> Root:
+    lower, upper = table.number("lower"), table.number("upper")
+    table.refuse(lower >= upper, "lower", "it is not below upper", "exchange or widen the bounds")
+    grid = table.entries.get("grid", 1000)
+    if isinstance(grid, bool) or not isinstance(grid, int) or not 2 <= grid <= MAX_GRID:
+        remedy = f"write a whole number from 2 to {MAX_GRID}"
+        raise table.error("grid", "this is not a number of grid points", remedy)
+    try:
+        domain = Domain(lower=lower, upper=upper, size=grid)
+    except DomainError as error:
+        raise table.error("lower", str(error), "change the bounds or the grid") from None
+    mean = table.number("mean") if "mean" in table.entries else None
+    sd = table.number("sd") if "sd" in table.entries else None
+    outside = mean is not None and not lower <= mean <= upper
+    table.refuse(outside, "mean", "it is outside the bounds", "correct the mean or a bound")
+    table.refuse(sd is not None and sd <= 0, "sd", "it is not above zero", "correct or drop it")
+    table.refuse(sd is not None and mean is None, "mean", "there is an sd but no mean", "add mean")
+    shape = _SHAPES.get(table.text("shape", "uniform" if sd is None else "normal"))
+    if shape is None:
+        raise table.error("shape", "no shape is called that", f"use one of {', '.join(_SHAPES)}")
+    flat = shape != "uniform" and sd is None
+    table.refuse(flat, "shape", f"a {shape} shape needs mean and sd", "add them or drop shape")
+    negative = shape == "lognormal" and (lower < 0 or not mean)
+    table.refuse(negative, "shape", "a lognormal value is never zero or below zero", "raise lower")
+    return Root(
+        name=name,
+        domain=domain,
+        unit=table.text("unit", ""),
+        aliases=table.texts("aliases"),
+        mean=mean,
+        sd=sd,
+        shape=shape,
+        formula=table.formula() if "formula" in table.entries else None,
+    )
+
+
+def _risk(rows: _Table) -> tuple[RiskClass, ...]:
+    classes: list[RiskClass] = []
+    for index, content in rows.entries.items():
+        row = _Table(rows.file, f"risk.{index}", content, ("label", "below", "at_most"))
+        given = [key for key in ("below", "at_most") if key in row.entries]
+        row.refuse(len(given) > 1, "at_most", "there is below as well", "keep one of the two")
+        last, key = int(index) == len(rows.entries), given[0] if given else "below"
+        row.refuse(last and given, key, "the last class has a limit", "drop it: it takes the rest")
+        row.refuse(not (last or given), key, "only the last class has no limit", "add below")
+        limit = row.number(key) if given else None
+        before = classes[-1].limit if classes else None
+        falls = limit is not None and before is not None and limit <= before
+        row.refuse(falls, key, "the limits do not increase", "order the classes upwards")
+        classes.append(RiskClass(label=row.text("label"), limit=limit, inclusive=key == "at_most"))
+    return tuple(classes)
+
+
+def _population(top: _Table, roots: Mapping[RootName, Root]) -> Population:
+    content = top.entries["population"]
+    table = _Table(top.file, "population", content, ("roots", "covariance", "source"))
+    table.need("roots")
+    listed = tuple(RootName(name) for name in table.texts("roots"))
+    for name in listed:
+        unknown, remedy = name not in roots, f"name some of {', '.join(roots)}"
+        table.refuse(unknown, "roots", f"{name[:40]!r} is not a root", remedy)
+        table.refuse(roots[name].mean is None, "roots", f"{name} has no mean", "give it one")
+    size = len(listed)
+    once = 0 < size == len(set(listed))
+    table.refuse(not once, "roots", "it names a root twice, or none", "name each root once")
+    rows = [table.list_of("covariance").list_of(i) for i in table.list_of("covariance").entries]
+    matrix = tuple(tuple(row.number(j) for j in row.entries) for row in rows)
+    square = len(matrix) == size and all(len(row) == size for row in matrix)
+    remedy = f"write {size} rows of {size} numbers, in the order of population.roots"
+    table.refuse(not square, "covariance", "the matrix is not square", remedy)
+    fault = _covariance_fault(matrix)
+    table.refuse(fault, "covariance", f"the matrix is not {fault}", "copy it again from its source")
+    return Population(roots=listed, covariance=matrix, source=table.text("source"))
+
+
+def _covariance_fault(matrix: tuple[tuple[float, ...], ...]) -> str:
+    """What the matrix is not; empty if it is symmetric and positive semi-definite.
+
+    Scaled to correlations, then eliminated as Cholesky does: no pivot may be below zero, and a
+    pivot of zero must leave nothing beside it. Rounding in a published matrix passes, to 1e-9.
+    """
+    size = range(len(matrix))
+    if any(matrix[i][i] < 0 for i in size):
+        return "positive semi-definite"
+    scale = [math.sqrt(matrix[i][i]) or 1.0 for i in size]
+    rest = [[matrix[i][j] / scale[i] / scale[j] for j in size] for i in size]
+    if any(abs(rest[i][j] - rest[j][i]) > 1e-9 for i in size for j in size):
+        return "symmetric"
+    for k in size:
+        pivot = rest[k][k]
+        column = [rest[i][k] for i in size]
+        if pivot < -1e-9 or (pivot < 1e-9 and any(abs(c) > 1e-4 for c in column[k + 1 :])):
+            return "positive semi-definite"
+        for i in size[k + 1 :] if pivot >= 1e-9 else ():
+            for j in size[k + 1 :]:
+                rest[i][j] -= column[i] * column[j] / pivot
+    return ""
+
+
+def _check_names(
+    top: _Table, roots: Mapping[RootName, Root], derived: Mapping[str, Derived], target: Target
+) -> None:
+    """Every name and alias means one thing, whatever its case."""
+    meaning: dict[str, str] = {}
+    spoken: list[tuple[str, str]] = [(f"roots.{name}", name) for name in roots]
+    spoken += [(f"derived.{name}", name) for name in derived] + [("target.name", target.name)]
+    spoken += [(f"roots.{n}.aliases", alias) for n, root in roots.items() for alias in root.aliases]
+    for key, word in spoken:
+        owner = key.removesuffix(".aliases")
+        before = meaning.setdefault(word.casefold(), owner)
+        top.refuse(before != owner, key, f"{word!r} already means {before}", "choose another name")
+
+
+def _formulas(roots: Mapping[RootName, Root], derived: Mapping[str, Derived]) -> dict[str, Node]:
+    """Every formula but the target's, by the name of what it computes."""
+    level_1 = {str(name): root.formula for name, root in roots.items() if root.formula is not None}
+    return level_1 | {name: entry.formula for name, entry in derived.items()}
+
+
+def _order(formulas: Mapping[str, Node]) -> list[str]:
+    """Names such that each comes after what its formula rests on."""
+    rests_on = {name: sorted(names(node) & formulas.keys()) for name, node in formulas.items()}
+    return list(graphlib.TopologicalSorter(rests_on).static_order())
+
+
+def _check_formulas(
+    top: _Table, roots: Mapping[RootName, Root], derived: Mapping[str, Derived], target: Target
+) -> None:
+    """Formulas name only roots and derived values, in no ring, and in the end rest on a root."""
+    formulas = _formulas(roots, derived)
+    known = (*roots, *derived)
+    place = {name: f"{'roots' if name in roots else 'derived'}.{name}.formula" for name in known}
+    place[target.name] = "target.formula"
+    for name, node in (formulas | {target.name: target.formula}).items():
+        unknown = sorted(names(node) - set(known))
+        near = _near(unknown[0], known) or known if unknown else known
+        problem = f"it names {', '.join(unknown)[:80]}, which is not a root or derived"
+        top.refuse(unknown, place[name], problem, f"use one of {', '.join(near)}, or declare it")
+    try:
+        order = _order(formulas)
+    except graphlib.CycleError as error:
+        ring: list[str] = error.args[1][::-1]
+        problem = f"it rests on itself: {' -> '.join(ring)}"
+        raise top.error(place[ring[0]], problem, "break the ring: one must be a root") from None
+    grounded = {str(name) for name in roots if name not in formulas}
+    for name in [*order, target.name]:
+        if names(formulas.get(name, target.formula)) & grounded:
+            grounded.add(name)
+        elif name not in derived:  # a derived constant is allowed
+            raise top.error(place[name], "it rests on no root", "name at least one root in it")
+
+
+def _canonical(value: object) -> object:
+    """Content as lists, texts and numbers, for the digest; order counts, formulas are rewritten."""
+    if isinstance(value, Node):
+        return to_text(value)
+    if is_dataclass(value):
+        return [[f.name, _canonical(getattr(value, f.name))] for f in fields(value)]
+    if isinstance(value, Mapping):
+        return [_canonical(entry) for entry in value.values()]
+    if isinstance(value, tuple):
+        return [_canonical(entry) for entry in value]
+    return value
+
+
+def _near(word: str, known: Iterable[str]) -> tuple[str, ...]:
+    return tuple(difflib.get_close_matches(word, known, n=3, cutoff=0.6))
+
+
+def _kind(value: object) -> str:
+    return _KINDS.get(
+        type(value), "a number" if isinstance(value, int | float) else "a date or time"
+    )
+
+
+def _is_word(name: str) -> bool:
+    """Whether the formula language has its own use for a name."""
+    try:
+        return names(parse(name)) != {name}
+    except FormulaError:
+        return True
