@@ -1,0 +1,314 @@
+"""What is promised: the ledger, and the paper's theorems as functions.
+
+Every figure is in the mechanism's own unit, epsilon per grid step: two values of a root that lie d
+grid steps apart are told apart with log-odds of at most d * epsilon. Edges are written out: no
+distance gives advantage 0, a formula that is flat somewhere implies nothing about its own value.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from heapq import heappop, heappush
+from itertools import count, islice, product
+from typing import ClassVar
+
+from rootguard.errors import FormulaError, FormulaNameError, UnknownNameError
+from rootguard.events import Event, RootNoised
+from rootguard.expressions import Interval, Node, derivative_bounds, gradient, names
+from rootguard.values import MICRO, Domain
+
+
+class Ledger:
+    """What a principal has spent, per root, in whole micro-epsilon. It only ever grows."""
+
+    def __init__(self, events: Iterable[Event] = ()) -> None:
+        self._spent: defaultdict[str, int] = defaultdict(int)
+        for event in events:
+            self.record(event)
+
+    def record(self, event: Event) -> None:
+        """Count an event; only noising a root costs anything."""
+        if isinstance(event, RootNoised):
+            self._spent[event.root] += event.micro_epsilon
+
+    @property
+    def spent(self) -> dict[str, Fraction]:
+        """Epsilon spent on each root."""
+        return {root: Fraction(micro, MICRO) for root, micro in self._spent.items()}
+
+    @property
+    def total(self) -> Fraction:
+        """Epsilon spent in all."""
+        return Fraction(sum(self._spent.values()), MICRO)
+
+
+def advantage_bound(steps: Mapping[str, float], epsilons: Mapping[str, Fraction]) -> float:
+    """The most any adversary gains in telling two root vectors apart: tanh(sum eps_i d_i / 2).
+
+    The sum runs over the roots that differ, d_i grid steps apart. This is the bound that the
+    proof of the paper's Theorem 1 supports: a likelihood ratio of at most e**x between two
+    hypotheses limits the total variation distance to tanh(x / 2).
+    """
+    return math.tanh(sum(float(epsilons[root]) * abs(d) for root, d in steps.items()) / 2)
+
+
+def paper_advantage_bound(steps: Mapping[str, float], epsilons: Mapping[str, Fraction]) -> float:
+    """Theorem 1 as printed: sum of exp(eps_i d_i). Never below 1, so it excludes nothing."""
+    return sum(math.exp(min(float(epsilons[root]) * abs(d), 700.0)) for root, d in steps.items())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RootGuarantee:
+    """What is promised about one root. `step` is a grid step in the root's unit."""
+
+    root: str
+    unit: str
+    epsilon: Fraction
+    step: float
+    mechanism: str
+
+    @property
+    def hidden_within(self) -> float:
+        """Two values this far apart are told apart with an advantage of at most one half.
+
+        In whole grid steps, since that is how far apart snapping sets them.
+        """
+        return math.floor(2 * math.atanh(0.5) / float(self.epsilon)) * self.step
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Guarantee:
+    """What is promised, in which unit, and what is not."""
+
+    principal: str
+    roots: tuple[RootGuarantee, ...]
+    computed: tuple[str, ...]
+    identifiers: int
+
+    COVERS: ClassVar[tuple[str, ...]] = (
+        "every release: repeats, formulas of any kind, other services, later conversations",
+        "services that pool all they received",
+        "an adversary who knows the mechanism, the budget of each root and the population",
+    )
+    EXCLUDES: ClassVar[tuple[str, ...]] = (
+        "values that were never declared as roots, and whatever the person types past the guard",
+        "identifiers: they are encrypted, but equal ones look equal, and length and shape show",
+        "facts about whole populations, which follow from public figures",
+    )
+
+    @property
+    def total(self) -> Fraction:
+        """The sum of epsilon over all roots."""
+        return sum((root.epsilon for root in self.roots), Fraction(0))
+
+    def epsilon_of(self, root: str) -> Fraction:
+        """Epsilon per grid step spent on a root."""
+        for promised in self.roots:
+            if promised.root == root:
+                return promised.epsilon
+        raise UnknownNameError("root", root, tuple(promised.root for promised in self.roots))
+
+    def advantage(self, distances: Mapping[str, float]) -> float:
+        """The tanh bound for two people whose roots differ by these amounts, in root units.
+
+        Snapping can set them apart by the next whole number of grid steps, so that is what counts.
+        """
+        apart, epsilons = self._in_steps(distances)
+        # An even number of steps comes out of the division with rounding errors.
+        return advantage_bound({n: math.ceil(d - 1e-9) for n, d in apart.items()}, epsilons)
+
+    def paper_advantage(self, distances: Mapping[str, float]) -> float:
+        """The paper's Theorem 1, as printed, for the same two people."""
+        return paper_advantage_bound(*self._in_steps(distances))
+
+    def _in_steps(
+        self, distances: Mapping[str, float]
+    ) -> tuple[dict[str, float], dict[str, Fraction]]:
+        steps = {root.root: root.step for root in self.roots}
+        for name in distances:
+            if name not in steps:
+                raise UnknownNameError("root", name, tuple(steps))
+        apart = {name: abs(distance) / steps[name] for name, distance in distances.items()}
+        return apart, {root.root: root.epsilon for root in self.roots}
+
+    def to_dict(self) -> dict[str, object]:
+        """A JSON-ready form."""
+        return {
+            "unit": "epsilon per grid step",
+            "total_epsilon": float(self.total),
+            "roots": {
+                root.root: {
+                    "epsilon": float(root.epsilon),
+                    "step": root.step,
+                    "unit": root.unit,
+                    "mechanism": root.mechanism,
+                    "hidden_within": root.hidden_within,
+                }
+                for root in self.roots
+            },
+            "computed_at_no_cost": list(self.computed),
+            "identifiers": self.identifiers,
+            "covers": list(self.COVERS),
+            "does_not_cover": list(self.EXCLUDES),
+        }
+
+    def __str__(self) -> str:
+        promise = (
+            f"Each root is noised exactly once. Total epsilon {float(self.total):g} per grid step. "
+            "Of two values d steps apart, an adversary who collects any number of answers guesses "
+            "the true one with an advantage over chance of at most tanh(epsilon * d / 2)."
+        )
+        lines = [promise, ""]
+        for root in self.roots:
+            unit = f" {root.unit}" if root.unit else ""
+            lines.append(
+                f"  {root.root}: epsilon {float(root.epsilon):g} per step of {root.step:.4g}{unit} "
+                f"({root.mechanism}); advantage at most 1/2 within {root.hidden_within:.4g}{unit}"
+            )
+        if self.computed:
+            lines.append(f"  computed from these at no cost: {', '.join(self.computed)}")
+        lines += ["", "Covered:", *(f"  - {line}" for line in self.COVERS)]
+        lines += ["Not covered:", *(f"  - {line}" for line in self.EXCLUDES)]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slopes:
+    """How steeply a formula follows one root over the bounds, in grid steps per grid step.
+
+    `amplification` is L_idx = L * D_x / D_y and `flattest` is alpha * D_x / D_y, where L and alpha
+    bound |df/dx| from above and below and D_y is the width of the formula's range. Both err on
+    the side of more loss: L_idx is never too small, alpha never too large.
+    """
+
+    root: str
+    amplification: float
+    flattest: float
+
+
+def slopes(formula: Node, domains: Mapping[str, Domain]) -> tuple[Slopes, ...]:
+    """Theorem 2's amplification for each root a formula rests on; the others range freely."""
+    for name in sorted(names(formula) - domains.keys()):
+        raise FormulaNameError(name, tuple(domains))
+    used = [name for name in domains if name in names(formula)]
+    box = {name: Interval(domains[name].lower, domains[name].upper) for name in used}
+    if not box:
+        return ()
+    top, over = _supremum(formula, box, lambda value, _: value.upper)
+    bottom, under = _supremum(formula, box, lambda value, _: -value.lower)
+    reached, enclosed = top + bottom, over + under
+    found = []
+    for name in used:
+        _, rise = _supremum(formula, box, partial(_rise, name))
+        _, fall = _supremum(formula, box, partial(_fall, name))
+        # A slope that takes both signs is flat in between, wherever that is.
+        steep, flat = max(rise, fall), max(0.0, -rise, -fall)
+        width = domains[name].width
+        found.append(
+            Slopes(
+                root=name,
+                amplification=_amplification(steep * width, reached),
+                flattest=flat * width / enclosed if 0 < enclosed < math.inf else 0.0,
+            )
+        )
+    return tuple(found)
+
+
+def _amplification(change: float, reached: float) -> float:
+    """A formula that follows a root not at all (slope 0, or nowhere defined) amplifies nothing."""
+    if change <= 0:
+        return 0.0
+    return change / reached if reached > 0 else math.inf
+
+
+def accumulated_level(epsilon: Fraction, *, repeats: int, amplifications: Sequence[float]) -> float:
+    """The level at which independent noising protects a root after many releases.
+
+    Each repeat of the root itself adds epsilon, each independently noised derived value adds
+    epsilon times its amplification. RootGuard's level stays at the first draw's epsilon.
+    """
+    return float(epsilon) * (repeats + sum(amplifications))
+
+
+def implied_epsilon(epsilon: Fraction, slope: Slopes) -> float:
+    """Theorem 3: the level a derived value inherits, per step of its own range.
+
+    A formula that is flat somewhere (alpha = 0) says nothing there about its own value: infinite.
+    """
+    return float(epsilon) / slope.flattest if slope.flattest > 0 else math.inf
+
+
+_Measure = Callable[[Interval, dict[str, Interval]], float]
+_MAX_CELLS = 200
+_MAX_CORNERS = 1024
+_TOLERANCE = 0.02
+
+
+def _rise(root: str, _: Interval, partials: dict[str, Interval]) -> float:
+    """The largest partial in an enclosure."""
+    return partials[root].upper
+
+
+def _fall(root: str, _: Interval, partials: dict[str, Interval]) -> float:
+    """Minus the smallest partial in an enclosure."""
+    return -partials[root].lower
+
+
+def _supremum(formula: Node, box: Mapping[str, Interval], measure: _Measure) -> tuple[float, float]:
+    """The supremum of a measure over a box, from below (met) and from above (bounded).
+
+    Best first: the cell with the largest bound is cut across its relatively widest side, until
+    that bound is within 2 % of a value that was met at a point, or the cells run out. Cells in
+    which the formula is nowhere defined hold nothing.
+    """
+    widths = {name: _width(side) for name, side in box.items()}
+    corners = product(*((side.lower, side.upper) for side in box.values()))
+    met = max(
+        _at(formula, dict(zip(box, corner, strict=True)), measure)
+        for corner in islice(corners, _MAX_CORNERS)
+    )
+    cells: list[tuple[float, int, dict[str, Interval]]] = []
+    number = count()
+
+    def push(cell: dict[str, Interval]) -> None:
+        nonlocal met
+        met = max(met, _at(formula, {name: _middle(s) for name, s in cell.items()}, measure))
+        with suppress(FormulaError):
+            bound = measure(*derivative_bounds(formula, cell))
+            heappush(cells, (-bound, next(number), cell))
+
+    push(dict(box))
+    for _ in range(_MAX_CELLS):
+        if not cells or -cells[0][0] <= met + _TOLERANCE * abs(met):
+            break
+        _, _, cell = heappop(cells)
+        spans = {name: _width(s) / widths[name] for name, s in cell.items()}
+        side = max(spans, key=spans.__getitem__)
+        low, high, cut = cell[side].lower, cell[side].upper, _middle(cell[side])
+        push({**cell, side: Interval(low, cut)})
+        push({**cell, side: Interval(cut, high)})
+    return met, max(-cells[0][0], met) if cells else met
+
+
+def _at(formula: Node, point: Mapping[str, float], measure: _Measure) -> float:
+    """The measure at a point; minus infinity where the formula or its slope is undefined."""
+    try:
+        value, partials = gradient(formula, point)
+    except FormulaError:
+        return -math.inf
+    return measure(Interval(value, value), {name: Interval(p, p) for name, p in partials.items()})
+
+
+def _middle(side: Interval) -> float:
+    """Where to cut: formulas of positive quantities mostly change by ratio, the others by sum."""
+    if side.lower > 0:
+        return math.sqrt(side.lower) * math.sqrt(side.upper)
+    return side.lower + (side.upper - side.lower) / 2
+
+
+def _width(side: Interval) -> float:
+    return math.log(side.upper / side.lower) if side.lower > 0 else side.upper - side.lower

@@ -1,0 +1,286 @@
+"""Which value rests on which root: a directed graph that grows as values are asked for.
+
+Roots are noised; every other node is a formula of earlier ones. Level 1 of the paper lives here: a
+declared root that carries a formula of other roots is a computed node, not a root, and costs
+nothing.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from rootguard.errors import CycleError, FormulaNameError, NameTakenError, UnknownNameError
+from rootguard.expressions import Name, Node, names, substitute, to_text
+from rootguard.template import Root, Template, catalog, load_template
+from rootguard.values import RootName
+
+NodeKind = Literal["root", "derived", "target", "request"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GraphNode:
+    """A named value. A root has no formula; everything else has one over earlier names."""
+
+    name: str
+    kind: NodeKind
+    formula: Node | None = None
+    unit: str = ""
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The names its formula uses, sorted."""
+        return () if self.formula is None else tuple(sorted(names(self.formula)))
+
+
+class Graph:
+    """A DAG of named values, in an order in which every node follows its parents."""
+
+    def __init__(self, nodes: Iterable[GraphNode] = ()) -> None:
+        self._nodes: dict[str, GraphNode] = {}
+        named: dict[str, GraphNode] = {}
+        for node in nodes:
+            if node.name in named:
+                raise NameTakenError(node.name)
+            named[node.name] = node
+        for node in _in_order(named):
+            self._nodes[node.name] = node
+
+    @classmethod
+    def of(cls, template: Template) -> "Graph":
+        """The graph a template declares; its roots with a formula are computed, not noised."""
+        nodes = [
+            GraphNode(
+                name=root.name,
+                kind="root" if root.formula is None else "derived",
+                formula=root.formula,
+                unit=root.unit,
+            )
+            for root in template.roots.values()
+        ]
+        nodes += [
+            GraphNode(name=derived.name, kind="derived", formula=derived.formula, unit=derived.unit)
+            for derived in template.derived.values()
+        ]
+        target = template.target
+        nodes.append(
+            GraphNode(name=target.name, kind="target", formula=target.formula, unit=target.unit)
+        )
+        return cls(nodes)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._nodes
+
+    def __getitem__(self, name: str) -> GraphNode:
+        try:
+            return self._nodes[name]
+        except KeyError:
+            raise UnknownNameError("value", name, tuple(self._nodes)) from None
+
+    @property
+    def order(self) -> tuple[GraphNode, ...]:
+        """Every node, each after its parents."""
+        return tuple(self._nodes.values())
+
+    @property
+    def roots(self) -> tuple[RootName, ...]:
+        """The names that are noised."""
+        return tuple(RootName(node.name) for node in self.order if node.kind == "root")
+
+    def add(self, node: GraphNode) -> None:
+        """One more node, which may rest on those already here and on nothing else."""
+        if node.name in self._nodes:
+            raise NameTakenError(node.name)
+        for parent in node.parents:
+            if parent not in self._nodes:
+                raise FormulaNameError(parent, tuple(self._nodes))
+        self._nodes[node.name] = node
+
+    def in_roots(self, formula: Node) -> Node:
+        """The same formula with every computed name replaced by its own formula, down to roots."""
+        used = self._closure(names(formula))
+        replacements: dict[str, Node] = {}
+        for node in self._nodes.values():
+            if node.name in used and node.formula is not None:
+                replacements[node.name] = substitute(node.formula, replacements)
+        return substitute(formula, replacements)
+
+    def rests_on(self, formula: Node) -> tuple[RootName, ...]:
+        """The roots that a formula's value depends on, in declared order."""
+        used = self._closure(names(formula))
+        return tuple(root for root in self.roots if root in used)
+
+    def _closure(self, wanted: frozenset[str]) -> set[str]:
+        used: set[str] = set()
+        stack = list(wanted)
+        while stack:
+            name = stack.pop()
+            if name not in self._nodes:
+                raise FormulaNameError(name, tuple(self._nodes))
+            if name not in used:
+                used.add(name)
+                stack += self._nodes[name].parents
+        return used
+
+    def to_json(self) -> str:
+        """Nodes and edges, for machines."""
+        nodes = [
+            {
+                "name": node.name,
+                "kind": node.kind,
+                "formula": None if node.formula is None else to_text(node.formula),
+                "unit": node.unit,
+                "parents": list(node.parents),
+            }
+            for node in self.order
+        ]
+        return json.dumps({"nodes": nodes}, indent=2, ensure_ascii=False)
+
+    def to_mermaid(self) -> str:
+        """A Mermaid flow chart: roots are rounded, the target is a hexagon."""
+        shapes: dict[NodeKind, Callable[[str], str]] = {
+            "root": "([{}])".format,
+            "derived": "[{}]".format,
+            "target": "{{{{{}}}}}".format,
+            "request": "[/{}/]".format,
+        }
+        ids = {node.name: f"n{number}" for number, node in enumerate(self.order)}
+        lines = ["flowchart LR"]
+        for node in self.order:
+            lines.append(f"  {ids[node.name]}{shapes[node.kind](_quoted(_html(_label(node))))}")
+            lines += [f"  {ids[parent]} --> {ids[node.name]}" for parent in node.parents]
+        return "\n".join(lines) + "\n"
+
+    def to_dot(self) -> str:
+        """A Graphviz drawing: roots are ellipses, the target is a hexagon."""
+        shapes: dict[NodeKind, str] = {
+            "root": "ellipse",
+            "derived": "box",
+            "target": "hexagon",
+            "request": "parallelogram",
+        }
+        lines = ["digraph rootguard {", "  rankdir=LR;"]
+        for node in self.order:
+            label = _quoted(_label(node))
+            lines.append(f"  {_quoted(node.name)} [shape={shapes[node.kind]}, label={label}];")
+            lines += [f"  {_quoted(parent)} -> {_quoted(node.name)};" for parent in node.parents]
+        return "\n".join([*lines, "}"]) + "\n"
+
+
+def _label(node: GraphNode) -> str:
+    return node.name if node.formula is None else f"{node.name} = {to_text(node.formula)}"
+
+
+def _html(text: str) -> str:
+    """Mermaid reads labels as HTML, where a comparison would open a tag."""
+    return text.replace("<", "#lt;").replace(">", "#gt;")
+
+
+def _quoted(text: str) -> str:
+    """In double quotes. Names and formulas hold no quote, backslash or line break to escape."""
+    return f'"{text}"'
+
+
+def _in_order(nodes: Mapping[str, GraphNode]) -> list[GraphNode]:
+    """Roots as given, then parents before children; a ring is refused with the names in it."""
+    ordered: dict[str, GraphNode] = {}
+    path: dict[str, None] = {}
+
+    def visit(name: str) -> None:
+        if name in ordered:
+            return
+        if name in path:
+            ring = list(path)
+            raise CycleError((*ring[ring.index(name) :], name))
+        if name not in nodes:
+            raise FormulaNameError(name, tuple(nodes))
+        path[name] = None
+        for parent in nodes[name].parents:
+            visit(parent)
+        del path[name]
+        ordered[name] = nodes[name]
+
+    for name in sorted(nodes, key=lambda name: nodes[name].formula is not None):
+        visit(name)
+    return list(ordered.values())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recognised:
+    """A declared root that a catalog formula would compute from other declared roots."""
+
+    root: RootName
+    formula: str
+    source: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.root} looks like {self.formula} (template {self.source}): give it "
+            f'formula = "{self.formula}" and it costs no budget'
+        )
+
+
+def recognise(template: Template) -> tuple[Recognised, ...]:
+    """Roots that the catalog knows as formulas of other roots declared beside them.
+
+    A name or alias must match, and so must the unit of every value involved: a formula for metres
+    is not offered to a height in centimetres. A root is never explained by one that rests on it.
+    Only reported, never applied silently.
+    """
+    graph = Graph.of(template)
+    found = []
+    for root in template.roots.values():
+        if root.formula is not None:
+            continue
+        others = {
+            (alias, other.unit): other.name
+            for other in template.roots.values()
+            if root.name not in graph.rests_on(Name(other.name))
+            for alias in _spellings(other)
+        }
+        for spelling in sorted(_spellings(root)):
+            for source, unit, formula, inputs in _known_formulas().get(spelling, ()):
+                renamed = {name: _match(others, aliases, u) for name, aliases, u in inputs}
+                nodes = {old: Name(new) for old, new in renamed.items() if new is not None}
+                if unit == root.unit and len(set(nodes.values())) == len(inputs) > 0:
+                    text = to_text(substitute(formula, nodes))
+                    found.append(Recognised(root=root.name, formula=text, source=source))
+    unique = {hit.root: hit for hit in reversed(found)}
+    return tuple(unique[name] for name in template.roots if name in unique)
+
+
+def _spellings(root: Root) -> frozenset[str]:
+    return frozenset(alias.casefold() for alias in (root.name, *root.aliases))
+
+
+def _match(
+    others: Mapping[tuple[str, str], RootName], spellings: frozenset[str], unit: str
+) -> RootName | None:
+    return next((others[key] for s in sorted(spellings) if (key := (s, unit)) in others), None)
+
+
+_Known = tuple[str, str, Node, tuple[tuple[str, frozenset[str], str], ...]]
+
+
+@cache
+def _known_formulas() -> dict[str, list[_Known]]:
+    """Catalog formulas by the name of what they compute: (template, unit, formula, its roots)."""
+    known: dict[str, list[_Known]] = {}
+    for name in catalog():
+        template = load_template(name)
+        graph = Graph.of(template)
+        for node in graph.order:
+            if node.formula is None:
+                continue
+            formula = graph.in_roots(node.formula)
+            inputs = tuple(
+                (root, _spellings(template.roots[root]), template.roots[root].unit)
+                for root in graph.rests_on(formula)
+            )
+            spellings = {node.name.casefold()}
+            if root_node := template.roots.get(RootName(node.name)):
+                spellings |= _spellings(root_node)
+            for spelling in spellings:
+                known.setdefault(spelling, []).append((name, node.unit, formula, inputs))
+    return known

@@ -1,0 +1,275 @@
+"""A sentinel value goes in everywhere; its digits may come out nowhere.
+
+The sentinels are numbers that no grid point, bound or formula of the template shows. Looked at:
+repr, str, format, logs, warnings, exceptions with their notes, causes, contexts and the local
+variables of every RootGuard frame, JSON, pickles, transcripts, graphs, and what the command line
+writes.
+"""
+
+import copy
+import io
+import json
+import logging
+import pickle
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from rootguard import Guard, MemoryStore, Session, load_template
+from rootguard.cli.main import cli, main
+from rootguard.errors import RootGuardError
+from rootguard.events import to_record
+from rootguard.sanitizer import seal
+from rootguard.values import Raw
+
+FIB4 = load_template("fib4")
+SENTINELS = {"age": 47.318264951, "ast": 91.827364519, "alt": 63.719283746, "plt": 318.264951737}
+DIGITS = ("47318264", "91827364", "63719283", "31826495")
+NAME, NUMBER = "Zebulon Quackenbush", "9182-7364-5190"
+WORDS = ("zebulon", "quackenbush", "918273645190")
+
+
+def leaks(text: str) -> list[str]:
+    """The sentinels whose digits or letters appear in a text, whatever stands between them."""
+    digits = "".join(character for character in text if character.isdigit())
+    letters = text.casefold()
+    found = [sentinel for sentinel in DIGITS if sentinel in digits]
+    return found + [word for word in WORDS if word in letters or word in digits]
+
+
+def everything(error: BaseException) -> str:
+    """An exception with all it carries, local variables of RootGuard's own frames included."""
+    parts = []
+    chain: list[BaseException] = [error]
+    while chain:
+        current = chain.pop()
+        parts += [repr(current), str(current), repr(vars(current)), repr(current.args)]
+        parts += getattr(current, "__notes__", [])
+        chain += [link for link in (current.__cause__, current.__context__) if link is not None]
+        for frame, _ in traceback.walk_tb(current.__traceback__):
+            if "rootguard" in frame.f_code.co_filename and "tests" not in frame.f_code.co_filename:
+                parts += [f"{name}={value!r}" for name, value in frame.f_locals.items()]
+    return "\n".join(parts)
+
+
+@pytest.fixture
+def log() -> Iterator[io.StringIO]:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    logging.captureWarnings(capture=True)
+    yield stream
+    logging.captureWarnings(capture=False)
+    root.setLevel(level)
+    root.removeHandler(handler)
+
+
+def guarded(**options: object) -> Session:
+    return Guard.open(
+        FIB4,
+        values=SENTINELS,
+        identifiers={"patient": NAME, "mrn": NUMBER},
+        **{"budget": "0.9", **options},  # type: ignore[arg-type]
+    )
+
+
+def test_the_detector_finds_what_it_should() -> None:
+    assert leaks("ast=91.827364519")
+    assert leaks("9 1 8 2 7 3 6 4")
+    assert leaks("Hello ZEBULON")
+    assert leaks("MRN 9182-7364-5190")
+    assert not leaks("ast=91.8")
+
+    def careless(value: float) -> None:
+        raise ValueError("no digits here")
+
+    try:
+        careless(SENTINELS["ast"])
+    except ValueError as error:
+        frames = list(traceback.walk_tb(error.__traceback__))
+        assert any(leaks(repr(frame.f_locals)) for frame, _ in frames)
+
+
+def test_a_raw_value_shows_itself_in_no_form() -> None:
+    raw = Raw(SENTINELS["ast"])
+    shown = [repr(raw), str(raw), f"{raw}", f"{raw:.3f}", f"{raw!r:>20}", repr([raw, {1: raw}])]
+    assert not leaks("".join(shown))
+    for attempt in (
+        lambda: pickle.dumps(raw),
+        lambda: copy.copy(raw),
+        lambda: copy.deepcopy(raw),
+        lambda: json.dumps(raw),
+        lambda: float(raw),  # type: ignore[arg-type]
+        lambda: int(raw),  # type: ignore[call-overload]
+        lambda: vars(raw),
+    ):
+        with pytest.raises(TypeError) as caught:
+            attempt()
+        assert not leaks(everything(caught.value))
+
+
+def test_a_session_shows_no_sentinel_in_anything_it_gives(log: io.StringIO) -> None:
+    session = guarded()
+    for node in session.graph.order:
+        session.release(node.name)
+    session.release("patient")
+    session.release("mrn")
+    session.derive("age * ast / (plt * sqrt(alt))", name="again")
+    shown = [
+        repr(session),
+        str(session),
+        f"{session}",
+        str(session.guarantee()),
+        repr(session.guarantee()),
+        json.dumps(session.guarantee().to_dict()),
+        json.dumps(session.describe()),
+        json.dumps([to_record(event) for event in session.transcript()]),
+        repr(session.transcript()),
+        pickle.dumps(session.transcript()).hex(),
+        pickle.dumps(session.transcript()).decode("latin-1"),
+        session.graph.to_json(),
+        session.graph.to_mermaid(),
+        session.graph.to_dot(),
+        repr(session.spent()),
+        log.getvalue(),
+    ]
+    for text in shown:
+        assert not leaks(text)
+
+
+def test_a_session_is_not_pickled() -> None:
+    with pytest.raises(TypeError) as caught:
+        pickle.dumps(guarded())
+    assert not leaks(everything(caught.value))
+
+
+def test_a_store_shows_no_sentinel() -> None:
+    store = MemoryStore()
+    guarded(store=store)
+    assert not leaks(repr(store) + repr(vars(store)))
+
+
+class FailingStore(MemoryStore):
+    def commit(self, principal: object, draws: object) -> tuple[()]:
+        raise RuntimeError("disk full")
+
+
+BAD_OPENINGS: dict[str, Callable[[], object]] = {
+    "no budget": lambda: guarded(budget=None),
+    "a budget too small": lambda: guarded(budget="0.00001"),
+    "an unknown mechanism": lambda: guarded(mechanism="gaussian"),
+    "an unknown allocation": lambda: guarded(allocation="best"),
+    "a bad objective": lambda: guarded(objective="1 / (age - age)"),
+    "a missing value": lambda: Guard.open(FIB4, values={"age": SENTINELS["age"]}, budget=1),
+    "a stranger": lambda: Guard.open(FIB4, values={**SENTINELS, "x": 91.827364519}, budget=1),
+    "text": lambda: Guard.open(FIB4, values={**SENTINELS, "ast": "91.827364519"}, budget=1),  # type: ignore[dict-item]
+    "a list": lambda: Guard.open(FIB4, values={**SENTINELS, "ast": [91.827364519]}, budget=1),  # type: ignore[dict-item]
+    "an infinite value": lambda: Guard.open(
+        FIB4, values={**SENTINELS, "plt": float("inf")}, budget=1
+    ),
+    "a bad identifier": lambda: Guard.open(
+        FIB4, values=SENTINELS, identifiers={"mrn": NUMBER, "x": ""}, budget=1
+    ),
+    "an identifier that is a root": lambda: Guard.open(
+        FIB4, values=SENTINELS, identifiers={"ast": NUMBER}, budget=1
+    ),
+    "a short key": lambda: guarded(key=b"short"),
+    "a store that fails": lambda: guarded(store=FailingStore()),
+}
+
+
+@pytest.mark.parametrize("case", BAD_OPENINGS)
+def test_no_failed_opening_carries_a_sentinel(case: str, log: io.StringIO) -> None:
+    with pytest.raises((RootGuardError, RuntimeError)) as caught:
+        BAD_OPENINGS[case]()
+    assert not leaks(everything(caught.value))
+    assert not leaks(log.getvalue())
+
+
+BAD_REQUESTS = [
+    "ast / (alt - alt)",
+    "log(ast - ast)",
+    "sqrt(-alt)",
+    "ast ** 999",
+    "exp(plt * plt)",
+    "nothing",
+    "9**9**9",
+    "(" * 5000,
+    "ast +",
+    "ast if plt / (age - age) else 1",
+]
+
+
+@pytest.mark.parametrize("formula", BAD_REQUESTS)
+def test_no_refused_request_carries_a_sentinel(formula: str) -> None:
+    session = guarded()
+    with pytest.raises(RootGuardError) as caught:
+        session.derive(formula)
+    assert not leaks(everything(caught.value))
+    assert not leaks(repr(session.transcript()))
+
+
+def test_a_clamp_warning_names_the_root_and_no_value(log: io.StringIO) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        Guard.open(FIB4, values={**SENTINELS, "ast": 91827364.519}, budget=1)
+    assert len(caught) == 1
+    assert "ast" in str(caught[0].message)
+    assert not leaks(str(caught[0].message) + log.getvalue())
+
+
+def test_sealing_bad_values_raises_nothing_at_all() -> None:
+    sealed = seal({"a": "91.827364519", "b": None, "c": 1.5, "d": True, "e": object()})
+    assert {name for name, raw in sealed.items() if raw is None} == {"a", "b", "d", "e"}
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_command_line_writes_no_sentinel(tmp_path: Path, *, as_json: bool) -> None:
+    file = tmp_path / "me.toml"
+    file.write_text("".join(f"{root} = {value}\n" for root, value in SENTINELS.items()))
+    flags = ["--json"] if as_json else []
+    arguments = ["release", "fib4", "--budget", "0.9", "--values", str(file), *flags]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 0
+    assert "ast" in result.output
+    assert not leaks(result.output)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "ast = 91.827364519 91.827364519",
+        '{"ast": 91.827364519',
+        "[91.827364519]",
+        "ast = 91.827364519",
+        'age = 47.318264951\nast = "91.827364519"\nalt = 1\nplt = 1',
+        "\x00 91.827364519",
+    ],
+)
+def test_a_bad_values_file_is_refused_without_quoting_it(
+    content: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "me.toml"
+    file.write_text(content)
+    arguments = ["release", "fib4", "--budget", "0.9", "--values", str(file)]
+    result = CliRunner().invoke(cli, arguments)
+    assert isinstance(result.exception, RootGuardError)
+    assert not leaks(everything(result.exception) + result.output)
+    monkeypatch.setattr(sys, "argv", ["rootguard", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 3
+    captured = capsys.readouterr()
+    assert captured.err.startswith("rootguard: ")
+    assert not leaks(captured.err + captured.out)
