@@ -1,0 +1,63 @@
+"""The `rootguard` command. A subcommand is loaded when it is called, so that start-up is quick."""
+
+import json
+import sys
+from importlib import import_module
+from typing import ClassVar
+
+import click
+
+from rootguard import errors
+from rootguard.cli.output import EXIT_CODES, EXIT_REFUSED
+
+
+class Commands(click.Group):
+    """A group whose commands live in modules of their own, imported on use."""
+
+    MODULES: ClassVar[dict[str, str]] = {
+        "certify": "rootguard.cli.certify",
+        "completion": "rootguard.cli.completion",
+        "demo": "rootguard.cli.demo",
+        "plan": "rootguard.cli.plan",
+        "release": "rootguard.cli.release",
+        "templates": "rootguard.cli.templates",
+    }
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command, sorted."""
+        return sorted(self.MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported now."""
+        if cmd_name not in self.MODULES:
+            return None
+        command = import_module(self.MODULES[cmd_name]).command
+        return command if isinstance(command, click.Command) else None
+
+
+@click.group(
+    cls=Commands, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.version_option(package_name="rootguard")
+def cli() -> None:
+    """Noise a person's private values once; answer everything else from the noised values.
+
+    \b
+    Try:
+      rootguard demo
+      rootguard templates
+      rootguard plan fib4 --budget 0.9
+    """
+
+
+def main() -> None:
+    """Run the command line; a refusal is one sentence on standard error and exit code 3."""
+    try:
+        cli(prog_name="rootguard", standalone_mode=True)
+    except errors.RootGuardError as refusal:
+        if "--json" in sys.argv:
+            body = {"error": {"type": type(refusal).__name__, "message": str(refusal)}}
+            click.echo(json.dumps(body), err=True)
+        else:
+            click.echo(f"rootguard: {refusal}", err=True)
+        sys.exit(EXIT_REFUSED)

@@ -1,0 +1,153 @@
+"""`rootguard plan`: how a budget would be split, what it promises. No private value needed."""
+
+import math
+from fractions import Fraction
+
+import click
+
+from rootguard.accounting import accumulated_level, implied_epsilon, slopes
+from rootguard.allocation import Plan, make_plan, read_budget
+from rootguard.cli.options import json_option, plan_options, template_argument
+from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
+from rootguard.graph import Graph, recognise
+from rootguard.mechanisms import mechanism_named
+from rootguard.session import promise
+from rootguard.template import Template, load_template
+from rootguard.values import AllocationName
+
+
+@click.command("plan", epilog=EXIT_CODES)
+@template_argument
+@plan_options
+@click.option(
+    "--amplification",
+    is_flag=True,
+    help="Also say what independent noising of the computed values would leak (Theorem 2).",
+)
+@json_option
+def command(
+    template: str,
+    *,
+    budget: Fraction | None,
+    epsilon: Fraction | None,
+    turns: int | None,
+    mechanism: str,
+    allocation: AllocationName,
+    objective: str | None,
+    amplification: bool,
+    as_json: bool,
+) -> None:
+    """Split a budget over a template's roots and say what it promises.
+
+    The budget is a total, or the paper's epsilon times turns.
+
+    \b
+    Examples:
+      rootguard plan fib4 --budget 0.9
+      rootguard plan fib4 --epsilon 0.1 --turns 9 --mechanism exponential --json
+      rootguard plan ./mine.toml --budget 1 --allocation uniform --amplification
+    """
+    loaded = load_template(template)
+    plan = make_plan(
+        loaded,
+        read_budget(total=budget, epsilon=epsilon, turns=turns),
+        mechanism_name=mechanism_named(mechanism),
+        allocation=allocation,
+        objective=objective,
+    )
+    leaks = _amplifications(loaded, plan) if amplification else None
+    hints = [str(hint) for hint in recognise(loaded)]
+    if as_json:
+        write_json(_as_json(loaded, plan, leaks, hints))
+    else:
+        _print(loaded, plan, leaks, hints)
+
+
+def _as_json(
+    template: Template, plan: Plan, leaks: list[dict[str, object]] | None, hints: list[str]
+) -> dict[str, object]:
+    body: dict[str, object] = {
+        "template": plan.template,
+        "mechanism": plan.mechanism,
+        "allocation": plan.allocation,
+        "budget": float(plan.budget),
+        "roots": {
+            share.root: {
+                "epsilon": float(share.epsilon),
+                "share": float(share.epsilon / plan.budget),
+                "sensitivity": share.sensitivity,
+                "expected_error": share.expected_error,
+                "unit": template.roots[share.root].unit,
+            }
+            for share in plan.shares
+        },
+        "guarantee": promise(template, plan).to_dict(),
+        "hints": hints,
+        "hash": plan.hash,
+    }
+    if leaks is not None:
+        body["amplification"] = leaks
+    return body
+
+
+def _print(
+    template: Template, plan: Plan, leaks: list[dict[str, object]] | None, hints: list[str]
+) -> None:
+    out = console()
+    rows = [
+        (
+            share.root,
+            f"{float(share.epsilon):.6f}",
+            f"{float(share.epsilon / plan.budget):.1%}",
+            number(share.sensitivity),
+            f"{number(share.expected_error)} {template.roots[share.root].unit}",
+        )
+        for share in plan.shares
+    ]
+    title = f"{plan.template}: budget {float(plan.budget):g}, {plan.mechanism}, {plan.allocation}"
+    columns = ("root", ">epsilon", ">share", ">sensitivity", ">expected error")
+    out.print(table(title, columns, rows))
+    out.print(str(promise(template, plan)), markup=False)
+    if leaks is not None:
+        cells = [[_cell(value) for value in leak.values()] for leak in leaks]
+        out.print(
+            table(
+                "what independent noising of a computed value, once, would do to a root's epsilon",
+                ("value", "root", ">amplification", ">level beside one release", ">implied here"),
+                cells,
+            )
+        )
+    for hint in hints:
+        out.print(f"hint: {hint}", markup=False)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "unbounded"
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def _amplifications(template: Template, plan: Plan) -> list[dict[str, object]]:
+    """Theorems 2 and 3 for every computed value; null where a bound is infinite."""
+    graph = Graph.of(template)
+    domains = {str(share.root): share.domain for share in plan.shares}
+    return [
+        {
+            "value": node.name,
+            "root": slope.root,
+            "amplification": _finite(slope.amplification),
+            "accumulated_level": _finite(
+                accumulated_level(
+                    plan[slope.root].epsilon, repeats=1, amplifications=[slope.amplification]
+                )
+            ),
+            "implied_epsilon": _finite(implied_epsilon(plan[slope.root].epsilon, slope)),
+        }
+        for node in graph.order
+        if node.formula is not None
+        for slope in slopes(graph.in_roots(node.formula), domains)
+    ]
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

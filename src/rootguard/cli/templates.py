@@ -1,0 +1,121 @@
+"""`rootguard templates`: what is in the catalog, and what a template says."""
+
+import click
+
+from rootguard.cli.options import TemplateType, json_option
+from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
+from rootguard.expressions import to_text
+from rootguard.graph import Graph, recognise
+from rootguard.template import RiskClass, Template, catalog, load_template
+
+
+@click.command("templates", epilog=EXIT_CODES)
+@click.argument("template", type=TemplateType(), metavar="[TEMPLATE]", required=False)
+@json_option
+def command(template: str | None, *, as_json: bool) -> None:
+    """List the catalog, or show one template (or a TOML file of your own, checking it).
+
+    \b
+    Examples:
+      rootguard templates
+      rootguard templates fib4
+      rootguard templates ./my-template.toml --json
+    """
+    if template is None:
+        _list(as_json=as_json)
+    else:
+        _show(load_template(template), as_json=as_json)
+
+
+def _list(*, as_json: bool) -> None:
+    loaded = [load_template(name) for name in catalog()]
+    if as_json:
+        write_json([_summary(template) for template in loaded])
+        return
+    rows = [
+        (t.name, t.field, t.title, ", ".join(t.roots), to_text(t.target.formula)) for t in loaded
+    ]
+    console().print(table(None, ("name", "field", "title", "roots", "target"), rows))
+
+
+def _summary(template: Template) -> dict[str, object]:
+    return {
+        "name": template.name,
+        "field": template.field,
+        "title": template.title,
+        "roots": list(template.roots),
+        "target": {
+            "name": template.target.name,
+            "formula": to_text(template.target.formula),
+            "unit": template.target.unit,
+        },
+    }
+
+
+def _show(template: Template, *, as_json: bool) -> None:
+    hints = [str(hint) for hint in recognise(template)]
+    computed = [node for node in Graph.of(template).order if node.formula is not None]
+    if as_json:
+        roots = {
+            root.name: {
+                "lower": root.domain.lower,
+                "upper": root.domain.upper,
+                "grid": root.domain.size,
+                "unit": root.unit,
+                "aliases": list(root.aliases),
+                "mean": root.mean,
+                "sd": root.sd,
+                "shape": root.shape,
+                "formula": None if root.formula is None else to_text(root.formula),
+            }
+            for root in template.roots.values()
+        }
+        body = {
+            **_summary(template),
+            "description": template.description,
+            "roots": roots,
+            "computed": {n.name: to_text(n.formula) for n in computed if n.formula},
+            "risk": [_interval(risk) for risk in template.risk],
+            "sources": list(template.sources),
+            "hints": hints,
+            "digest": template.digest,
+        }
+        write_json(body)
+        return
+    out = console()
+    out.print(f"[bold]{template.name}[/]: {template.title}")
+    if template.description:
+        out.print(template.description)
+    rows = [
+        (
+            root.name,
+            root.unit,
+            number(root.domain.lower),
+            number(root.domain.upper),
+            "" if root.mean is None else number(root.mean),
+            ", ".join(root.aliases),
+        )
+        for root in template.roots.values()
+    ]
+    out.print(table("roots", ("name", "unit", ">lower", ">upper", ">mean", "aliases"), rows))
+    out.print(
+        table(
+            "computed from them",
+            ("name", "kind", "formula", "unit"),
+            [(n.name, n.kind, to_text(n.formula), n.unit) for n in computed if n.formula],
+        )
+    )
+    for risk in template.risk:
+        out.print(f"  risk {_interval(risk)['label']}: {_interval(risk)['when']}")
+    for source in template.sources:
+        out.print(f"  source: {source}")
+    for hint in hints:
+        out.print(f"  hint: {hint}")
+
+
+def _interval(risk: RiskClass) -> dict[str, str]:
+    if risk.limit is None:
+        when = "otherwise"
+    else:
+        when = f"{'at most' if risk.inclusive else 'below'} {risk.limit:g}"
+    return {"label": risk.label, "when": when}

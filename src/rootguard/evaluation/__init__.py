@@ -1,0 +1,1 @@
+"""Experiments: what RootGuard is compared with, and how."""
