@@ -15,8 +15,8 @@ from scipy.integrate import quad
 from rootguard.errors import BudgetError, UnknownNameError
 from rootguard.mechanisms import MECHANISMS, Mechanism, certify, mechanism, mechanism_named
 from rootguard.mechanisms.base import Floats
-from rootguard.mechanisms.coins import Coins, digit_biases, exponential_of
 from rootguard.mechanisms.geometric import Geometric
+from rootguard.mechanisms.wheels import Rows, Wheels, exponential_of, geometric_rows, wide_context
 from rootguard.rng import SECURE, SecureRandomness
 from rootguard.values import MechanismName
 from tests.goodness import FALSE_ALARM, fit
@@ -223,8 +223,8 @@ def test_the_error_curve_and_its_derivatives_agree_with_differences(
     name: MechanismName, epsilon: float, size: int
 ) -> None:
     h = epsilon * 1e-4
-    at = np.array([epsilon - h, epsilon, epsilon + h])
-    value, slope, curvature = MECHANISMS[name].error_curve(at, np.full(3, size))
+    curve = [MECHANISMS[name].error_curve(at, size) for at in (epsilon - h, epsilon, epsilon + h)]
+    value, slope, curvature = zip(*curve, strict=True)
     exact = mechanism(name, Fraction(str(epsilon)), size)
     assert value[1] == pytest.approx(exact.error(exact.centre), rel=1e-9)
     assert slope[1] == pytest.approx((value[2] - value[0]) / (2 * h), rel=1e-5)
@@ -247,38 +247,65 @@ class Tape:
         return taken
 
 
-def test_a_coin_is_settled_by_more_digits_when_the_first_words_tie() -> None:
-    third = Coins(lambda: [Decimal(2).sqrt() / 3])
-    with localcontext() as context:
-        context.prec = 120
-        exact = int(Decimal(2).sqrt() / 3 * (1 << 128))
-    first, second, low = exact >> 96, exact >> 64 & 0xFFFFFFFF, exact >> 32 & 0xFFFFFFFF
-    assert third.throw(Tape(first - 1)) == 1
-    assert third.throw(Tape(first + 1)) == 0
-    assert third.throw(Tape(first, second - 1)) == 1
-    assert third.throw(Tape(first, second + 1)) == 0
-    assert third.throw(Tape(first, second, low - 1)) == 1
-    assert third.throw(Tape(first, second, low + 1)) == 0
+def fixed(value: Decimal, precision: int) -> int:
+    return int(value * (1 << precision))
 
 
-def test_coin_biases_far_below_one_word_are_still_exact() -> None:
-    tiny = Coins(lambda: [exponential_of(Fraction(50))])  # about 1.9e-22, or 2**-72
-    with localcontext() as context:
-        context.prec = 60
-        third_word = int(Decimal(-50).exp() * (1 << 96))
-    assert 0 < third_word < 1 << 32
-    assert tiny.throw(Tape(1)) == 0
-    assert tiny.throw(Tape(0, 1)) == 0
-    assert tiny.throw(Tape(0, 0, third_word - 1)) == 1
-    assert tiny.throw(Tape(0, 0, third_word + 1)) == 0
+def root_of_two_thirds(precision: int) -> Rows:
+    with localcontext(wide_context(precision)):
+        return [[fixed(Decimal(2).sqrt() / 3, precision)]]
 
 
-def test_binary_digits_of_a_geometric_variable_have_the_stated_biases() -> None:
-    ratio = Decimal("0.9")
-    biases = digit_biases(ratio, 3)
-    exact = [sum(ratio**k * (1 - ratio) for k in range(4000) if k >> d & 1) for d in range(3)]
-    assert [float(b) for b in biases[:3]] == pytest.approx([float(e) for e in exact])
-    assert float(biases[3]) == pytest.approx(0.9**8)
+def test_a_wheel_is_settled_by_more_bits_when_the_first_words_tie() -> None:
+    wheel = Wheels(root_of_two_thirds)
+    exact = (1 << 96) - 1 - root_of_two_thirds(96)[0][0]  # words are counted from the top
+    first, second, third = exact >> 64, exact >> 32 & 0xFFFFFFFF, exact & 0xFFFFFFFF
+    for words, face in (
+        ((first - 1,), 0),
+        ((first + 1,), 1),
+        ((first, second - 1), 0),
+        ((first, second + 1), 1),
+        ((first, second, third - 1), 0),
+        ((first, second, third + 1), 1),
+    ):
+        tape = Tape(*words)
+        assert wheel.spin(tape) == [face]
+        assert not tape.left
+
+
+def test_probabilities_far_below_one_word_are_still_exact() -> None:
+    def tiny(precision: int) -> Rows:
+        with localcontext(wide_context(precision)):
+            return [[fixed(exponential_of(Fraction(50)), precision)]]  # about 2**-72
+
+    top = 0xFFFFFFFF
+    third = (1 << 96) - 1 - tiny(96)[0][0] & top
+    wheel = Wheels(tiny)
+    assert wheel.spin(Tape(top - 1)) == [0]
+    assert wheel.spin(Tape(top, top - 1)) == [0]
+    assert wheel.spin(Tape(top, top, third - 1)) == [0]
+    assert wheel.spin(Tape(top, top, third + 1)) == [1]
+
+
+@pytest.mark.parametrize("epsilon", ["0.000001", "0.01", "0.7"])
+def test_the_wheels_of_a_geometric_variable_have_its_probabilities(epsilon: str) -> None:
+    precision, low, high = 200, 3, 2
+    with localcontext(wide_context(precision)):
+        ratio = exponential_of(Fraction(epsilon))
+        remainder, quotient = geometric_rows(
+            fixed(ratio, precision), precision, low, high, carry=True
+        )
+        _, cut = geometric_rows(fixed(ratio, precision), precision, low, high, carry=False)
+        one = Decimal(1 << precision)
+        for k, p in enumerate(remainder, start=1):
+            exact = (ratio**k - ratio**8) / (1 - ratio**8)
+            assert abs(p / one - exact) < Decimal(2) ** -(precision - 44)
+        for k, p in enumerate(quotient, start=1):
+            assert abs(p / one - ratio ** (8 * k)) < Decimal(2) ** -(precision - 44)
+        for k, p in enumerate(cut, start=1):
+            exact = (ratio ** (8 * k) - ratio**32) / (1 - ratio**32)
+            assert abs(p / one - exact) < Decimal(2) ** -(precision - 44)
+    assert (len(remainder), len(quotient), len(cut)) == (7, 4, 3)
 
 
 def _words(pipe: Connection) -> None:
@@ -310,6 +337,6 @@ def test_secure_words_cover_their_range() -> None:
 def test_unknown_mechanisms_and_epsilons_out_of_range_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="geometric"):
         mechanism_named("gaussian")
-    for epsilon in (Fraction(0), Fraction(-1), Fraction(101)):
+    for epsilon in (Fraction(0), Fraction(-1), Fraction(101), Fraction(1, 1_000_001)):
         with pytest.raises(BudgetError):
             Geometric(epsilon, M)

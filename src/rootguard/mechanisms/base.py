@@ -8,7 +8,7 @@ epsilon, and inputs d steps apart by at most d * epsilon.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
@@ -17,18 +17,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rootguard.errors import BudgetError
-from rootguard.mechanisms.coins import (
-    Coins,
-    digit_biases,
+from rootguard.mechanisms.wheels import (
+    Rows,
+    Wheels,
     digits_for,
     exponential_of,
+    geometric_rows,
+    wide_context,
 )
 from rootguard.rng import Randomness
-from rootguard.values import MechanismName
+from rootguard.values import MICRO, MechanismName
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
+MIN_EPSILON = Fraction(1, MICRO)
 MAX_EPSILON = 100
 
 
@@ -38,8 +41,8 @@ class Mechanism(ABC):
     name: ClassVar[MechanismName]
 
     def __init__(self, epsilon: Fraction, size: int) -> None:
-        if not 0 < epsilon <= MAX_EPSILON:
-            raise BudgetError(f"a root's epsilon must lie above 0 and at most {MAX_EPSILON}")
+        if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
+            raise BudgetError(f"a root's epsilon must lie between a millionth and {MAX_EPSILON}")
         self.epsilon = epsilon
         self.size = size
         self._eps = float(epsilon)
@@ -78,7 +81,7 @@ class Mechanism(ABC):
 
     @staticmethod
     @abstractmethod
-    def error_curve(epsilons: Floats, sizes: Indices) -> tuple[Floats, Floats, Floats]:
+    def error_curve(epsilon: float, size: int) -> tuple[float, float, float]:
         """Expected error at the grid centre, with its first and second derivative in epsilon."""
 
 
@@ -119,38 +122,44 @@ class Additive(Mechanism):
         """The logs of c and 1 - c, without cancellation at small or large epsilon."""
 
     @cached_property
-    def _digits(self) -> int:
-        return digits_for(self._eps, self.size)
+    def _digits(self) -> tuple[int, int]:
+        """How many digits of the distance the first and the second wheel spin."""
+        digits = digits_for(self._eps, self.size)
+        low = digits // 2 if digits > 4 else 0
+        return low, digits - low
 
     @cached_property
-    def _coins(self) -> Coins:
-        digits = self._digits
+    def _wheels(self) -> Wheels:
+        low, high = self._digits
 
-        def biases() -> list[Decimal]:
-            root = exponential_of(self.epsilon / 2)
-            up = self.tail(root) / 2
-            return [*digit_biases(root * root, digits), up, up / (1 - up)]
+        def rows(precision: int) -> Rows:
+            with localcontext(wide_context(precision)):
+                root = exponential_of(self.epsilon / 2)
+                ratio = int(root * root * (1 << precision))
+                up = int(self.tail(root) * (1 << precision)) // 2
+            return [[2 * up, up], *geometric_rows(ratio, precision, low, high, carry=True)]
 
-        return Coins(biases)
-
-    @cached_property
-    def _carry(self) -> Coins:
-        return Coins(lambda: digit_biases(exponential_of(self.epsilon), self._digits)[-1:])
+        return Wheels(rows)
 
     def draw(self, index: int, source: Randomness) -> int:
-        """One secure draw. The coins say: up or (if not) down or no noise, and how far."""
-        digits = self._digits
-        heads = self._coins.throw(source)
-        direction = heads >> digits + 1
+        """One secure draw. The wheels say: no noise, down or up, and how far."""
+        faces = self._wheels.spin(source)
+        direction = faces[0]
         if not direction:
             return index
-        distance = 1 + (heads & (2 << digits) - 1)
-        if distance > 1 << digits:  # a carry; more may follow, which matters only on the grid
-            while distance < self.size and self._carry.throw(source):
-                distance += 1 << digits
-        if direction & 1:
-            return min(index + distance, self.size - 1)
-        return max(index - distance, 0)
+        low, high = self._digits
+        distance = 1 + (faces[-1] << low)
+        if low:
+            distance += faces[1]
+        if faces[-1] == 1 << high:  # a carry: more of the distance follows, while it matters
+            while distance < self.size:
+                more = self._wheels.spin_last(source)
+                distance += more << low
+                if more < 1 << high:
+                    break
+        if direction == 1:
+            return max(index - distance, 0)
+        return min(index + distance, self.size - 1)
 
     def draw_many(self, indices: Indices, generator: np.random.Generator) -> Indices:
         """Vectorised: with E ~ Exp(1), |Z| >= k exactly when E >= -log c + (k-1) * epsilon."""
@@ -204,19 +213,19 @@ class Additive(Mechanism):
 
     @staticmethod
     @abstractmethod
-    def spread_curve(eps: Floats) -> tuple[Floats, Floats, Floats]:
+    def spread_curve(eps: float) -> tuple[float, float, float]:
         """A(eps) = c / (1 - b), the expected |Z| without clamping, with two derivatives."""
 
     @classmethod
-    def error_curve(cls, epsilons: Floats, sizes: Indices) -> tuple[Floats, Floats, Floats]:
+    def error_curve(cls, epsilon: float, size: int) -> tuple[float, float, float]:
         """E = A * (2 - b**below - b**above) / 2 by the product rule."""
-        below = (sizes - 1) // 2
-        above = sizes - 1 - below
-        low, high = np.exp(-epsilons * below), np.exp(-epsilons * above)
-        kept = (2 - low - high) / 2
-        kept_1 = (below * low + above * high) / 2
-        kept_2 = -(below * below * low + above * above * high) / 2
-        spread, spread_1, spread_2 = cls.spread_curve(epsilons)
+        below = (size - 1) // 2
+        above = size - 1 - below
+        low, high = math.exp(-epsilon * below) / 2, math.exp(-epsilon * above) / 2
+        kept = 1 - low - high
+        kept_1 = below * low + above * high
+        kept_2 = -below * below * low - above * above * high
+        spread, spread_1, spread_2 = cls.spread_curve(epsilon)
         return (
             spread * kept,
             spread_1 * kept + spread * kept_1,

@@ -6,13 +6,20 @@ epsilon is nearly used up, in the middle half of it is paid for nothing.
 """
 
 import math
-from functools import cached_property
+from decimal import localcontext
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rootguard.mechanisms.base import Floats, Indices, Mechanism, blocks
-from rootguard.mechanisms.coins import Coins, digit_biases, exponential_of
+from rootguard.mechanisms.wheels import (
+    Rows,
+    Wheels,
+    exponential_of,
+    geometric_rows,
+    wide_context,
+)
 from rootguard.rng import Randomness
 
 
@@ -27,20 +34,29 @@ class Exponential(Mechanism):
         return self._eps / 2
 
     @cached_property
-    def _coins(self) -> Coins:
+    def _wheels(self) -> Wheels:
         digits = (self.size - 1).bit_length()
-        return Coins(lambda: digit_biases(exponential_of(self.epsilon / 2), digits)[:-1])
+        low = digits // 2
+
+        def rows(precision: int) -> Rows:
+            with localcontext(wide_context(precision)):
+                ratio = int(exponential_of(self.epsilon / 2) * (1 << precision))
+            return geometric_rows(ratio, precision, low, digits - low, carry=False)
+
+        return Wheels(rows)
 
     def draw(self, index: int, source: Randomness) -> int:
-        """Throw a distance and a side until the point lies on the grid.
+        """Spin a distance and a side until the point lies on the grid.
 
         The distance is geometric modulo the power of two above the grid's size, which keeps the
-        proportions exp(-theta d) and makes at least one throw in four succeed, however flat the
-        distribution. Distance zero counts on one side only. No coin depends on the true index.
+        proportions exp(-theta d) and makes at least one spin in four succeed, however flat the
+        distribution. Distance zero counts on one side only. No wheel depends on the true index.
         """
         last = self.size - 1
+        low = last.bit_length() // 2
         while True:
-            distance = self._coins.throw(source)
+            faces = self._wheels.spin(source)
+            distance = (faces[-1] << low) + (faces[0] if low else 0)
             if source.words(1)[0] & 1:
                 if index + distance <= last:
                     return index + distance
@@ -112,20 +128,25 @@ class Exponential(Mechanism):
         return self._rate + float(np.abs(np.diff(totals)).max())
 
     @staticmethod
-    def error_curve(epsilons: Floats, sizes: Indices) -> tuple[Floats, Floats, Floats]:
+    def error_curve(epsilon: float, size: int) -> tuple[float, float, float]:
         """Cumulants of the distance at the centre.
 
         The distance has weights proportional to exp(-theta d), so its mean changes with theta by
         minus its variance, and its variance by minus its third cumulant.
         """
-        below = (sizes - 1) // 2
-        above = sizes - 1 - below
-        gaps = np.arange(int(above.max()) + 1)
-        weights = np.exp(-np.multiply.outer(epsilons / 2, gaps))
-        weights *= (gaps <= above[:, None]) + ((gaps > 0) & (gaps <= below[:, None])).astype(float)
-        powers = np.vander(gaps, 4, increasing=True).astype(np.float64)
-        sums = weights @ powers
-        mean, second, third = (sums[:, 1:] / sums[:, :1]).T
-        variance = second - mean**2
-        skew = third - 3 * mean * second + 2 * mean**3
+        gaps, powers = _centre_gaps(size)
+        zeroth, first, second, third = (powers @ np.exp(gaps * (-epsilon / 2))).tolist()
+        mean, square, cube = first / zeroth, second / zeroth, third / zeroth
+        variance = square - mean**2
+        skew = cube - 3 * mean * square + 2 * mean**3
         return mean, -variance / 2, skew / 4
+
+
+@lru_cache(maxsize=16)
+def _centre_gaps(size: int) -> tuple[Floats, Floats]:
+    """Distances from the centre, and their powers 0 to 3 times how often each occurs."""
+    below = (size - 1) // 2
+    above = size - 1 - below
+    gaps = np.arange(above + 1.0)
+    often = 1.0 + ((gaps > 0) & (gaps <= below))
+    return gaps, np.ascontiguousarray((np.vander(gaps, 4, increasing=True) * often[:, None]).T)

@@ -9,9 +9,7 @@ Sundararajan 2009), and a lower level can be produced from a higher one (Gupte a
 import math
 from decimal import Decimal
 
-import numpy as np
-
-from rootguard.mechanisms.base import Additive, Floats
+from rootguard.mechanisms.base import Additive
 
 
 class Geometric(Additive):
@@ -31,7 +29,7 @@ class Geometric(Additive):
         return math.log(2) - eps - math.log1p(math.exp(-eps)), math.log(math.tanh(eps / 2))
 
     @staticmethod
-    def spread_curve(eps: Floats) -> tuple[Floats, Floats, Floats]:
+    def spread_curve(eps: float) -> tuple[float, float, float]:
         """A = 1 / sinh(eps)."""
-        sinh, cosh = np.sinh(eps), np.cosh(eps)
+        sinh, cosh = math.sinh(eps), math.cosh(eps)
         return 1 / sinh, -cosh / sinh**2, (1 + cosh**2) / sinh**3

@@ -7,9 +7,7 @@ the additive family with c = exp(-epsilon / 2).
 import math
 from decimal import Decimal
 
-import numpy as np
-
-from rootguard.mechanisms.base import Additive, Floats
+from rootguard.mechanisms.base import Additive
 
 
 class Laplace(Additive):
@@ -28,7 +26,7 @@ class Laplace(Additive):
         return -eps / 2, math.log(-math.expm1(-eps / 2))
 
     @staticmethod
-    def spread_curve(eps: Floats) -> tuple[Floats, Floats, Floats]:
+    def spread_curve(eps: float) -> tuple[float, float, float]:
         """A = 1 / (2 sinh(eps / 2))."""
-        sinh, cosh = np.sinh(eps / 2), np.cosh(eps / 2)
+        sinh, cosh = math.sinh(eps / 2), math.cosh(eps / 2)
         return 1 / (2 * sinh), -cosh / (4 * sinh**2), (1 + cosh**2) / (8 * sinh**3)

@@ -14,9 +14,7 @@ snapped before they reach it.
 import math
 from decimal import Decimal
 
-import numpy as np
-
-from rootguard.mechanisms.base import Additive, Floats
+from rootguard.mechanisms.base import Additive
 
 
 class Staircase(Additive):
@@ -37,9 +35,9 @@ class Staircase(Additive):
         return log_c, math.log(-math.expm1(-eps)) + math.log1p(-root / 2)
 
     @staticmethod
-    def spread_curve(eps: Floats) -> tuple[Floats, Floats, Floats]:
+    def spread_curve(eps: float) -> tuple[float, float, float]:
         """A = b/(1-b) + r/2."""
-        grown, half = np.expm1(eps), np.exp(-eps / 2) / 2
+        grown, half = math.expm1(eps), math.exp(-eps / 2) / 2
         full = grown + 1
         return (
             1 / grown + half,
