@@ -9,18 +9,16 @@ own unit, and sum to the budget exactly.
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import get_args
-
-import numpy as np
 
 from rootguard.errors import BudgetError, PlanError, UnknownNameError
 from rootguard.expressions import Node, gradient, parse
 from rootguard.graph import Graph
 from rootguard.mechanisms import MECHANISMS, mechanism
-from rootguard.mechanisms.base import MAX_EPSILON, Floats, Indices
+from rootguard.mechanisms.base import MAX_EPSILON
 from rootguard.template import Template
 from rootguard.values import MICRO, AllocationName, Domain, MechanismName, RootName, parse_epsilon
 
@@ -125,15 +123,14 @@ def make_plan(
         raise BudgetError(
             f"{len(roots)} roots can use a budget of at most {MAX_EPSILON * len(roots)}"
         )
-    steps = np.array([domain.step for domain in domains])
-    sizes = np.array([domain.size for domain in domains], dtype=np.int64)
-    h = np.array([weights[root] for root in roots])
-    if allocation == "uniform" or not h.any():
-        ideal = np.full(len(roots), float(budget) / len(roots))
-    else:
-        products = h / h.max() * steps  # only proportions matter; no weight is too large or small
+    largest = max(weights.values())
+    if allocation == "uniform" or largest == 0:
+        ideal = [float(budget) / len(roots)] * len(roots)
+    else:  # only proportions matter; no weight is too large or too small
+        products = [weights[r] / largest * d.step for r, d in zip(roots, domains, strict=True)]
         ideal = closed_form(products, float(budget))
         if allocation == "optimal":
+            sizes = [domain.size for domain in domains]
             ideal = optimum(mechanism_name, products, sizes, float(budget), start=ideal)
     epsilons = _whole_micro(ideal, budget, floor)
     shares = tuple(
@@ -184,29 +181,36 @@ def sensitivities(
     return {root: abs(partials.get(root, 0.0)) for root in graph.roots}
 
 
-def closed_form(products: Floats, budget: float) -> Floats:
+def closed_form(products: Sequence[float], budget: float) -> list[float]:
     """The paper's Laplace limit: eps_i proportional to sqrt(|h_i| delta_i), with saturation.
 
     Roots that would get less than EPSILON_MIN are clamped there and the rest is shared again, at
     most once per root. `products` are |h_i| * delta_i.
     """
-    least = float(EPSILON_MIN)
-    scale = np.sqrt(products / products.max())
-    active = np.ones(len(products), dtype=bool)
-    while True:
-        left = budget - least * np.count_nonzero(~active)
-        epsilons = np.where(active, scale * left / scale[active].sum(), least)
-        low = active & (epsilons < least)
-        if not low.any():
+    least, top = float(EPSILON_MIN), max(products)
+    scale = [math.sqrt(product / top) for product in products]
+    epsilons = [least] * len(products)
+    active = set(range(len(products)))
+    while active:
+        left = budget - least * (len(products) - len(active))
+        unit = left / sum(scale[i] for i in active)
+        low = {i for i in active if scale[i] * unit < least}
+        if not low:
+            for i in active:
+                epsilons[i] = scale[i] * unit
             return epsilons
-        active &= ~low
-        if not active.any():  # the budget is the minimum, up to rounding
-            return np.full(len(products), least)
+        active -= low
+    return epsilons  # the budget is the minimum, up to rounding
 
 
 def optimum(
-    name: MechanismName, products: Floats, sizes: Indices, budget: float, *, start: Floats
-) -> Floats:
+    name: MechanismName,
+    products: Sequence[float],
+    sizes: Sequence[int],
+    budget: float,
+    *,
+    start: Sequence[float],
+) -> list[float]:
     """Minimise sum of w_i * E(eps_i) over eps_i >= EPSILON_MIN with sum eps_i = budget.
 
     E is the mechanism's own expected error: decreasing and, but for exponential noise on a handful
@@ -215,75 +219,103 @@ def optimum(
     not convex the result is the best point met, never worse than the start.
     """
     least = float(EPSILON_MIN)
-    matters = products > 0
-    left = budget - least * np.count_nonzero(~matters)
-    epsilons = np.full(len(products), least)
-    epsilons[matters] = _equalise(
-        MECHANISMS[name].error_curve, products[matters], sizes[matters], left, start[matters]
+    matters = [i for i, product in enumerate(products) if product > 0]
+    found = _equalise(
+        MECHANISMS[name].error_curve,
+        [products[i] for i in matters],
+        [sizes[i] for i in matters],
+        budget - least * (len(products) - len(matters)),
+        [start[i] for i in matters],
     )
+    epsilons = [least] * len(products)
+    for i, epsilon in zip(matters, found, strict=True):
+        epsilons[i] = epsilon
     return epsilons
 
 
 _MAX_ROUNDS = 100
-_Curve = Callable[[Floats, Indices], tuple[Floats, Floats, Floats]]
+_CLOSE = 1e-7
+"""Steps that move no epsilon by more than this share of the budget end the search. Newton's steps
+shrink quadratically, so what is left is far below the micro-epsilon that plans are rounded to."""
+
+_Curve = Callable[[float, int], tuple[float, float, float]]
 
 
 def _equalise(
-    curve: _Curve, products: Floats, sizes: Indices, budget: float, start: Floats
-) -> Floats:
+    curve: _Curve,
+    products: list[float],
+    sizes: list[int],
+    budget: float,
+    start: list[float],
+) -> list[float]:
     """Newton steps on u_i = log eps_i with a common log lambda, chosen each time for the budget.
 
     On a log-log scale -E' is close to a line, so a few steps are enough.
     """
-    weights = np.log(products / products.max())
-    epsilons = _fit(start if start.max() <= MAX_EPSILON else np.ones_like(start), budget)
+    top = max(products)
+    weights = [math.log(product / top) for product in products]
+    epsilons = _fit(start if max(start) <= MAX_EPSILON else [1.0] * len(start), budget)
     best, least_loss = epsilons, math.inf
     for _ in range(_MAX_ROUNDS):
-        error, slope, curvature = curve(epsilons, sizes)
-        if (loss := float(products @ error)) < least_loss:
+        loss, gains, steepnesses = 0.0, [], []
+        for epsilon, size, product, weight in zip(epsilons, sizes, products, weights, strict=True):
+            error, slope, curvature = curve(epsilon, size)
+            loss += product * error
+            gains.append(weight + math.log(-slope))
+            # d log(-E') / d log eps: about -2, near 0 where E is almost straight (tiny grids).
+            steepnesses.append(min(epsilon * curvature / slope, -0.01))
+        if loss < least_loss:
             best, least_loss = epsilons, loss
-        gain = weights + np.log(-slope)
-        # d log(-E') / d log eps: about -2, near 0 where E is almost straight (tiny grids).
-        steepness = np.minimum(epsilons * curvature / slope, -0.01)
-        moved = _fit(_newton(epsilons, gain, steepness, budget), budget)
-        if float(np.abs(moved - epsilons).max()) <= 1e-10 * budget:
+        moved = _fit(_newton(epsilons, gains, steepnesses, budget), budget)
+        change = max(abs(new - old) for new, old in zip(moved, epsilons, strict=True))
+        if change <= _CLOSE * budget:
             return moved
         epsilons = moved
     return best
 
 
-def _newton(epsilons: Floats, gain: Floats, steepness: Floats, budget: float) -> Floats:
+def _newton(
+    epsilons: list[float], gains: list[float], steepnesses: list[float], budget: float
+) -> list[float]:
     """One step along the lines gain + steepness * (u' - u) = log lambda, not below the minimum."""
     least = float(EPSILON_MIN)
-    free = np.ones(len(epsilons), dtype=bool)
-    reach = epsilons / steepness
+    moved = [least] * len(epsilons)
+    free = list(range(len(epsilons)))
     while True:
-        left = budget - least * np.count_nonzero(~free)
-        common = (left - epsilons[free].sum() + reach[free] @ gain[free]) / reach[free].sum()
-        moved: Floats = epsilons * np.exp(np.clip((common - gain) / steepness, -1.0, 1.0))
-        low = free & (moved < least)
-        if not low.any() or (low == free).all():
-            return np.where(free, np.maximum(moved, least), least)
+        left = budget - least * (len(epsilons) - len(free))
+        reach = weighted = 0.0
+        for i in free:
+            reached = epsilons[i] / steepnesses[i]
+            reach += reached
+            weighted += reached * gains[i] - epsilons[i]
+        common = (left + weighted) / reach
+        for i in free:
+            step = (common - gains[i]) / steepnesses[i]
+            moved[i] = epsilons[i] * math.exp(min(max(step, -1.0), 1.0))
+        low = [i for i in free if moved[i] < least]
+        for i in low:
+            moved[i] = least
+        if not low or len(low) == len(free):
+            return moved
         # Taking these to the minimum leaves less for the others, so none of them would return.
-        free &= ~low
+        free = [i for i in free if i not in low]
 
 
-def _fit(epsilons: Floats, budget: float) -> Floats:
+def _fit(epsilons: Sequence[float], budget: float) -> list[float]:
     """What lies above the minimum, scaled so that all sums to the budget."""
     least = float(EPSILON_MIN)
-    above = np.maximum(epsilons - least, 0.0)
-    if not above.any():
-        above = np.ones_like(epsilons)
-    spare = max(budget - least * len(epsilons), 0.0)
-    fitted: Floats = least + above * (spare / above.sum())
-    return fitted
+    above = [max(epsilon - least, 0.0) for epsilon in epsilons]
+    if not any(above):
+        above = [1.0] * len(above)
+    spare = max(budget - least * len(above), 0.0) / sum(above)
+    return [least + part * spare for part in above]
 
 
-def _whole_micro(ideal: Floats, budget: Fraction, floor: Fraction) -> list[Fraction]:
+def _whole_micro(ideal: Sequence[float], budget: Fraction, floor: Fraction) -> list[Fraction]:
     """Whole micro-epsilon that sum to the budget's whole micro-epsilon, nearest to the ideal."""
     total = math.floor(budget * MICRO)
     least = math.ceil(floor * MICRO)
-    exact = [max(float(value) * MICRO, least) for value in ideal]
+    exact = [max(value * MICRO, least) for value in ideal]
     units = [max(math.floor(value), least) for value in exact]
     short = total - sum(units)
     order = sorted(range(len(units)), key=lambda i: exact[i] - units[i], reverse=True)

@@ -1,0 +1,508 @@
+"""Allocation: every micro-epsilon is placed, and placed where it does the most good."""
+
+import dataclasses
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import LinearConstraint, minimize
+
+from rootguard import allocation as allocating
+from rootguard.allocation import EPSILON_MIN, Plan, make_plan, read_budget, sensitivities
+from rootguard.errors import (
+    BudgetError,
+    FormulaNameError,
+    FormulaUndefinedError,
+    PlanError,
+    UnknownNameError,
+)
+from rootguard.expressions import parse
+from rootguard.graph import Graph
+from rootguard.mechanisms import MECHANISMS, mechanism
+from rootguard.mechanisms.base import Floats, Indices
+from rootguard.template import Template, catalog, load_template, parse_template
+from rootguard.values import AllocationName, MechanismName
+
+NAMES: list[MechanismName] = list(MECHANISMS)
+ALLOCATIONS: list[AllocationName] = ["uniform", "closed-form", "optimal"]
+PAPER = ("anemia", "fib4", "aip", "conicity", "vascular", "tyg", "homa", "nlr")
+LEAST = float(EPSILON_MIN)
+
+
+def small_grids(*sizes: int) -> Template:
+    text = 'name = "small"\ntitle = "Small grids"\n'
+    for number, size in enumerate(sizes):
+        text += f"[roots.x{number}]\nlower = 0\nupper = 1\ngrid = {size}\n"
+    total = " + ".join(f"{number + 1} * x{number}" for number in range(len(sizes)))
+    return parse_template(f'{text}[target]\nname = "sum"\nformula = "{total}"\n', file="small.toml")
+
+
+def epsilons(plan: Plan) -> Floats:
+    return np.array([float(share.epsilon) for share in plan.shares])
+
+
+def problem(template: Template) -> tuple[Floats, Indices]:
+    """What a plan for the template's own target weighs: |h| * step, and the grid sizes."""
+    graph = Graph.of(template)
+    h = sensitivities(template, graph)
+    roots = [template.roots[root] for root in graph.roots]
+    products = np.array([h[root.name] * root.domain.step for root in roots])
+    return products, np.array([root.domain.size for root in roots], dtype=np.int64)
+
+
+def closed_form(products: Floats, budget: float) -> Floats:
+    return np.array(allocating.closed_form(products.tolist(), budget))
+
+
+def optimum(
+    name: MechanismName, products: Floats, sizes: Indices, budget: float, *, start: Floats
+) -> Floats:
+    found = allocating.optimum(
+        name, products.tolist(), sizes.tolist(), budget, start=start.tolist()
+    )
+    return np.array(found)
+
+
+def curves(name: MechanismName, at: Floats, sizes: Indices) -> tuple[Floats, Floats]:
+    """Expected error and its slope for each root."""
+    curve = MECHANISMS[name].error_curve
+    found = [curve(float(e), int(m)) for e, m in zip(at, sizes, strict=True)]
+    return np.array([error for error, _, _ in found]), np.array([slope for _, slope, _ in found])
+
+
+def objective(name: MechanismName, products: Floats, sizes: Indices, at: Floats) -> float:
+    return float(products @ curves(name, at, sizes)[0])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_shares_sum_to_the_whole_micro_epsilon_of_the_budget_exactly(data: st.DataObject) -> None:
+    template = load_template(data.draw(st.sampled_from(catalog())))
+    roots = len(Graph.of(template).roots)
+    above = data.draw(st.fractions(0, 40, max_denominator=10**9))
+    budget = EPSILON_MIN * roots + above
+    plan = make_plan(
+        template,
+        budget,
+        mechanism_name=data.draw(st.sampled_from(NAMES)),
+        allocation=data.draw(st.sampled_from(ALLOCATIONS)),
+    )
+    spent = sum((share.epsilon for share in plan.shares), Fraction(0))
+    assert spent == Fraction(math.floor(budget * 10**6), 10**6)
+    assert spent <= plan.budget == budget
+    assert all((share.epsilon * 10**6).denominator == 1 for share in plan.shares)
+    assert all(
+        share.epsilon >= EPSILON_MIN or plan.allocation == "uniform" for share in plan.shares
+    )
+    plan.check()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.floats(0, 1e6), min_size=1, max_size=8),
+    st.lists(st.sampled_from([2, 3, 4, 7, 30, 1000]), min_size=8, max_size=8),
+    st.fractions(0, 20, max_denominator=10**7),
+    st.sampled_from(NAMES),
+)
+def test_any_weights_on_any_grids_get_a_plan_that_sums(
+    weights: list[float], sizes: list[int], above: Fraction, name: MechanismName
+) -> None:
+    template = small_grids(*sizes[: len(weights)])
+    given_weights = {f"x{number}": weight for number, weight in enumerate(weights)}
+    budget = EPSILON_MIN * len(weights) + above
+    plan = make_plan(template, budget, mechanism_name=name, objective=given_weights)
+    spent = sum((share.epsilon for share in plan.shares), Fraction(0))
+    assert spent == Fraction(math.floor(budget * 10**6), 10**6)
+    assert all(share.epsilon >= EPSILON_MIN for share in plan.shares)
+
+
+def test_the_uniform_allocation_is_even_and_needs_no_minimum() -> None:
+    fib4 = load_template("fib4")
+    plan = make_plan(fib4, Fraction("0.9"), allocation="uniform")
+    assert [share.epsilon for share in plan.shares] == [Fraction("0.225")] * 4
+    odd = make_plan(fib4, Fraction("0.000007"), allocation="uniform")
+    assert sorted(share.epsilon * 10**6 for share in odd.shares) == [1, 2, 2, 2]
+
+
+def test_the_closed_form_is_the_papers_formula() -> None:
+    fib4 = load_template("fib4")
+    products, _ = problem(fib4)
+    plan = make_plan(fib4, Fraction("0.9"), allocation="closed-form")
+    expected = 0.9 * np.sqrt(products) / np.sqrt(products).sum()
+    np.testing.assert_allclose(epsilons(plan), expected, atol=1.001e-6)
+    np.testing.assert_allclose(closed_form(products, 0.9), expected, rtol=1e-12)
+    by_width = np.array([s.sensitivity * s.domain.width for s in plan.shares])
+    ratio = np.sqrt(by_width) / np.sqrt(by_width).sum()
+    np.testing.assert_allclose(epsilons(plan) / 0.9, ratio, atol=2e-6)
+
+
+def test_roots_below_the_minimum_are_lifted_to_it_and_the_others_pay() -> None:
+    # Shares 1 : 0.1 : 0.05 of 0.012 are 0.0104, 0.00104, 0.00052. Lifting the last leaves 0.011
+    # for the first two, which is exactly enough: 0.01 and 0.001.
+    products = np.array([1.0, 0.01, 0.0025])
+    np.testing.assert_allclose(closed_form(products, 0.012), [0.01, 0.001, 0.001], rtol=1e-9)
+    # With 0.0116 the second falls below the minimum only after the third was lifted.
+    first = 0.0116 * np.sqrt(products) / np.sqrt(products).sum()
+    assert first[1] >= 0.001 > first[2]
+    np.testing.assert_allclose(closed_form(products, 0.0116), [0.0096, 0.001, 0.001], rtol=1e-9)
+
+
+@given(
+    st.lists(st.floats(0, 1e12), min_size=1, max_size=10).filter(any),
+    st.floats(0, 30, allow_subnormal=False),
+)
+def test_the_closed_form_is_proportional_above_the_minimum_and_sums(
+    values: list[float], above: float
+) -> None:
+    products = np.array(values)
+    budget = LEAST * len(values) + above
+    found = closed_form(products, budget)
+    assert found.sum() == pytest.approx(budget, rel=1e-9)
+    assert (found >= LEAST * (1 - 1e-9)).all()
+    free = found > LEAST * (1 + 1e-6)
+    if free.any():
+        level = found[free] / np.sqrt(products[free])
+        np.testing.assert_allclose(level, level[0], rtol=1e-6)
+        assert (level[0] * np.sqrt(products[~free]) <= LEAST * (1 + 1e-5)).all()
+
+
+@pytest.mark.parametrize("allocation", ["closed-form", "optimal"])
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("template", "idle"), [("anemia", "rbc"), ("aip", "tc")])
+def test_a_root_the_target_ignores_gets_exactly_the_minimum(
+    template: str, idle: str, name: MechanismName, allocation: AllocationName
+) -> None:
+    loaded = load_template(template)
+    plan = make_plan(loaded, Fraction("0.7"), mechanism_name=name, allocation=allocation)
+    assert plan[idle].sensitivity == 0
+    assert plan[idle].epsilon == Fraction(1, 1000)
+    others = [share for share in plan.shares if share.root != idle]
+    assert sum(share.epsilon for share in others) == Fraction("0.699")
+    assert all(share.epsilon > Fraction("0.01") for share in others)
+
+
+def test_for_fib4_the_optimum_is_close_to_the_closed_form() -> None:
+    budget = read_budget(epsilon="0.1", turns=9)
+    fib4 = load_template("fib4")
+    best = make_plan(fib4, budget, mechanism_name="exponential")
+    closed = make_plan(fib4, budget, mechanism_name="exponential", allocation="closed-form")
+    even = make_plan(fib4, budget, mechanism_name="exponential", allocation="uniform")
+    assert np.abs(epsilons(best) - epsilons(closed)).max() / 0.9 < 0.02
+    assert np.abs(epsilons(best) - epsilons(even)).max() / 0.9 > 0.02  # the test can tell
+
+
+def share_slope(name: MechanismName, allocation: AllocationName) -> float:
+    """Log share on log |h| D over the paper's templates, with one intercept per template."""
+    x, y = [], []
+    for template in PAPER:
+        loaded = load_template(template)
+        budget = Fraction(2 * len(loaded.roots) + 1, 10)
+        plan = make_plan(loaded, budget, mechanism_name=name, allocation=allocation)
+        kept = [share for share in plan.shares if share.sensitivity > 0]
+        reach = np.log([share.sensitivity * share.domain.width for share in kept])
+        share = np.log([float(share.epsilon / budget) for share in kept])
+        x.append(reach - reach.mean())
+        y.append(share - share.mean())
+    reaches, shares = np.concatenate(x), np.concatenate(y)
+    assert len(reaches) == 19
+    return float(reaches @ shares / (reaches @ reaches))
+
+
+@pytest.mark.parametrize("name", ["exponential", "laplace", "staircase"])
+def test_shares_grow_with_the_square_root_of_sensitivity_times_range(name: MechanismName) -> None:
+    assert share_slope(name, "optimal") == pytest.approx(0.5, abs=0.02)
+    assert share_slope(name, "uniform") == pytest.approx(0.0, abs=0.02)  # the control
+
+
+@pytest.mark.parametrize("budget", ["0.01", "0.3", "2.1", "20"])
+@pytest.mark.parametrize("template", ["fib4", "conicity", "nafld", "egfr", "meld"])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_optimum_is_no_worse_than_a_general_solvers(
+    name: MechanismName, template: str, budget: str
+) -> None:
+    products, sizes = problem(load_template(template))
+    total = float(budget)
+    start = closed_form(products, total)
+    ours = optimum(name, products, sizes, total, start=start)
+    scale = objective(name, products, sizes, start)
+
+    def loss(at: Floats) -> float:
+        return objective(name, products, sizes, at) / scale
+
+    def slope(at: Floats) -> Floats:
+        gains: Floats = products * curves(name, at, sizes)[1] / scale
+        return gains
+
+    theirs = minimize(
+        loss,
+        np.full(len(products), total / len(products)),
+        jac=slope,
+        method="SLSQP",
+        bounds=[(LEAST, total)] * len(products),
+        constraints=LinearConstraint(np.ones((1, len(products))), total, total),
+        options={"maxiter": 500, "ftol": 1e-14},
+    )
+    feasible = np.maximum(theirs.x, LEAST)
+    feasible *= total / feasible.sum()
+    assert loss(ours) <= loss(feasible) * (1 + 1e-9)
+    assert ours.sum() == pytest.approx(total, rel=1e-12)
+    if total < 20:
+        assert loss(start) > loss(ours) * (1 + 1e-9)  # there was something to gain
+
+
+def kkt_gap(name: MechanismName, products: Floats, sizes: Indices, at: Floats) -> float:
+    """How unequal the gains of roots above the minimum are, or by how much one below wants more."""
+    gains = -products * curves(name, at, sizes)[1]
+    free = at > LEAST * (1 + 1e-6)
+    if not free.any():
+        return 0.0
+    spread = gains[free].max() / gains[free].min() - 1
+    wanting = gains[~free].max() / gains[free].max() - 1 if (~free).any() else 0.0
+    return max(float(spread), float(wanting))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_at_the_optimum_all_roots_above_the_minimum_gain_the_same(name: MechanismName) -> None:
+    generator = np.random.default_rng(7)
+    seen_at_minimum = seen_free = 0
+    for _ in range(150):
+        count = int(generator.integers(2, 9))
+        sizes = generator.choice([2, 3, 5, 50, 999, 1000, 5000], count)
+        products = np.exp(generator.normal(0, generator.choice([0.1, 1, 5]), count))
+        total = LEAST * count * float(np.exp(generator.uniform(0, 10)))
+        start = closed_form(products, total)
+        found = optimum(name, products, sizes, total, start=start)
+        assert found.sum() == pytest.approx(total, rel=1e-9)
+        assert (found >= LEAST * (1 - 1e-12)).all()
+        assert kkt_gap(name, products, sizes, found) < 1e-6
+        seen_at_minimum += int((found <= LEAST * (1 + 1e-6)).sum())
+        seen_free += int((found > LEAST * (1 + 1e-6)).sum())
+    assert min(seen_at_minimum, seen_free) > 50
+    products, sizes = problem(load_template("fib4"))
+    assert kkt_gap(name, products, sizes, np.full(4, 0.225)) > 0.1  # the control
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("template", catalog())
+def test_every_catalog_template_has_a_plan_at_every_budget(
+    template: str, name: MechanismName
+) -> None:
+    loaded = load_template(template)
+    roots = len(Graph.of(loaded).roots)
+    products, sizes = problem(loaded)
+    least = Fraction(roots, 1000)
+    budgets = [least, least * 10, *map(Fraction, ("0.1", "1", "10", "50"))]
+    # Just above the minimum, where rounding could push a share below it.
+    for budget in [*budgets, least + Fraction(1, 10**6), least + Fraction(1, 3 * 10**6)]:
+        plan = make_plan(loaded, budget, mechanism_name=name)
+        plan.check()
+        start = closed_form(products, float(budget))
+        found = optimum(name, products, sizes, float(budget), start=start)
+        assert (
+            kkt_gap(name, products[products > 0], sizes[products > 0], found[products > 0]) < 1e-5
+        )
+        np.testing.assert_allclose(epsilons(plan), found, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_optimal_plan_expects_a_smaller_error_than_the_others(name: MechanismName) -> None:
+    def expected(allocation: AllocationName) -> float:
+        plan = make_plan(
+            load_template("fib4"), Fraction("0.9"), mechanism_name=name, allocation=allocation
+        )
+        return sum(share.sensitivity * share.expected_error for share in plan.shares)
+
+    assert expected("optimal") < expected("closed-form") < expected("uniform")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_expected_error_is_the_mechanisms_in_the_roots_unit(name: MechanismName) -> None:
+    plan = make_plan(load_template("fib4"), Fraction("0.9"), mechanism_name=name)
+    for share in plan.shares:
+        noise = mechanism(name, share.epsilon, share.domain.size)
+        outputs = np.arange(noise.size)
+        pmf = np.exp(noise.log_pmf(noise.centre, outputs))
+        error = float(np.abs(outputs - noise.centre) @ pmf) * share.domain.step
+        assert share.expected_error == pytest.approx(error, rel=1e-9)
+
+
+def test_an_objective_may_be_text_a_node_or_derived_values() -> None:
+    fib4, aip = load_template("fib4"), load_template("aip")
+    own = make_plan(fib4, Fraction(1))
+    text = "age * ast / (plt * sqrt(alt))"
+    assert make_plan(fib4, Fraction(1), objective=text) == own
+    assert make_plan(fib4, Fraction(1), objective=parse(text)) == own
+    assert make_plan(fib4, Fraction(1), objective="fib4") == own
+    ldl = make_plan(aip, Fraction(1), objective="ldl")
+    assert {share.root: share.sensitivity for share in ldl.shares} == pytest.approx(
+        {"tc": 1.0, "hdl": 1.0, "tg": 0.2}
+    )
+    assert make_plan(aip, Fraction(1), objective="tc - hdl - tg / 5") == ldl
+
+
+def test_an_approximate_objective_moves_the_budget_to_its_own_roots() -> None:
+    fib4 = load_template("fib4")
+    rough = make_plan(fib4, Fraction(1), objective="ast / plt")
+    assert rough["age"].epsilon == rough["alt"].epsilon == EPSILON_MIN
+    assert rough["ast"].epsilon + rough["plt"].epsilon == Fraction("0.998")
+
+
+def test_an_objective_may_be_weights() -> None:
+    fib4 = load_template("fib4")
+    own = make_plan(fib4, Fraction(1))
+    weights = {str(share.root): share.sensitivity for share in own.shares}
+    assert make_plan(fib4, Fraction(1), objective=weights) == own
+    single = make_plan(fib4, Fraction(1), objective={"ast": 3})
+    assert single["ast"].epsilon == Fraction("0.997")
+    none = make_plan(fib4, Fraction(1), objective={})
+    assert [share.epsilon for share in none.shares] == [Fraction(1, 4)] * 4
+
+
+@pytest.mark.parametrize("allocation", ["closed-form", "optimal"])
+@pytest.mark.parametrize("power", [-12, -6, 3, 12, -323, 300])
+def test_only_the_proportions_of_weights_matter(power: int, allocation: AllocationName) -> None:
+    nafld = load_template("nafld")
+    weights = {str(root): float(number + 1) for number, root in enumerate(Graph.of(nafld).roots)}
+    scaled = {root: weight * 10.0**power for root, weight in weights.items()}
+    base = make_plan(nafld, Fraction(1), objective=weights, allocation=allocation)
+    plan = make_plan(nafld, Fraction(1), objective=scaled, allocation=allocation)
+    # A last-bit difference may move one micro-epsilon from one root to another.
+    np.testing.assert_allclose(epsilons(plan), epsilons(base), atol=1.5e-6)
+
+
+@pytest.mark.parametrize("weight", [-1.0, -1e-300, math.nan, math.inf])
+def test_a_weight_that_is_no_weight_is_refused(weight: float) -> None:
+    with pytest.raises(BudgetError, match="ast"):
+        make_plan(load_template("fib4"), Fraction(1), objective={"ast": weight})
+
+
+def test_weights_and_formulas_of_unknown_roots_are_refused() -> None:
+    fib4, nafld = load_template("fib4"), load_template("nafld")
+    with pytest.raises(UnknownNameError, match="ghost"):
+        make_plan(fib4, Fraction(1), objective={"ghost": 1.0})
+    with pytest.raises(UnknownNameError, match="bmi"):  # computed, so it cannot be noised
+        make_plan(nafld, Fraction(1), objective={"bmi": 1.0})
+    with pytest.raises(FormulaNameError, match="ghost"):
+        make_plan(fib4, Fraction(1), objective="age + ghost")
+    with pytest.raises(FormulaUndefinedError):
+        make_plan(fib4, Fraction(1), objective="1 / (age - age)")
+    with pytest.raises(UnknownNameError, match="greedy"):
+        make_plan(fib4, Fraction(1), allocation="greedy")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("allocation", ["closed-form", "optimal"])
+def test_a_budget_below_the_minimum_is_refused_with_a_remedy(allocation: AllocationName) -> None:
+    fib4 = load_template("fib4")
+    with pytest.raises(BudgetError, match=r"4 roots need a budget of at least 0\.004.*uniform"):
+        make_plan(fib4, Fraction("0.0039999"), allocation=allocation)
+    plan = make_plan(fib4, Fraction("0.004"), allocation=allocation)
+    assert [share.epsilon for share in plan.shares] == [EPSILON_MIN] * 4
+    with pytest.raises(BudgetError, match="4e-06"):
+        make_plan(fib4, Fraction("0.0000039"), allocation="uniform")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_budget_that_no_mechanism_can_use_is_refused(name: MechanismName) -> None:
+    fib4 = load_template("fib4")
+    with pytest.raises(BudgetError, match="at most 400"):
+        make_plan(fib4, Fraction(401), mechanism_name=name)
+    with pytest.raises(BudgetError, match="and 100"):  # one root would take more than 100
+        make_plan(fib4, Fraction(150), mechanism_name=name, objective={"ast": 1.0})
+    large = make_plan(load_template("nafld"), Fraction(700), mechanism_name=name)
+    assert sum(share.epsilon for share in large.shares) == 700
+
+
+def test_a_budget_is_a_total_or_epsilon_times_turns() -> None:
+    assert read_budget(total="0.9") == Fraction(9, 10)
+    assert read_budget(total=0.9) == read_budget(epsilon=0.1, turns=9) == Fraction(9, 10)
+    assert read_budget(total=Fraction(1, 3)) == Fraction(1, 3)
+    assert read_budget(epsilon="1/3", turns=3) == 1
+
+
+def test_half_a_budget_or_two_budgets_are_refused() -> None:
+    with pytest.raises(BudgetError, match="either"):
+        read_budget()
+    with pytest.raises(BudgetError, match="either"):
+        read_budget(epsilon="0.1")
+    with pytest.raises(BudgetError, match="either"):
+        read_budget(turns=9)
+    with pytest.raises(BudgetError, match="either"):
+        read_budget(total="0.9", epsilon="0.1", turns=9)
+    with pytest.raises(BudgetError, match="either"):
+        read_budget(total="0.9", turns=9)
+    for turns in (0, -3):
+        with pytest.raises(BudgetError, match="turns"):
+            read_budget(epsilon="0.1", turns=turns)
+    with pytest.raises(BudgetError):
+        read_budget(total="-1")
+
+
+def test_a_plan_that_spends_more_than_its_budget_is_refused() -> None:
+    plan = make_plan(load_template("fib4"), Fraction("0.9"))
+    plan.check()
+    first, *rest = plan.shares
+    more = dataclasses.replace(first, epsilon=first.epsilon + Fraction(1, 10**6))
+    with pytest.raises(PlanError, match="exceed"):
+        dataclasses.replace(plan, shares=(more, *rest)).check()
+    with pytest.raises(PlanError, match="exceed"):
+        dataclasses.replace(plan, budget=Fraction("0.899999")).check()
+    with pytest.raises(PlanError, match="exceed"):
+        dataclasses.replace(plan, shares=(*plan.shares, first)).check()
+
+
+def test_a_plan_whose_mechanism_costs_more_than_it_says_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = make_plan(load_template("fib4"), Fraction("0.9"))
+    monkeypatch.setattr(
+        MECHANISMS["geometric"], "tight_epsilon", lambda self: float(self.epsilon) * 1.001
+    )
+    with pytest.raises(PlanError, match="does not hold"):
+        plan.check()
+
+
+def test_a_root_without_a_share_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="ghost"):
+        make_plan(load_template("fib4"), Fraction(1))["ghost"]
+
+
+def test_the_hash_of_a_plan_depends_on_all_that_decides_a_draw_and_nothing_else() -> None:
+    fib4 = load_template("fib4")
+    plan = make_plan(fib4, Fraction("0.9"))
+    assert plan.hash == make_plan(fib4, Fraction("0.9")).hash
+    assert len(plan.hash) == 64
+    first, *rest = plan.shares
+    wider = dataclasses.replace(first.domain, upper=first.domain.upper + 1)
+    finer = dataclasses.replace(first.domain, size=1001)
+    changed = [
+        dataclasses.replace(plan, mechanism="laplace"),
+        dataclasses.replace(plan, digest="0" * 64),
+        dataclasses.replace(plan, shares=tuple(rest)),
+        dataclasses.replace(plan, shares=(dataclasses.replace(first, domain=wider), *rest)),
+        dataclasses.replace(plan, shares=(dataclasses.replace(first, domain=finer), *rest)),
+        dataclasses.replace(
+            plan, shares=(dataclasses.replace(first, epsilon=first.epsilon / 2), *rest)
+        ),
+        make_plan(fib4, Fraction("0.900001")),
+        make_plan(load_template("homa"), Fraction("0.9")),
+    ]
+    assert len({plan.hash, *(other.hash for other in changed)}) == len(changed) + 1
+    told_otherwise = dataclasses.replace(first, expected_error=0.0)
+    assert dataclasses.replace(plan, shares=(told_otherwise, *rest)).hash == plan.hash
+
+
+def test_the_hash_of_a_known_plan_is_the_same_on_every_machine() -> None:
+    plan = make_plan(small_grids(11, 21), Fraction(1), allocation="uniform")
+    plan = dataclasses.replace(plan, digest="d")
+    assert plan.hash == "c99ec2ef0074a6d7f31bf653d534d89637257844d5e4f3a4dfa846617570b0ac"
+
+
+def test_plans_are_for_noised_roots_in_declared_order() -> None:
+    nafld = load_template("nafld")
+    plan = make_plan(nafld, Fraction(1))
+    assert tuple(share.root for share in plan.shares) == Graph.of(nafld).roots
+    assert [share.root for share in plan.shares] == [r for r in nafld.roots if r != "bmi"]
+    assert plan.digest == nafld.digest
