@@ -70,6 +70,7 @@ class Session:
             for root in self.graph.roots
         }
         self._requests: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
         self._roots_behind: dict[str, tuple[RootName, ...]] = {}
         self._transcript: list[Event] = []
         self._lock = threading.RLock()
@@ -88,14 +89,16 @@ class Session:
             except RootGuardError as refusal:
                 self._refuse(refusal)
                 raise
-            formula = "" if node.formula is None else to_text(node.formula)
-            return self._cross(name, formula, value, self._rests_on(name))
+            return self._cross(name, self._text_of(node), value, self._rests_on(name))
 
     def derive(self, formula: str, *, name: str | None = None) -> float:
         """The value of any formula of named values. Given a name, later formulas may use it."""
         with self._lock:
             try:
                 node, text = _parsed(formula)
+                if name is None and text in self._requests:
+                    called = self._requests[text]
+                    return self._cross(called, text, self._values[called], self._rests_on(called))
                 value = evaluate(node, {parent: self._value(parent) for parent in names(node)})
                 called = self._add_request(node, text, name)
             except RootGuardError as refusal:
@@ -182,10 +185,8 @@ class Session:
         return self._values[name]
 
     def _add_request(self, node: Node, text: str, name: str | None) -> str:
-        """Give a request its node in the graph; the same unnamed formula keeps the same one."""
+        """Give a request its node in the graph."""
         if name is None:
-            if text in self._requests:
-                return self._requests[text]
             number = len(self._requests) + 1
             while (called := f"q{number}") in self.graph:
                 number += 1
@@ -198,6 +199,13 @@ class Session:
         self.graph.add(GraphNode(name=called, kind="request", formula=node))
         self._requests.setdefault(text, called)
         return called
+
+    def _text_of(self, node: GraphNode) -> str:
+        if node.formula is None:
+            return ""
+        if node.name not in self._texts:
+            self._texts[node.name] = to_text(node.formula)
+        return self._texts[node.name]
 
     def _rests_on(self, name: str) -> tuple[RootName, ...]:
         if name not in self._roots_behind:
