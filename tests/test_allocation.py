@@ -150,6 +150,7 @@ def test_roots_below_the_minimum_are_lifted_to_it_and_the_others_pay() -> None:
     np.testing.assert_allclose(closed_form(products, 0.0116), [0.0096, 0.001, 0.001], rtol=1e-9)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.floats(0, 1e12), min_size=1, max_size=10).filter(any),
     st.floats(0, 30, allow_subnormal=False),

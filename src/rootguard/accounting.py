@@ -198,13 +198,14 @@ def slopes(formula: Node, domains: Mapping[str, Domain]) -> tuple[Slopes, ...]:
     box = {name: Interval(domains[name].lower, domains[name].upper) for name in used}
     if not box:
         return ()
-    top, over = _supremum(formula, box, lambda value, _: value.upper)
-    bottom, under = _supremum(formula, box, lambda value, _: -value.lower)
+    corners = _corners(formula, box)
+    top, over = _supremum(formula, box, corners, lambda value, _: value.upper)
+    bottom, under = _supremum(formula, box, corners, lambda value, _: -value.lower)
     reached, enclosed = top + bottom, over + under
     found = []
     for name in used:
-        _, rise = _supremum(formula, box, partial(_rise, name))
-        _, fall = _supremum(formula, box, partial(_fall, name))
+        _, rise = _supremum(formula, box, corners, partial(_rise, name))
+        _, fall = _supremum(formula, box, corners, partial(_fall, name))
         # A slope that takes both signs is flat in between, wherever that is.
         steep, flat = max(rise, fall), max(0.0, -rise, -fall)
         width = domains[name].width
@@ -244,7 +245,7 @@ def implied_epsilon(epsilon: Fraction, slope: Slopes) -> float:
 
 _Measure = Callable[[Interval, dict[str, Interval]], float]
 _MAX_CELLS = 200
-_MAX_CORNERS = 1024
+_MAX_CORNERS = 256
 _TOLERANCE = 0.02
 
 
@@ -258,7 +259,22 @@ def _fall(root: str, _: Interval, partials: dict[str, Interval]) -> float:
     return -partials[root].lower
 
 
-def _supremum(formula: Node, box: Mapping[str, Interval], measure: _Measure) -> tuple[float, float]:
+_Point = tuple[Interval, dict[str, Interval]]
+
+
+def _corners(formula: Node, box: Mapping[str, Interval]) -> list[_Point]:
+    """Value and slopes at the corners of a box, where most extremes are; at most 256 of them."""
+    corners = product(*((side.lower, side.upper) for side in box.values()))
+    points = (
+        _at(formula, dict(zip(box, corner, strict=True)))
+        for corner in islice(corners, _MAX_CORNERS)
+    )
+    return [point for point in points if point is not None]
+
+
+def _supremum(
+    formula: Node, box: Mapping[str, Interval], corners: Iterable[_Point], measure: _Measure
+) -> tuple[float, float]:
     """The supremum of a measure over a box, from below (met) and from above (bounded).
 
     Best first: the cell with the largest bound is cut across its relatively widest side, until
@@ -266,17 +282,15 @@ def _supremum(formula: Node, box: Mapping[str, Interval], measure: _Measure) -> 
     which the formula is nowhere defined hold nothing.
     """
     widths = {name: _width(side) for name, side in box.items()}
-    corners = product(*((side.lower, side.upper) for side in box.values()))
-    met = max(
-        _at(formula, dict(zip(box, corner, strict=True)), measure)
-        for corner in islice(corners, _MAX_CORNERS)
-    )
+    met = max((measure(*corner) for corner in corners), default=-math.inf)
     cells: list[tuple[float, int, dict[str, Interval]]] = []
     number = count()
 
     def push(cell: dict[str, Interval]) -> None:
         nonlocal met
-        met = max(met, _at(formula, {name: _middle(s) for name, s in cell.items()}, measure))
+        middle = _at(formula, {name: _middle(side) for name, side in cell.items()})
+        if middle is not None:
+            met = max(met, measure(*middle))
         with suppress(FormulaError):
             bound = measure(*derivative_bounds(formula, cell))
             heappush(cells, (-bound, next(number), cell))
@@ -294,19 +308,20 @@ def _supremum(formula: Node, box: Mapping[str, Interval], measure: _Measure) -> 
     return met, max(-cells[0][0], met) if cells else met
 
 
-def _at(formula: Node, point: Mapping[str, float], measure: _Measure) -> float:
-    """The measure at a point; minus infinity where the formula or its slope is undefined."""
+def _at(formula: Node, point: Mapping[str, float]) -> _Point | None:
+    """Value and slopes at a point; None where either is undefined."""
     try:
         value, partials = gradient(formula, point)
     except FormulaError:
-        return -math.inf
-    return measure(Interval(value, value), {name: Interval(p, p) for name, p in partials.items()})
+        return None
+    return Interval(value, value), {name: Interval(p, p) for name, p in partials.items()}
 
 
 def _middle(side: Interval) -> float:
     """Where to cut: formulas of positive quantities mostly change by ratio, the others by sum."""
     if side.lower > 0:
-        return math.sqrt(side.lower) * math.sqrt(side.upper)
+        ratio = math.sqrt(side.lower) * math.sqrt(side.upper)
+        return min(max(ratio, side.lower), side.upper)  # rounding leaves a side of one last bit
     return side.lower + (side.upper - side.lower) / 2
 
 

@@ -92,8 +92,8 @@ def read_budget(
     if total is not None and epsilon is None and turns is None:
         return parse_epsilon(total)
     if total is None and epsilon is not None and turns is not None:
-        if turns < 1:
-            raise BudgetError("turns must be 1 or more")
+        if not isinstance(turns, int) or turns < 1:
+            raise BudgetError("turns must be a whole number, 1 or more")
         return parse_epsilon(epsilon) * turns
     raise BudgetError("give a budget either as a total, or as epsilon and turns together")
 

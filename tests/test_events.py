@@ -1,0 +1,106 @@
+"""Events: what is written can be read back, and nothing else can."""
+
+import dataclasses
+import json
+
+import pytest
+
+from rootguard.errors import EventError
+from rootguard.events import (
+    Event,
+    RequestRefused,
+    RootNoised,
+    ValueReleased,
+    from_record,
+    to_record,
+)
+
+EVENTS: list[Event] = [
+    RootNoised(
+        principal="ana", root="age", version=2, micro_epsilon=225_001, mechanism="geometric"
+    ),
+    ValueReleased(turn=1, name="fib4", formula="age / 2", value=1.45, rests_on=("age", "ast")),
+    ValueReleased(turn=2, name="ssn", formula="", value="123-45-6789", rests_on=()),
+    RequestRefused(turn=3, reason="UnknownNameError"),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_an_event_survives_its_record_also_through_json(event: Event) -> None:
+    record = to_record(event)
+    assert from_record(record) == event
+    again = from_record(json.loads(json.dumps(record)))
+    assert again == event
+    assert type(again) is type(event)
+    assert hash(again) == hash(event)
+
+
+def test_the_kinds_written_in_records_never_change() -> None:
+    kinds = [to_record(event)["kind"] for event in EVENTS]
+    assert kinds == ["root-noised", "value-released", "value-released", "request-refused"]
+
+
+def test_every_kind_of_event_is_in_the_table() -> None:
+    assert {type(event) for event in EVENTS} == set(Event.__args__)
+
+
+def test_reading_a_record_leaves_it_as_it_was() -> None:
+    record = to_record(EVENTS[0])
+    before = dict(record)
+    from_record(record)
+    assert record == before
+
+
+@pytest.mark.parametrize("kind", ["root-refined", "", "RootNoised", None, 3, ["root-noised"]])
+def test_an_unknown_kind_is_refused_not_skipped(kind: object) -> None:
+    with pytest.raises(EventError, match="unknown kind"):
+        from_record({**to_record(EVENTS[0]), "kind": kind})
+    with pytest.raises(EventError, match="unknown kind"):
+        from_record({})
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_a_missing_or_an_extra_field_is_refused(event: Event) -> None:
+    record = to_record(event)
+    for field in dataclasses.fields(event):
+        short = {key: value for key, value in record.items() if key != field.name}
+        with pytest.raises(EventError, match="fields"):
+            from_record(short)
+    with pytest.raises(EventError, match="fields"):
+        from_record({**record, "extra": 1})
+
+
+@pytest.mark.parametrize(
+    ("event", "field", "value"),
+    [
+        (0, "micro_epsilon", "225001"),
+        (0, "micro_epsilon", 1.5),
+        (0, "micro_epsilon", True),
+        (0, "micro_epsilon", None),
+        (0, "version", "2"),
+        (0, "root", 3),
+        (0, "principal", None),
+        (1, "rests_on", "age"),
+        (1, "rests_on", [1]),
+        (1, "rests_on", None),
+        (1, "value", None),
+        (1, "value", False),
+        (3, "turn", 1.0),
+        (3, "reason", 4),
+    ],
+)
+def test_a_field_of_the_wrong_type_is_refused(event: int, field: str, value: object) -> None:
+    with pytest.raises(EventError):
+        from_record({**to_record(EVENTS[event]), field: value})
+
+
+def test_no_event_gives_budget_back() -> None:
+    with pytest.raises(EventError, match="budget back"):
+        from_record({**to_record(EVENTS[0]), "micro_epsilon": -1})
+    with pytest.raises(EventError):
+        RootNoised(principal="ana", root="age", version=1, micro_epsilon=-1, mechanism="laplace")
+
+
+def test_events_are_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        EVENTS[0].principal = "eve"  # type: ignore[misc, union-attr]

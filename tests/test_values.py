@@ -1,0 +1,359 @@
+"""Names, domains, epsilon: exact. Raw values: sealed."""
+
+import copy
+import dataclasses
+import json
+import math
+import pickle
+import traceback
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from rootguard.errors import BudgetError, DomainError, PrivateValueError
+from rootguard.values import MAX_GRID, Domain, Raw, RootName, Sanitized, parse_epsilon, to_micro
+
+CANARY = 54.731902846
+KEY = bytes(range(32))
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@pytest.mark.parametrize(
+    ("amount", "exact"),
+    [
+        ("0.1", Fraction(1, 10)),
+        (0.1, Fraction(1, 10)),
+        (np.float64(0.1), Fraction(1, 10)),
+        (Decimal("0.1"), Fraction(1, 10)),
+        (Fraction(1, 10), Fraction(1, 10)),
+        ("1/3", Fraction(1, 3)),
+        ("1e-6", Fraction(1, 10**6)),
+        (" 2 ", Fraction(2)),
+        (9, Fraction(9)),
+        (0.30000000000000004, Fraction("0.30000000000000004")),
+    ],
+)
+def test_an_epsilon_is_read_as_the_number_it_prints_as(
+    amount: str | float | Decimal | Fraction, exact: Fraction
+) -> None:
+    assert parse_epsilon(amount) == exact
+
+
+def test_three_tenths_are_exactly_three_times_one_tenth() -> None:
+    assert parse_epsilon(0.1) * 3 == parse_epsilon(0.3)
+    assert Fraction(0.1) * 3 != Fraction(0.3)  # what the exactness is for
+
+
+@pytest.mark.parametrize(
+    "amount",
+    [
+        *("0", 0, 0.0, "-0", "-1", -0.1, Fraction(-1, 2), Decimal("-3.0")),
+        *("nan", "inf", "-inf", math.nan, math.inf, -math.inf, Decimal("nan"), Decimal("inf")),
+        *("", "much", "1/0", "0.1.2", "1,5", "0x10", "1 2", Decimal("snan"), True),
+        *("1e999999999", "1e-999999999", Decimal("1e999999"), "1e401"),
+    ],
+)
+def test_what_is_not_a_positive_number_is_no_epsilon(
+    amount: str | float | Decimal | Fraction,
+) -> None:
+    with pytest.raises(BudgetError):
+        parse_epsilon(amount)
+
+
+def test_an_epsilon_of_the_wrong_type_is_refused_with_a_remedy() -> None:
+    for junk in (None, [0.1], object()):
+        with pytest.raises(BudgetError, match=r"write a number such as 0\.9"):
+            parse_epsilon(junk)  # type: ignore[arg-type]
+
+
+@settings(deadline=None)
+@given(st.fractions(min_value=Fraction(1, 10**12), max_value=1000))
+def test_micro_epsilon_rounds_up_by_less_than_one(epsilon: Fraction) -> None:
+    assert 0 <= to_micro(epsilon) - epsilon * 1_000_000 < 1
+
+
+def test_the_smallest_loss_is_still_counted() -> None:
+    assert to_micro(Fraction(1, 10**30)) == 1
+    assert to_micro(Fraction(1, 10)) == 100_000
+    assert to_micro(Fraction(1, 3)) == 333_334
+
+
+@st.composite
+def domains(draw: st.DrawFn) -> Domain:
+    lower = draw(st.floats(-1e12, 1e12))
+    width = draw(st.floats(1e-3, 1e12))
+    size = draw(st.integers(2, 2000))
+    try:
+        return Domain(lower=lower, upper=lower + width, size=size)
+    except DomainError:
+        return Domain(lower=0.0, upper=width, size=size)
+
+
+@settings(deadline=None)
+@given(domains())
+def test_the_ends_of_the_grid_are_the_bounds_to_the_last_bit(domain: Domain) -> None:
+    assert domain.value(0) == domain.lower
+    assert domain.value(domain.size - 1) == domain.upper
+
+
+@settings(deadline=None)
+@given(domains(), st.data())
+def test_grid_points_increase_and_each_is_nearest_to_itself(
+    domain: Domain, data: st.DataObject
+) -> None:
+    index = data.draw(st.integers(0, domain.size - 2))
+    assert domain.value(index) < domain.value(index + 1)
+    assert domain.nearest(domain.value(index)) == index
+
+
+def test_ends_that_a_sum_of_steps_would_miss_are_exact() -> None:
+    domain = Domain(lower=3.9, upper=7.8, size=7)
+    assert domain.lower + 6 * domain.step != domain.upper  # the sum misses, hence the test
+    assert domain.value(6) == 7.8
+
+
+@settings(deadline=None)
+@given(domains(), finite)
+def test_any_finite_value_has_a_nearest_point_within_half_a_step(
+    domain: Domain, value: float
+) -> None:
+    index = domain.nearest(value)
+    assert 0 <= index < domain.size
+    assert domain.lower <= domain.clamp(value) <= domain.upper
+    gap = abs(domain.value(index) - domain.clamp(value))
+    assert gap <= domain.step / 2 + 4 * math.ulp(max(abs(domain.lower), abs(domain.upper)))
+
+
+def test_values_far_outside_go_to_the_bounds_without_an_error() -> None:
+    domain = Domain(lower=18, upper=80)
+    for value, index, bound in [(1e308, 999, 80), (-1e308, 0, 18), (81, 999, 80), (17.99, 0, 18)]:
+        assert domain.nearest(value) == index
+        assert domain.clamp(value) == bound
+    assert domain.clamp(54.3) == 54.3
+    wide = Domain(lower=-8e307, upper=8e307)
+    assert [wide.nearest(v) for v in (-1e308, 0.0, 1e308)] == [0, 500, 999]
+
+
+def test_values_one_step_apart_are_never_snapped_two_steps_apart() -> None:
+    domain = Domain(lower=0, upper=8, size=9)
+    snapped = [domain.nearest(k + 0.5) for k in range(8)]
+    assert snapped == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert [round(k + 0.5) for k in range(3)] == [0, 2, 2]  # what rounding to even would do
+
+
+@settings(deadline=None)
+@given(domains(), st.floats(0, 1), st.floats(0, 3))
+def test_snapping_moves_values_apart_by_less_than_one_step(
+    domain: Domain, place: float, steps: float
+) -> None:
+    value = domain.lower + place * domain.width
+    other = domain.clamp(value + steps * domain.step)
+    for place in ((value - domain.lower) / domain.step, (other - domain.lower) / domain.step):
+        assume(abs(place % 1 - 0.5) > 1e-6)  # half-way, the last bit decides
+    apart = abs(domain.nearest(value) - domain.nearest(other))
+    assert apart <= math.ceil((other - value) / domain.step - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "size"),
+    [
+        (1.0, 1.0, 1000),
+        (2.0, 1.0, 1000),
+        (math.nan, 1.0, 1000),
+        (0.0, math.inf, 1000),
+        (-math.inf, 0.0, 1000),
+        (-1e308, 1e308, 1000),  # their difference is not a number
+        (0.0, 1.0, 1),
+        (0.0, 1.0, 0),
+        (0.0, 1.0, -5),
+        (0.0, 1.0, MAX_GRID + 1),
+        (1e16, 1e16 + 100, 1000),
+        (1e16, 1e16 + 1500, 1000),  # steps of 1.5 where floats are 2 apart: points would coincide
+        (0.0, 5e-324, 2),
+    ],
+)
+def test_bounds_and_grids_that_make_no_sense_are_refused(
+    lower: float, upper: float, size: int
+) -> None:
+    with pytest.raises(DomainError):
+        Domain(lower=lower, upper=upper, size=size)
+
+
+def test_domains_written_with_whole_numbers_or_floats_are_the_same() -> None:
+    whole, real = Domain(lower=1, upper=100), Domain(lower=1.0, upper=100.0)
+    assert whole == real
+    assert repr(whole) == repr(real)
+    assert isinstance(whole.lower, float)
+
+
+def test_width_and_step_are_in_the_roots_own_unit() -> None:
+    domain = Domain(lower=20, upper=30, size=11)
+    assert (domain.width, domain.step) == (10, 1)
+
+
+SHOWN: dict[str, Callable[[Raw], str]] = {
+    "repr": repr,
+    "str": str,
+    "format": lambda raw: f"{raw}",
+    "format with a spec": lambda raw: f"{raw:.3f}",
+    "percent": lambda raw: "%s %r" % (raw, raw),  # noqa: UP031 - the old way must hide it too
+    "in a list": lambda raw: str([raw]),
+    "traceback with locals": lambda raw: "".join(
+        traceback.TracebackException.from_exception(_raised(raw), capture_locals=True).format()
+    ),
+}
+
+
+def _raised(raw: Raw) -> Exception:
+    try:
+        float(raw)  # type: ignore[arg-type]
+    except TypeError as error:
+        return error
+    raise AssertionError("a raw value became a float")
+
+
+@pytest.mark.parametrize("how", SHOWN)
+def test_no_text_form_of_a_raw_value_shows_it(how: str) -> None:
+    shown = SHOWN[how](Raw(CANARY))
+    assert "54.7" not in shown
+    assert CANARY.hex() not in shown
+    assert "<raw>" in shown or "raw" in shown.lower()
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        *(lambda raw, p=p: pickle.dumps(raw, p) for p in range(pickle.HIGHEST_PROTOCOL + 1)),
+        copy.copy,
+        copy.deepcopy,
+        json.dumps,
+        vars,
+        lambda raw: raw.__reduce__(),
+        lambda raw: raw.__getstate__(),
+        lambda raw: dataclasses.asdict(raw),
+        float,
+        int,
+        lambda raw: raw + 0,
+        lambda raw: raw < 1,
+        math.floor,
+        np.float64,
+    ],
+)
+def test_there_is_no_way_out_of_a_raw_value(leave: object) -> None:
+    assert callable(leave)
+    with pytest.raises(TypeError) as caught:
+        leave(Raw(CANARY))
+    assert "54.7" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        True,
+        False,
+        "54",
+        b"54",
+        None,
+        math.nan,
+        math.inf,
+        -math.inf,
+        Decimal("nan"),
+        Decimal("snan"),
+        Decimal("inf"),
+        10**400,
+        Fraction(10**400),
+        1j,
+        [54.0],
+        np.bool_(True),
+        np.float64("nan"),
+        np.array([1.0, 2.0]),
+        np.str_("54"),
+        np.complex128(1),
+    ],
+)
+def test_what_is_not_a_finite_real_number_cannot_be_sealed(value: object) -> None:
+    assert not Raw.accepts(value)
+    with pytest.raises(PrivateValueError, match="finite"):
+        Raw(value)
+
+
+def test_refusing_a_value_does_not_show_it() -> None:
+    with pytest.raises(PrivateValueError) as caught:
+        Raw("54.731902846")
+    assert "54.7" not in str(caught.value)
+    chain = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    own = [
+        frame.locals or {}
+        for frame in chain.stack
+        if frame.filename.endswith("rootguard/values.py")
+    ]
+    assert [list(frame) for frame in own] == [["self", "number"]]
+    assert "54.7" not in str(own)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        54,
+        54.0,
+        Decimal("54.00"),
+        Fraction(108, 2),
+        np.float64(54),
+        np.float32(54),
+        np.int64(54),
+        np.uint8(54),
+        np.array(54.0),
+    ],
+)
+def test_numbers_of_every_kind_are_sealed_as_the_same_value(value: object) -> None:
+    assert Raw.accepts(value)
+    assert Raw(value).fingerprint(KEY, "age") == Raw(54).fingerprint(KEY, "age")
+    assert Raw(value).snap(Domain(lower=50, upper=60, size=11)) == 4
+
+
+def test_a_fingerprint_tells_apart_values_keys_and_contexts_and_nothing_else() -> None:
+    base = Raw(54).fingerprint(KEY, "age")
+    assert len(base) == 32
+    assert base == Raw(54.0).fingerprint(KEY, "age")
+    others = [
+        Raw(math.nextafter(54, 55)).fingerprint(KEY, "age"),
+        Raw(-54).fingerprint(KEY, "age"),
+        Raw(54).fingerprint(bytes(32), "age"),
+        Raw(54).fingerprint(KEY, "weight"),
+        Raw(54).fingerprint(KEY, ""),
+    ]
+    assert len({base, *others}) == 6
+    assert Raw(0.0).fingerprint(KEY, "age") == Raw(-0.0).fingerprint(KEY, "age")
+
+
+def test_a_context_that_cannot_be_encoded_does_not_carry_the_value_into_an_error() -> None:
+    odd = Raw(CANARY).fingerprint(KEY, "principal\udc80")
+    assert odd != Raw(CANARY).fingerprint(KEY, "principal")
+
+
+def test_only_the_owner_is_told_that_a_value_lies_outside() -> None:
+    domain = Domain(lower=18, upper=80)
+    assert [Raw(v).outside(domain) for v in (17.9, 18, 80, 80.1)] == [True, False, False, True]
+    assert [Raw(v).snap(domain) for v in (-1e308, 17.9, 80.1, 1e308)] == [0, 0, 999, 999]
+
+
+def test_a_sanitized_value_is_its_grid_point_and_cannot_change() -> None:
+    domain = Domain(lower=18, upper=80)
+    kept = Sanitized(
+        root=RootName("age"),
+        index=999,
+        domain=domain,
+        epsilon=Fraction(1, 10),
+        mechanism="geometric",
+    )
+    assert kept.value == 80
+    assert kept.version == 1
+    assert dataclasses.replace(kept, index=0).value == 18
+    assert pickle.loads(pickle.dumps(kept)) == kept
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        kept.index = 3  # type: ignore[misc]
