@@ -23,7 +23,7 @@ from rootguard.accounting import (
     slopes,
 )
 from rootguard.errors import FormulaError, FormulaNameError, UnknownNameError
-from rootguard.events import RequestRefused, RootNoised, ValueReleased
+from rootguard.events import LevelDerived, ProfileErased, RequestRefused, RootNoised, RootRefined
 from rootguard.expressions import evaluate, gradient, parse
 from rootguard.graph import Graph
 from rootguard.mechanisms import MECHANISMS, mechanism
@@ -56,11 +56,14 @@ def test_ten_tenths_are_one() -> None:
     assert sum([0.1] * 10) != 1  # what a ledger of floats would say
 
 
-def test_only_noising_costs_anything() -> None:
+def test_only_noising_and_refining_cost_anything() -> None:
     ledger = Ledger([noised("age", 7)])
-    ledger.record(ValueReleased(turn=1, name="age", formula="", value=3.0, rests_on=("age",)))
+    ledger.record(RootRefined(principal="ana", root="age", version=1, micro_epsilon=2, level=9))
+    ledger.record(LevelDerived(principal="ana", root="age", version=1, level=3))
+    ledger.record(ProfileErased(principal="ana"))
     ledger.record(RequestRefused(turn=2, reason="UnknownNameError"))
-    assert ledger.spent == {"age": Fraction(7, 10**6)}
+    assert ledger.spent == {"age": Fraction(9, 10**6)}
+    assert ledger.micro == {"age": 9}
 
 
 def test_reading_the_ledger_does_not_change_it() -> None:

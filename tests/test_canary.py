@@ -11,6 +11,7 @@ import io
 import json
 import logging
 import pickle
+import struct
 import sys
 import traceback
 import warnings
@@ -20,11 +21,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from rootguard import Guard, MemoryStore, Session, load_template
+from rootguard import Guard, MemoryStore, Session, load_template, open_store
 from rootguard.cli.main import cli, main
 from rootguard.errors import RootGuardError
 from rootguard.events import to_record
 from rootguard.sanitizer import seal
+from rootguard.session import parse_policy
 from rootguard.values import Raw
 
 FIB4 = load_template("fib4")
@@ -155,6 +157,46 @@ def test_a_store_shows_no_sentinel() -> None:
     store = MemoryStore()
     guarded(store=store)
     assert not leaks(repr(store) + repr(vars(store)))
+
+
+def forms(value: float) -> list[bytes]:
+    """What a number looks like in a file: as text, in hexadecimal, as a double of either order."""
+    texts = [repr(value), value.hex(), f"{value:.9f}", f"{value:.6e}"]
+    return [text.encode() for text in texts] + [struct.pack("<d", value), struct.pack(">d", value)]
+
+
+def test_after_a_full_run_no_file_of_the_vault_holds_a_sentinel(tmp_path: Path) -> None:
+    policy = parse_policy(
+        """
+[tiers.a]
+budget = 2
+[tiers.b]
+budget = "0.3"
+[services.s]
+tier = "b"
+roots = "*"
+""",
+        file="policy.toml",
+    )
+    store = open_store(f"sqlite:///{tmp_path / 'vault.sqlite3'}")
+    first = guarded(store=store)
+    for name in (*SENTINELS, "patient", "mrn"):
+        first.release(name)
+    Guard.refine(FIB4, values=SENTINELS, budget=2, store=store).target()
+    Guard.serve(FIB4, store=store, policy=policy, service="s").release("ast")
+    changed = {**SENTINELS, "ast": SENTINELS["alt"]}
+    Guard.open(FIB4, values=changed, budget=1, store=store).target()
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert len(files) >= 3  # the database, its write-ahead log and its key
+    content = b"".join(file.read_bytes() for file in files)
+    store.close()
+    content += b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    assert first.guarantee().roots[0].root.encode() in content  # the search can find things
+    for value in SENTINELS.values():
+        for form in forms(value):
+            assert form not in content
+    for word in (NAME, *NAME.split(), NUMBER):
+        assert word.encode() not in content
 
 
 class FailingStore(MemoryStore):

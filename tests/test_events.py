@@ -8,8 +8,11 @@ import pytest
 from rootguard.errors import EventError
 from rootguard.events import (
     Event,
+    LevelDerived,
+    ProfileErased,
     RequestRefused,
     RootNoised,
+    RootRefined,
     ValueReleased,
     from_record,
     to_record,
@@ -19,8 +22,29 @@ EVENTS: list[Event] = [
     RootNoised(
         principal="ana", root="age", version=2, micro_epsilon=225_001, mechanism="geometric"
     ),
-    ValueReleased(turn=1, name="fib4", formula="age / 2", value=1.45, rests_on=("age", "ast")),
-    ValueReleased(turn=2, name="ssn", formula="", value="123-45-6789", rests_on=()),
+    RootRefined(principal="ana", root="age", version=2, micro_epsilon=4, level=225_005),
+    LevelDerived(principal="ana", root="age", version=2, level=1000),
+    ProfileErased(principal="ana"),
+    ValueReleased(
+        turn=1,
+        name="fib4",
+        formula="age / 2",
+        value=1.45,
+        rests_on=("age", "ast"),
+        levels=(225_005, 1000),
+        recipient="clinic",
+        tier="gold",
+    ),
+    ValueReleased(
+        turn=2,
+        name="ssn",
+        formula="",
+        value="123-45-6789",
+        rests_on=(),
+        levels=(),
+        recipient="",
+        tier="",
+    ),
     RequestRefused(turn=3, reason="UnknownNameError"),
 ]
 
@@ -37,7 +61,15 @@ def test_an_event_survives_its_record_also_through_json(event: Event) -> None:
 
 def test_the_kinds_written_in_records_never_change() -> None:
     kinds = [to_record(event)["kind"] for event in EVENTS]
-    assert kinds == ["root-noised", "value-released", "value-released", "request-refused"]
+    assert kinds == [
+        "root-noised",
+        "root-refined",
+        "level-derived",
+        "profile-erased",
+        "value-released",
+        "value-released",
+        "request-refused",
+    ]
 
 
 def test_every_kind_of_event_is_in_the_table() -> None:
@@ -51,7 +83,7 @@ def test_reading_a_record_leaves_it_as_it_was() -> None:
     assert record == before
 
 
-@pytest.mark.parametrize("kind", ["root-refined", "", "RootNoised", None, 3, ["root-noised"]])
+@pytest.mark.parametrize("kind", ["root-forgotten", "", "RootNoised", None, 3, ["root-noised"]])
 def test_an_unknown_kind_is_refused_not_skipped(kind: object) -> None:
     with pytest.raises(EventError, match="unknown kind"):
         from_record({**to_record(EVENTS[0]), "kind": kind})

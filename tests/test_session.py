@@ -158,9 +158,26 @@ def test_the_transcript_says_what_crossed_in_order() -> None:
     ast = session.release("ast")
     ratio = session.derive("ast/alt")
     first, second = session.transcript()
-    assert first == ValueReleased(turn=1, name="ast", formula="", value=ast, rests_on=("ast",))
+    micro = {root: int(epsilon * 10**6) for root, epsilon in session.spent().items()}
+    assert first == ValueReleased(
+        turn=1,
+        name="ast",
+        formula="",
+        value=ast,
+        rests_on=("ast",),
+        levels=(micro["ast"],),
+        recipient="",
+        tier="",
+    )
     assert second == ValueReleased(
-        turn=2, name="q1", formula="ast / alt", value=ratio, rests_on=("ast", "alt")
+        turn=2,
+        name="q1",
+        formula="ast / alt",
+        value=ratio,
+        rests_on=("ast", "alt"),
+        levels=(micro["ast"], micro["alt"]),
+        recipient="",
+        tier="",
     )
 
 
@@ -376,13 +393,16 @@ def test_only_the_pinned_names_are_public() -> None:
             "Guarantee",
             "MemoryStore",
             "Plan",
+            "Policy",
             "RootGuardError",
             "Session",
             "Store",
             "Template",
             "catalog",
+            "load_policy",
             "load_template",
             "make_plan",
+            "open_store",
         ]
     )
     for name in rootguard.__all__:

@@ -3,11 +3,13 @@
 import dataclasses
 import sys
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -17,20 +19,43 @@ from hypothesis.stateful import (
 )
 
 from rootguard.accounting import Ledger
-from rootguard.events import RootNoised
-from rootguard.store import MemoryStore, Record, Store
+from rootguard.errors import BudgetError
+from rootguard.events import Charge, LevelDerived, ProfileErased, RootNoised, RootRefined
+from rootguard.identifiers import IssuedToken
+from rootguard.store import Disclosure, MemoryStore, Record, Store, open_store
 from rootguard.values import Domain, Principal, RootName, Sanitized
 
 ANA, EVE = Principal("ana"), Principal("eve")
 AGE, AST = RootName("age"), RootName("ast")
 DOMAIN = Domain(lower=0, upper=999)
 
-STORES: dict[str, Callable[[], Store]] = {"memory": MemoryStore}
+Make = Callable[[], Store]
 
 
-@pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest) -> Store:
-    return STORES[request.param]()
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
+    """Makes fresh stores of one kind."""
+    made: list[Store] = []
+
+    def build() -> Store:
+        match request.param:
+            case "memory":
+                url = "memory:"
+            case "sqlite":
+                url = f"sqlite:///{tmp_path / uuid.uuid4().hex}.db"
+            case _:
+                url = request.getfixturevalue("new_postgres")()
+        made.append(open_store(url))
+        return made[-1]
+
+    yield build
+    for store in made:
+        store.close()
+
+
+@pytest.fixture
+def store(make: Make) -> Store:
+    return make()
 
 
 def draw(
@@ -56,27 +81,74 @@ def draw(
     )
 
 
+def refined(first: Record, index: int, level: int, *, position: int, paid: int) -> Record:
+    """A finer level of a draw, or (for nothing) a coarser one."""
+    root, version, who = first.sanitized.root, first.sanitized.version, first.event.principal
+    event: Charge = LevelDerived(principal=who, root=root, version=version, level=level)
+    if paid:
+        event = RootRefined(
+            principal=who, root=root, version=version, micro_epsilon=paid, level=level
+        )
+    epsilon = Fraction(level, 10**6)
+    return dataclasses.replace(
+        first,
+        sanitized=dataclasses.replace(first.sanitized, index=index, epsilon=epsilon),
+        position=position,
+        event=event,
+    )
+
+
+def disclosure(root: RootName, *, service: str = "lab", version: int = 1) -> Disclosure:
+    return Disclosure(service=service, tier="open", root=root, version=version, position=0)
+
+
+def token(text: str, *, sealed: bytes = b"\x00sealed\xff") -> IssuedToken:
+    return IssuedToken(kind="person", token=text, sealed=sealed)
+
+
 def test_a_new_store_holds_nothing(store: Store) -> None:
-    assert store.latest(ANA, AGE) is None
+    assert store.levels(ANA, AGE) == ()
+    assert store.version(ANA, AGE) == 0
     assert store.events(ANA) == ()
     assert store.commit(ANA, []) == ()
     assert store.events(ANA) == ()
+    assert store.caps(ANA) == {}
+    assert store.disclosures(ANA) == ()
+    assert store.verify() == ()
 
 
 def test_what_was_committed_is_what_is_read(store: Store) -> None:
     records = (draw(AGE, 3), draw(AST, 7, micro=8))
     assert store.commit(ANA, records) == records
-    assert store.latest(ANA, AGE) == records[0]
-    assert store.latest(ANA, AST) == records[1]
+    assert store.levels(ANA, AGE) == records[:1]
+    assert store.levels(ANA, AST) == records[1:]
     assert store.events(ANA) == (records[0].event, records[1].event)
     assert Ledger(store.events(ANA)).total == Fraction(13, 10**6)
+    assert store.verify() == ()
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        Domain(lower=-0.0, upper=0.1, size=2),
+        Domain(lower=-1e300, upper=1e-300, size=7),
+        Domain(lower=0.1, upper=0.30000000000000004, size=100_000),
+    ],
+    ids=str,
+)
+def test_bounds_come_back_to_the_last_bit(store: Store, domain: Domain) -> None:
+    first = draw(AGE, 1)
+    kept = dataclasses.replace(first, sanitized=dataclasses.replace(first.sanitized, domain=domain))
+    store.commit(ANA, [kept])
+    [level] = store.levels(ANA, AGE)
+    assert repr(level) == repr(kept)  # -0.0 equals 0.0, but does not print like it
 
 
 def test_the_first_writer_wins_and_the_second_gets_what_is_there(store: Store) -> None:
     first, second = draw(AGE, 3), draw(AGE, 900, micro=77)
     store.commit(ANA, [first])
     assert store.commit(ANA, [second]) == (first,)
-    assert store.latest(ANA, AGE) == first
+    assert store.levels(ANA, AGE) == (first,)
 
 
 def test_only_kept_draws_are_charged(store: Store) -> None:
@@ -98,45 +170,155 @@ def test_a_root_twice_in_one_commit_is_kept_once(store: Store) -> None:
     assert store.events(ANA) == (first.event,)
 
 
-def test_the_latest_is_the_newest_version_in_whatever_order_they_came(store: Store) -> None:
+def test_levels_are_those_of_the_newest_version_in_whatever_order_they_came(store: Store) -> None:
     store.commit(ANA, [draw(AGE, 2, version=2)])
     store.commit(ANA, [draw(AGE, 1, version=1)])
-    assert store.latest(ANA, AGE) == draw(AGE, 2, version=2)
+    assert store.levels(ANA, AGE) == (draw(AGE, 2, version=2),)
     assert store.commit(ANA, [draw(AGE, 9, version=1)]) == (draw(AGE, 1, version=1),)
     store.commit(ANA, [draw(AGE, 5, version=5)])
-    assert store.latest(ANA, AGE) == draw(AGE, 5, version=5)
-    assert store.commit(ANA, [draw(AGE, 9, version=2)]) == (draw(AGE, 2, version=2),)
+    assert store.levels(ANA, AGE) == (draw(AGE, 5, version=5),)
+    assert store.version(ANA, AGE) == 5
     assert store.commit(ANA, [draw(AGE, 3, version=3)]) == (draw(AGE, 3, version=3),)
-    assert store.latest(ANA, AGE) == draw(AGE, 5, version=5)
-    assert [event.version for event in store.events(ANA)] == [2, 1, 5, 3]
+    assert store.levels(ANA, AGE) == (draw(AGE, 5, version=5),)
+    assert [getattr(event, "version", 0) for event in store.events(ANA)] == [2, 1, 5, 3]
+
+
+def test_levels_of_a_version_are_kept_side_by_side_and_none_is_changed(store: Store) -> None:
+    first = draw(AGE, 3, micro=10)
+    finer = refined(first, 4, 25, position=1, paid=15)
+    coarser = refined(first, 9, 5, position=2, paid=0)
+    store.commit(ANA, [first])
+    assert store.commit(ANA, [finer]) == (finer,)
+    assert store.commit(ANA, [refined(first, 8, 30, position=1, paid=20)]) == (finer,)
+    store.commit(ANA, [coarser])
+    assert store.levels(ANA, AGE) == (first, finer, coarser)
+    assert Ledger(store.events(ANA)).micro == {"age": 25}
+    assert store.verify() == ()
 
 
 def test_principals_do_not_see_each_other(store: Store) -> None:
     mine, theirs = draw(AGE, 3), draw(AGE, 8, principal=EVE)
     store.commit(ANA, [mine])
-    assert store.latest(EVE, AGE) is None
+    assert store.levels(EVE, AGE) == ()
     assert store.events(EVE) == ()
     assert store.commit(EVE, [theirs]) == (theirs,)
-    assert store.latest(ANA, AGE) == mine
+    assert store.levels(ANA, AGE) == (mine,)
     assert store.events(ANA) == (mine.event,)
     assert store.events(EVE) == (theirs.event,)
+    assert store.principals() == (ANA, EVE)
 
 
 def test_names_that_run_together_are_still_different(store: Store) -> None:
     ab, c = Principal("ab"), RootName("c")
     a, bc = Principal("a"), RootName("bc")
     store.commit(ab, [draw(c, 1, principal=ab)])
-    assert store.latest(a, bc) is None
+    assert store.levels(a, bc) == ()
+
+
+def test_names_are_kept_letter_by_letter(store: Store) -> None:
+    names = [Principal(name) for name in ("ana", "Ana", "ana ", "añа", "'; --", "%s ?", "")]
+    for number, name in enumerate(names):
+        store.commit(name, [draw(AGE, number, principal=name)])
+    assert store.principals() == tuple(sorted(names))
+    assert [store.levels(name, AGE)[0].sanitized.index for name in names] == list(range(len(names)))
+    assert store.verify() == ()
 
 
 def test_a_commit_that_fails_keeps_nothing(store: Store) -> None:
     broken = dataclasses.replace(draw(AST, 4), sanitized=None)  # type: ignore[arg-type]
     with pytest.raises(Exception):  # noqa: B017, PT011 - each store has its own way to fail here
         store.commit(ANA, [draw(AGE, 3), broken])
-    assert store.latest(ANA, AGE) is None
+    assert store.levels(ANA, AGE) == ()
     assert store.events(ANA) == ()
     kept = store.commit(ANA, [draw(AGE, 6)])  # and it still works
     assert kept == (draw(AGE, 6),)
+
+
+def test_a_commit_over_a_cap_keeps_nothing(store: Store) -> None:
+    store.set_cap(ANA, "age", 9)
+    store.set_cap(ANA, "", 20)
+    assert store.caps(ANA) == {"age": 9, "": 20}
+    store.commit(ANA, [draw(AGE, 3)])
+    with pytest.raises(BudgetError, match="age"):
+        store.commit(ANA, [draw(AST, 1), draw(AGE, 4, version=2)])
+    with pytest.raises(BudgetError, match="total"):
+        store.commit(ANA, [draw(AST, 1, micro=16)])
+    assert store.levels(ANA, AST) == ()
+    assert store.events(ANA) == (draw(AGE, 3).event,)
+    assert store.commit(ANA, [draw(AGE, 9, micro=900)]) == (draw(AGE, 3),)  # costs nothing
+    assert store.commit(ANA, [draw(AST, 1, micro=15)])  # up to the cap and no further
+    assert store.verify() == ()
+
+
+def test_a_cap_can_be_changed_and_lifted(store: Store) -> None:
+    store.set_cap(ANA, "age", 1)
+    store.set_cap(ANA, "age", 7)
+    assert store.caps(ANA) == {"age": 7}
+    assert store.caps(EVE) == {}
+    store.set_cap(ANA, "age", None)
+    store.set_cap(ANA, "ast", None)
+    assert store.caps(ANA) == {}
+    assert store.verify() == ()
+
+
+def test_a_disclosure_is_written_down_once_and_in_order(store: Store) -> None:
+    store.commit(ANA, [draw(AGE, 3), draw(AST, 4)])
+    store.disclose(ANA, [disclosure(AST), disclosure(AGE), disclosure(AST)])
+    store.disclose(ANA, [disclosure(AGE), disclosure(AGE, service="shop")])
+    expected = (disclosure(AST), disclosure(AGE), disclosure(AGE, service="shop"))
+    assert store.disclosures(ANA) == expected
+    assert store.disclosures(EVE) == ()
+    assert store.verify() == ()
+
+
+def test_a_token_is_kept_once_in_order_and_for_its_principal_alone(store: Store) -> None:
+    tokens = store.tokens(ANA)
+    assert tokens.find("Bob Ray") is None
+    assert tokens.add(token("Bob Ray")) == token("Bob Ray")
+    assert tokens.add(token("Bob Ray", sealed=b"other")) == token("Bob Ray")
+    assert tokens.add(token("Al Ödön")) == token("Al Ödön")
+    assert store.tokens(ANA).find("Bob Ray") == token("Bob Ray")
+    assert list(store.tokens(ANA)) == [token("Bob Ray"), token("Al Ödön")]
+    assert len(tokens) == 2
+    assert store.tokens(EVE).find("Bob Ray") is None
+    assert store.verify() == ()
+    assert "Bob" not in repr(tokens)
+
+
+def test_erasing_deletes_everything_but_what_was_spent(store: Store) -> None:
+    store.commit(ANA, [draw(AGE, 3)])
+    store.commit(EVE, [draw(AGE, 4, principal=EVE)])
+    store.disclose(ANA, [disclosure(AGE)])
+    store.set_cap(ANA, "", 50)
+    store.tokens(ANA).add(token("Bob"))
+    store.tokens(EVE).add(token("Bob"))
+    store.erase(ANA)
+    assert store.levels(ANA, AGE) == ()
+    assert store.disclosures(ANA) == ()
+    assert len(store.tokens(ANA)) == 0
+    assert store.events(ANA) == (draw(AGE, 3).event, ProfileErased(principal=ANA))
+    assert store.version(ANA, AGE) == 1
+    assert store.caps(ANA) == {"": 50}
+    assert store.principals() == (ANA, EVE)
+    assert store.levels(EVE, AGE) == (draw(AGE, 4, principal=EVE),)
+    assert len(store.tokens(EVE)) == 1
+    assert store.verify() == ()
+    second = draw(AGE, 5, version=2)
+    assert store.commit(ANA, [second]) == (second,)
+    assert store.levels(ANA, AGE) == (second,)
+    assert Ledger(store.events(ANA)).micro == {"age": 10}
+    assert store.verify() == ()
+
+
+def test_a_ledger_that_does_not_add_up_is_reported(store: Store) -> None:
+    first = draw(AGE, 3)
+    store.commit(ANA, [dataclasses.replace(first, event=draw(AGE, 3, micro=1).event)])
+    store.commit(EVE, [draw(AST, 1)])  # charged to ana
+    store.disclose(ANA, [disclosure(AST)])
+    told = " / ".join(store.verify())
+    assert "at another price" in told
+    assert "belongs to somebody else" in told
+    assert "disclosed from a draw that is not there" in told
 
 
 def test_what_a_caller_does_to_its_list_does_not_reach_the_store(store: Store) -> None:
@@ -144,19 +326,25 @@ def test_what_a_caller_does_to_its_list_does_not_reach_the_store(store: Store) -
     store.commit(ANA, draws)
     draws[0] = draw(AGE, 9)
     draws.append(draw(AST, 1))
-    assert store.latest(ANA, AGE) == draw(AGE, 3)
-    assert store.latest(ANA, AST) is None
+    caps = store.caps(ANA)
+    caps["age"] = 1
+    assert store.caps(ANA) == {}
+    assert store.levels(ANA, AGE) == (draw(AGE, 3),)
+    assert store.levels(ANA, AST) == ()
 
 
-def test_each_store_has_its_own_lasting_fingerprint_key(store: Store) -> None:
-    assert len(store.fingerprint_key) >= 32
+def test_each_store_has_its_own_lasting_keys(store: Store) -> None:
+    for key in (store.fingerprint_key, store.identifier_key):
+        assert len(key) >= 32
+        assert key.hex() not in repr(store)
     assert store.fingerprint_key == store.fingerprint_key
-    assert store.fingerprint_key.hex() not in repr(store)
+    assert store.fingerprint_key != store.identifier_key
 
 
-@pytest.mark.parametrize("make", STORES.values(), ids=STORES)
-def test_two_stores_share_no_fingerprint_key(make: Callable[[], Store]) -> None:
-    assert make().fingerprint_key != make().fingerprint_key
+def test_two_stores_share_no_key(make: Make) -> None:
+    one, other = make(), make()
+    assert one.fingerprint_key != other.fingerprint_key
+    assert one.identifier_key != other.identifier_key
 
 
 @pytest.fixture
@@ -170,8 +358,9 @@ def hurried() -> Iterator[None]:
 
 @pytest.mark.usefixtures("hurried")
 def test_of_racing_writers_exactly_one_is_kept_and_all_are_told_which(store: Store) -> None:
-    writers, rounds = 8, 150
-    roots = [RootName(f"r{number}") for number in range(20)]
+    in_memory = isinstance(store, MemoryStore)
+    writers, rounds = (8, 150) if in_memory else (6, 8)
+    roots = [RootName(f"r{number}") for number in range(20 if in_memory else 5)]
     start = threading.Barrier(writers)
     answers: list[list[tuple[Record, ...]]] = [[] for _ in range(writers)]
 
@@ -197,23 +386,46 @@ def test_of_racing_writers_exactly_one_is_kept_and_all_are_told_which(store: Sto
     assert len(kept) == len(roots) * rounds
 
 
+@pytest.mark.usefixtures("hurried")
+def test_new_principals_and_tokens_may_arrive_all_at_once(store: Store) -> None:
+    people = [Principal(f"p{number}") for number in range(6)]
+    start = threading.Barrier(len(people))
+    told: list[IssuedToken] = []
+
+    def arrive(person: Principal) -> None:
+        start.wait(timeout=60)
+        store.commit(person, [draw(AGE, 1, principal=person)])
+        told.append(store.tokens(ANA).add(token("Bob", sealed=person.encode())))
+
+    threads = [threading.Thread(target=arrive, args=(person,)) for person in people]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert store.principals() == (ANA, *people)
+    assert len(told) == len(people)
+    assert set(told) == {store.tokens(ANA).find("Bob")}
+    assert store.verify() == ()
+
+
 RUNS = settings(
     max_examples=60,
     stateful_step_count=20,
     deadline=None,
     database=None,
     report_multiple_bugs=False,
+    suppress_health_check=list(HealthCheck),
 )
 
 
 class CommitOnce(RuleBasedStateMachine):
-    """Any sequence of commits, against a dictionary that is written once per key."""
+    """Any sequence of commits and erasures, against a dictionary that is written once per key."""
 
     def __init__(self, store: Store) -> None:
         super().__init__()
         self.store = store
         self.model: dict[tuple[Principal, RootName, int], Record] = {}
-        self.charged: dict[Principal, list[RootNoised]] = {ANA: [], EVE: []}
+        self.charged: dict[Principal, list[Charge]] = {ANA: [], EVE: []}
         self.number = 0
 
     @rule(
@@ -235,17 +447,34 @@ class CommitOnce(RuleBasedStateMachine):
             expected.append(self.model[key])
         assert self.store.commit(principal, draws) == tuple(expected)
 
+    @rule(principal=st.sampled_from([ANA, EVE]))
+    def erase(self, principal: Principal) -> None:
+        self.store.erase(principal)
+        self.model = {key: record for key, record in self.model.items() if key[0] != principal}
+        self.charged[principal].append(ProfileErased(principal=principal))
+
     @invariant()
     def the_store_is_the_model(self) -> None:
         for principal in (ANA, EVE):
             assert self.store.events(principal) == tuple(self.charged[principal])
             for root in (AGE, AST):
-                versions = [v for p, r, v in self.model if (p, r) == (principal, root)]
-                newest = self.model[principal, root, max(versions)] if versions else None
-                assert self.store.latest(principal, root) == newest
+                newest = max(
+                    (getattr(e, "version", 0) for e in self.charged[principal] if _of(e, root)),
+                    default=0,
+                )
+                assert self.store.version(principal, root) == newest
+                kept = self.model.get((principal, root, newest))
+                assert self.store.levels(principal, root) == (() if kept is None else (kept,))
+
+    def teardown(self) -> None:
+        self.store.close()
 
 
-def machine(make: Callable[[], Store]) -> type[CommitOnce]:
+def _of(event: Charge, root: RootName) -> bool:
+    return not isinstance(event, ProfileErased) and event.root == root
+
+
+def machine(make: Make) -> type[CommitOnce]:
     class Machine(CommitOnce):
         def __init__(self) -> None:
             super().__init__(make())
@@ -253,17 +482,22 @@ def machine(make: Callable[[], Store]) -> type[CommitOnce]:
     return Machine
 
 
-@pytest.mark.parametrize("make", STORES.values(), ids=STORES)
-def test_any_sequence_of_commits_keeps_each_version_once(make: Callable[[], Store]) -> None:
-    run_state_machine_as_test(machine(make), settings=RUNS)
+def test_any_sequence_of_commits_keeps_each_version_once(
+    make: Make, request: pytest.FixtureRequest
+) -> None:
+    runs = RUNS
+    if not isinstance(make(), MemoryStore):
+        runs = settings(RUNS, max_examples=6, stateful_step_count=12)
+    run_state_machine_as_test(machine(make), settings=runs)
 
 
 def test_the_model_would_catch_a_store_where_the_last_writer_wins() -> None:
     class LastWins(MemoryStore):
         def commit(self, principal: Principal, draws: Sequence[Record]) -> tuple[Record, ...]:
             for record in draws:
-                self._records[principal, record.sanitized.root] = {1: record}
-                self._events.setdefault(principal, []).append(record.event)
+                root, version = record.sanitized.root, record.sanitized.version
+                self._records[principal, root, version, record.position] = record
+                self._events[principal].append(record.event)
             return tuple(draws)
 
     with pytest.raises(AssertionError):

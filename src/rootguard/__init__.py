@@ -3,8 +3,8 @@
 from rootguard.accounting import Guarantee
 from rootguard.allocation import Plan, make_plan
 from rootguard.errors import RootGuardError
-from rootguard.session import Guard, Session
-from rootguard.store import MemoryStore, Store
+from rootguard.session import Guard, Policy, Session, load_policy
+from rootguard.store import MemoryStore, Store, open_store
 from rootguard.template import Template, catalog, load_template
 
 __version__ = "0.1.0"
@@ -14,11 +14,14 @@ __all__ = [
     "Guard",
     "MemoryStore",
     "Plan",
+    "Policy",
     "RootGuardError",
     "Session",
     "Store",
     "Template",
     "catalog",
+    "load_policy",
     "load_template",
     "make_plan",
+    "open_store",
 ]

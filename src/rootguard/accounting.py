@@ -17,7 +17,7 @@ from itertools import count, islice, product
 from typing import ClassVar
 
 from rootguard.errors import FormulaError, FormulaNameError, UnknownNameError
-from rootguard.events import Event, RootNoised
+from rootguard.events import Event, RootNoised, RootRefined
 from rootguard.expressions import Interval, Node, derivative_bounds, gradient, names
 from rootguard.values import MICRO, Domain
 
@@ -31,9 +31,14 @@ class Ledger:
             self.record(event)
 
     def record(self, event: Event) -> None:
-        """Count an event; only noising a root costs anything."""
-        if isinstance(event, RootNoised):
+        """Count an event; only noising and refining a root cost anything."""
+        if isinstance(event, RootNoised | RootRefined):
             self._spent[event.root] += event.micro_epsilon
+
+    @property
+    def micro(self) -> dict[str, int]:
+        """Micro-epsilon spent on each root."""
+        return dict(self._spent)
 
     @property
     def spent(self) -> dict[str, Fraction]:

@@ -92,9 +92,9 @@ def read_budget(
     if total is not None and epsilon is None and turns is None:
         return parse_epsilon(total)
     if total is None and epsilon is not None and turns is not None:
-        if not isinstance(turns, int) or turns < 1:
+        if turns < 1 or turns != int(turns):
             raise BudgetError("turns must be a whole number, 1 or more")
-        return parse_epsilon(epsilon) * turns
+        return parse_epsilon(epsilon) * int(turns)
     raise BudgetError("give a budget either as a total, or as epsilon and turns together")
 
 

@@ -9,6 +9,8 @@
     │   ├── FormulaNameError        it names something that is not there
     │   └── FormulaUndefinedError   it has no value at this point (division by zero, log of -1)
     ├── TemplateError               a template file is wrong: file, key, remedy
+    ├── PolicyError                 a policy file is wrong: file, key, remedy
+    ├── AccessError                 a service asked for what its policy does not allow
     ├── CycleError                  a value rests on itself
     ├── NameTakenError              a name is in use already
     ├── DomainError                 bounds or grid size make no sense
@@ -19,7 +21,11 @@
     ├── NoiseError                  a draw failed; nothing was released
     ├── IdentifierError             an identifier cannot be protected or restored
     ├── EventError                  a serialised event is not one of ours
+    ├── CohortError                 a cohort cannot be read, fetched or written: file, place, remedy
     └── StoreError                  the store could not keep or give a value
+        ├── StoreUnavailableError   it cannot be reached or is busy just now; try again
+        ├── StoreDamagedError       its content was altered, cut off or lost
+        └── StoreKeyError           the key does not open it, or there is none
 
     ClampedWarning                  told to the owner: a value lies outside its public bounds
 
@@ -86,6 +92,26 @@ class TemplateError(RootGuardError):
         self.remedy = remedy
 
 
+class PolicyError(RootGuardError):
+    """A policy is wrong: in which file, under which key, and what to do about it."""
+
+    def __init__(self, file: str, key: str, problem: str, remedy: str) -> None:
+        where = f"{file}: {key}" if key else file
+        super().__init__(f"{where}: {problem}; {remedy}")
+        self.file = file
+        self.key = key
+        self.problem = problem
+        self.remedy = remedy
+
+
+class AccessError(RootGuardError):
+    """A service asked for what it is not allowed, or is not listed. One text for every case."""
+
+    def __init__(self, service: str) -> None:
+        super().__init__(f"the policy does not allow this to {service[:64]!r}")
+        self.service = service
+
+
 class CycleError(RootGuardError):
     """Values rest on each other in a ring."""
 
@@ -146,8 +172,32 @@ class EventError(RootGuardError):
     """A serialised event is not one that this version knows; it is refused, not guessed."""
 
 
+class CohortError(RootGuardError):
+    """A cohort cannot be read, fetched or written: which file, where in it, and what to do."""
+
+    def __init__(self, file: str, place: str, problem: str, remedy: str) -> None:
+        where = f"{file}: {place}" if place else file
+        super().__init__(f"{where}: {problem}; {remedy}")
+        self.file = file
+        self.place = place
+        self.problem = problem
+        self.remedy = remedy
+
+
 class StoreError(RootGuardError):
     """The store could not keep or give a value; nothing was released."""
+
+
+class StoreUnavailableError(StoreError):
+    """The store cannot be reached or is busy; nothing was lost, and trying again may work."""
+
+
+class StoreDamagedError(StoreError):
+    """The store's content was altered, cut off or lost. It is never replaced by a fresh one."""
+
+
+class StoreKeyError(StoreError):
+    """The key does not open the store, or there is no key."""
 
 
 class ClampedWarning(UserWarning):

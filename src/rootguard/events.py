@@ -13,7 +13,7 @@ from rootguard.errors import EventError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RootNoised:
-    """A root was noised: the only event that costs anything."""
+    """A root's version was noised for the first time, at `micro_epsilon`."""
 
     principal: str
     root: str
@@ -27,14 +27,53 @@ class RootNoised:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RootRefined:
+    """A version was raised to `level` micro-epsilon; the difference is what it cost."""
+
+    principal: str
+    root: str
+    version: int
+    micro_epsilon: int
+    level: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.micro_epsilon < self.level:
+            raise EventError("a refinement costs less than the level it reaches, and not nothing")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LevelDerived:
+    """A coarser level of a version was derived from a finer one. It costs nothing."""
+
+    principal: str
+    root: str
+    version: int
+    level: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProfileErased:
+    """A profile's values were deleted. What was spent on them stays spent."""
+
+    principal: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ValueReleased:
-    """A value computed from noised roots crossed the boundary. It costs nothing."""
+    """A value computed from noised roots crossed the boundary. It costs nothing.
+
+    Its provenance travels with it: the roots it rests on, at which level (micro-epsilon) each,
+    and who received it in which tier.
+    """
 
     turn: int
     name: str
     formula: str
     value: float | str
     rests_on: tuple[str, ...]
+    levels: tuple[int, ...]
+    recipient: str
+    tier: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,15 +84,26 @@ class RequestRefused:
     reason: str
 
 
-Event = RootNoised | ValueReleased | RequestRefused
+Charge = RootNoised | RootRefined | LevelDerived | ProfileErased
+"""What a ledger is made of."""
+
+Event = Charge | ValueReleased | RequestRefused
 
 _KINDS: dict[str, type[Event]] = {
     "root-noised": RootNoised,
+    "root-refined": RootRefined,
+    "level-derived": LevelDerived,
+    "profile-erased": ProfileErased,
     "value-released": ValueReleased,
     "request-refused": RequestRefused,
 }
 _NAMES = {cls: kind for kind, cls in _KINDS.items()}
-_WHOLE = ("version", "micro_epsilon", "turn")
+_WHOLE = ("version", "micro_epsilon", "turn", "level")
+
+
+def cost(event: Event) -> int:
+    """What an event cost, in micro-epsilon."""
+    return event.micro_epsilon if isinstance(event, RootNoised | RootRefined) else 0
 
 
 def to_record(event: Event) -> dict[str, object]:
@@ -71,8 +121,9 @@ def from_record(record: Mapping[str, object]) -> Event:
     expected = {field.name for field in fields(cls)}
     if set(content) != expected or not all(_fits(*field) for field in content.items()):
         raise EventError(f"a {kind} event does not have the fields it should")
-    if isinstance(rests_on := content.get("rests_on"), list):
-        content["rests_on"] = tuple(rests_on)
+    for field in ("rests_on", "levels"):
+        if isinstance(items := content.get(field), list):
+            content[field] = tuple(items)
     return cls(**content)  # type: ignore[arg-type]
 
 
@@ -80,6 +131,8 @@ def _fits(field: str, value: object) -> bool:
     """Whether a field read back holds the type it was written with."""
     if field == "rests_on":
         return isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+    if field == "levels":
+        return isinstance(value, list | tuple) and all(type(micro) is int for micro in value)
     if isinstance(value, bool):
         return False
     if field in _WHOLE:

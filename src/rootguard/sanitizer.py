@@ -4,12 +4,14 @@ The plan is priced again before anything is drawn. If a draw fails, the error th
 no cause, no context and no frame in which a private number was a local variable.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
 
 from rootguard.allocation import Plan
-from rootguard.errors import NoiseError, PrivateValueError, UnknownNameError
+from rootguard.errors import BudgetError, NoiseError, PrivateValueError, UnknownNameError
 from rootguard.graph import Graph
-from rootguard.mechanisms import Mechanism, mechanism
+from rootguard.mechanisms import Mechanism, mechanism, nesting
 from rootguard.rng import SECURE, Randomness
 from rootguard.values import Domain, Raw, RootName, Sanitized
 
@@ -61,6 +63,72 @@ def sanitize(
             version=versions.get(root, 1),
         )
     return drawn
+
+
+def refine(
+    raw: Raw, finest: Sanitized, epsilon: Fraction, source: Randomness = SECURE
+) -> Sanitized:
+    """Raise a root to a higher epsilon, so that the levels together cost the higher one alone.
+
+    `finest` must be the highest level that was drawn of this value.
+    """
+    if finest.mechanism != "geometric":
+        raise BudgetError(
+            f"{finest.root} was noised with the {finest.mechanism} mechanism, which cannot be "
+            "refined; only geometric noise can"
+        )
+    index = _refined(raw, finest, epsilon, source)
+    if index is None:
+        raise NoiseError(f"the draw for {finest.root} failed; nothing was released, try again")
+    return replace(finest, index=index, epsilon=epsilon)
+
+
+def coarsen(
+    levels: Sequence[Sanitized], epsilon: Fraction, source: Randomness = SECURE
+) -> Sanitized:
+    """A coarser level of a root from those there are: needs no raw value and costs nothing.
+
+    Made from its neighbours above and below, so that any set of levels costs its highest.
+    """
+    ordered = sorted(levels, key=lambda level: level.epsilon)
+    if ordered[0].mechanism != "geometric":
+        raise BudgetError(
+            f"{ordered[0].root} was noised with the {ordered[0].mechanism} mechanism, which has "
+            "one level only; tiers need geometric noise"
+        )
+    above = next(level for level in ordered if level.epsilon > epsilon)
+    below = [level for level in ordered if level.epsilon < epsilon]
+    size = above.domain.size
+    if below:
+        index = nesting.between(
+            above.index,
+            below[-1].index,
+            high=above.epsilon,
+            middle=epsilon,
+            low=below[-1].epsilon,
+            size=size,
+            source=source,
+        )
+    else:
+        index = nesting.degrade(
+            above.index, high=above.epsilon, low=epsilon, size=size, source=source
+        )
+    return replace(above, index=index, epsilon=epsilon)
+
+
+def _refined(raw: Raw, finest: Sanitized, epsilon: Fraction, source: Randomness) -> int | None:
+    """One refining draw, or None if it failed; as for `_draw`, the failure's frames are dropped."""
+    try:
+        return nesting.refine(
+            raw.snap(finest.domain),
+            finest.index,
+            low=finest.epsilon,
+            high=epsilon,
+            size=finest.domain.size,
+            source=source,
+        )
+    except Exception:  # noqa: BLE001 - its traceback holds the index; it must not travel further
+        return None
 
 
 def _draw(noise: Mechanism, raw: Raw, domain: Domain, source: Randomness) -> int | None:

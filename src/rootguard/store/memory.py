@@ -2,47 +2,139 @@
 
 import os
 import threading
+from collections import defaultdict
 from collections.abc import Sequence
 
-from rootguard.events import RootNoised
-from rootguard.store.base import Record
+from rootguard.accounting import Ledger
+from rootguard.events import Charge, ProfileErased, cost
+from rootguard.identifiers import IssuedTokens, MemoryTokens
+from rootguard.store.base import Disclosure, Record, check_caps
+from rootguard.store.invariants import problems
 from rootguard.values import Principal, RootName
 
 
 class MemoryStore:
-    """Keeps everything in a dictionary under a lock."""
+    """Keeps everything in dictionaries under a lock."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._records: dict[tuple[Principal, RootName], dict[int, Record]] = {}
-        self._events: dict[Principal, list[RootNoised]] = {}
+        self._lock = threading.RLock()
+        self._records: dict[tuple[Principal, str, int, int], Record] = {}
+        self._events: defaultdict[Principal, list[Charge]] = defaultdict(list)
+        self._caps: defaultdict[Principal, dict[str, int]] = defaultdict(dict)
+        self._disclosures: defaultdict[Principal, dict[Disclosure, None]] = defaultdict(dict)
+        self._tokens: defaultdict[Principal, MemoryTokens] = defaultdict(MemoryTokens)
         self._fingerprint_key = os.urandom(32)
+        self._identifier_key = os.urandom(32)
 
     @property
     def fingerprint_key(self) -> bytes:
         """The secret under which raw values are fingerprinted in this store."""
         return self._fingerprint_key
 
-    def latest(self, principal: Principal, root: RootName) -> Record | None:
-        """The newest version of a root, if it was ever noised."""
+    @property
+    def identifier_key(self) -> bytes:
+        """The secret under which identifiers are encrypted in this store."""
+        return self._identifier_key
+
+    def levels(self, principal: Principal, root: RootName) -> tuple[Record, ...]:
+        """All levels of the newest version of a root, by position; none if it has none."""
         with self._lock:
-            versions = self._records.get((principal, root))
-            return versions[max(versions)] if versions else None
+            version = self.version(principal, root)
+            found: list[Record] = []
+            while (key := (principal, root, version, len(found))) in self._records:
+                found.append(self._records[key])
+            return tuple(found)
+
+    def version(self, principal: Principal, root: RootName) -> int:
+        """The highest version of a root that was ever charged for, erased ones included; or 0."""
+        with self._lock:
+            return max(
+                (
+                    event.version
+                    for event in self._events.get(principal, ())
+                    if not isinstance(event, ProfileErased) and event.root == root
+                ),
+                default=0,
+            )
 
     def commit(self, principal: Principal, draws: Sequence[Record]) -> tuple[Record, ...]:
-        """Keep draws and their events, all or none, first writer wins."""
-        keyed = [(draw.sanitized.root, draw.sanitized.version, draw.event, draw) for draw in draws]
-        with self._lock:  # nothing below can fail half-way
-            kept = []
-            for root, version, event, draw in keyed:
-                versions = self._records.setdefault((principal, root), {})
-                if version not in versions:
-                    versions[version] = draw
-                    self._events.setdefault(principal, []).append(event)
-                kept.append(versions[version])
-            return tuple(kept)
+        """Keep draws and their events in one transaction, first writer wins."""
+        keys = [
+            (principal, draw.sanitized.root, draw.sanitized.version, draw.position)
+            for draw in draws
+        ]
+        with self._lock:  # nothing is changed before everything is checked
+            new: dict[tuple[Principal, str, int, int], Record] = {}
+            for key, draw in zip(keys, draws, strict=True):
+                if key not in self._records:
+                    new.setdefault(key, draw)
+            price: defaultdict[str, int] = defaultdict(int)
+            for draw in new.values():
+                price[draw.sanitized.root] += cost(draw.event)
+            check_caps(Ledger(self.events(principal)).micro, price, self.caps(principal))
+            self._records.update(new)
+            self._events[principal] += [draw.event for draw in new.values()]
+            return tuple(self._records[key] for key in keys)
 
-    def events(self, principal: Principal) -> tuple[RootNoised, ...]:
-        """Everything a principal was ever charged for, in order."""
+    def events(self, principal: Principal) -> tuple[Charge, ...]:
+        """Everything that was ever charged to a principal, in order. Erasing keeps it."""
         with self._lock:
             return tuple(self._events.get(principal, ()))
+
+    def caps(self, principal: Principal) -> dict[str, int]:
+        """Caps in micro-epsilon: per root, and under "" for the principal's total."""
+        with self._lock:
+            return dict(self._caps.get(principal, {}))
+
+    def set_cap(self, principal: Principal, root: str, micro: int | None) -> None:
+        """Set or (with None) lift a cap; "" means the total."""
+        with self._lock:
+            if micro is None:
+                self._caps[principal].pop(root, None)
+            else:
+                self._caps[principal][root] = micro
+
+    def disclose(self, principal: Principal, disclosures: Sequence[Disclosure]) -> None:
+        """Write down who was given what; what is there already is left alone."""
+        with self._lock:
+            self._disclosures[principal].update(dict.fromkeys(disclosures))
+
+    def disclosures(self, principal: Principal) -> tuple[Disclosure, ...]:
+        """Who was given what, in order."""
+        with self._lock:
+            return tuple(self._disclosures.get(principal, {}))
+
+    def tokens(self, principal: Principal) -> IssuedTokens:
+        """The principal's issued identifier tokens."""
+        with self._lock:
+            return self._tokens[principal]
+
+    def principals(self) -> tuple[Principal, ...]:
+        """Everyone this store knows, sorted; erased profiles included."""
+        with self._lock:
+            return tuple(sorted({*self._events, *self._caps, *self._tokens}))
+
+    def erase(self, principal: Principal) -> None:
+        """Delete a profile's values, fingerprints, tokens and disclosures. What was spent stays."""
+        with self._lock:
+            self._records = {k: record for k, record in self._records.items() if k[0] != principal}
+            self._disclosures.pop(principal, None)
+            self._tokens.pop(principal, None)
+            self._events[principal].append(ProfileErased(principal=principal))
+
+    def verify(self) -> tuple[str, ...]:
+        """Every invariant checked from what is stored; sentences naming the damage, or none."""
+        with self._lock:
+            return tuple(
+                problem
+                for principal in self.principals()
+                for problem in problems(
+                    principal,
+                    [record for key, record in self._records.items() if key[0] == principal],
+                    self.events(principal),
+                    self.disclosures(principal),
+                )
+            )
+
+    def close(self) -> None:
+        """Nothing to let go of."""

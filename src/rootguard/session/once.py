@@ -1,0 +1,168 @@
+"""Exactly once: what the store holds is used, what it does not hold is drawn, committed, then used.
+
+Draw, commit, release: nothing is shown that was not committed. When another writer commits first,
+its draw is the one that counts. Costs are checked against the caps before anything is drawn, and
+once more by the store when it commits.
+"""
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+
+from rootguard.accounting import Ledger
+from rootguard.allocation import Plan
+from rootguard.errors import BudgetError, PrivateValueError, StoreError
+from rootguard.events import LevelDerived, RootNoised, RootRefined
+from rootguard.sanitizer import coarsen, refine, sanitize
+from rootguard.store import Record, Store, check_caps
+from rootguard.values import MICRO, Principal, Raw, RootName, to_micro
+
+_MAX_RACES = 100
+
+
+def noise_once(
+    store: Store, principal: Principal, plan: Plan, raws: Mapping[RootName, Raw]
+) -> dict[RootName, Record]:
+    """The finest kept level of each root; what was never noised, or has changed, is noised now.
+
+    If a racing writer noised another value of the same root, ours is the next version.
+    """
+    prints = _fingerprints(store, principal, raws)
+    kept: dict[RootName, Record] = {}
+    for _ in range(_MAX_RACES):
+        versions: dict[RootName, int] = {}
+        for root in raws:
+            if root in kept:
+                continue
+            finest = _finest(store.levels(principal, root))
+            if finest is not None and finest.fingerprint == prints[root]:
+                kept[root] = finest
+            else:
+                versions[root] = store.version(principal, root) + 1
+        if not versions:
+            return {root: kept[root] for root in raws}
+        prices = {str(root): to_micro(plan[root].epsilon) for root in versions}
+        _check_price(store, principal, prices)
+        drawn = sanitize(plan, {root: raws[root] for root in versions}, versions)
+        store.commit(
+            principal,
+            [
+                Record(
+                    sanitized=value,
+                    fingerprint=prints[root],
+                    event=RootNoised(
+                        principal=principal,
+                        root=root,
+                        version=value.version,
+                        micro_epsilon=to_micro(value.epsilon),
+                        mechanism=value.mechanism,
+                    ),
+                )
+                for root, value in drawn.items()
+            ],
+        )
+    raise _contended()
+
+
+def refine_once(
+    store: Store, principal: Principal, plan: Plan, raws: Mapping[RootName, Raw]
+) -> dict[RootName, Record]:
+    """Each root raised to the plan's level for it, if that is finer than what is kept."""
+    prints = _fingerprints(store, principal, raws)
+    for _ in range(_MAX_RACES):
+        levels = {root: store.levels(principal, root) for root in raws}
+        tops = {root: top for root, kept in levels.items() if (top := _finest(kept)) is not None}
+        changed = tuple(r for r in raws if r not in tops or tops[r].fingerprint != prints[r])
+        if changed:
+            raise PrivateValueError("never noised or changed since, so open with a value", changed)
+        held = {root: to_micro(top.sanitized.epsilon) for root, top in tops.items()}
+        wanted = _affordable(held, plan)
+        prices = {str(root): wanted[root] - held[root] for root in wanted}
+        if not prices:
+            return tops
+        _check_price(store, principal, prices)
+        store.commit(
+            principal,
+            [
+                Record(
+                    sanitized=refine(raws[root], tops[root].sanitized, Fraction(micro, MICRO)),
+                    position=len(levels[root]),
+                    fingerprint=prints[root],
+                    event=RootRefined(
+                        principal=principal,
+                        root=root,
+                        version=tops[root].sanitized.version,
+                        micro_epsilon=prices[root],
+                        level=micro,
+                    ),
+                )
+                for root, micro in wanted.items()
+            ],
+        )
+    raise _contended()
+
+
+def _affordable(held: Mapping[RootName, int], plan: Plan) -> dict[RootName, int]:
+    """The levels to raise roots to, so that all roots together stay within the plan's budget.
+
+    A root may hold more than its share already (drawn under another plan, or by rounding); what
+    that takes is given up by the roots that would gain most. Roots to be left alone are left out.
+    """
+    raised = {root: max(to_micro(plan[root].epsilon), micro) for root, micro in held.items()}
+    over = sum(raised.values()) - int(plan.budget * MICRO)
+    if sum(held.values()) > plan.budget * MICRO:
+        raise BudgetError(
+            f"these roots hold epsilon {sum(held.values()) / MICRO:g} already; a refinement needs "
+            "a larger budget"
+        )
+    while over > 0:
+        root = max(raised, key=lambda name: raised[name] - held[name])
+        given = min(over, raised[root] - held[root])
+        raised[root] -= given
+        over -= given
+    return {root: micro for root, micro in raised.items() if micro > held[root]}
+
+
+def level_at(store: Store, principal: Principal, root: RootName, epsilon: Fraction) -> Record:
+    """A root at exactly this level, derived from finer ones if it is not kept yet."""
+    for _ in range(_MAX_RACES):
+        levels = store.levels(principal, root)
+        for record in levels:
+            if record.sanitized.epsilon == epsilon:
+                return record
+        value = coarsen([record.sanitized for record in levels], epsilon)
+        store.commit(
+            principal,
+            [
+                Record(
+                    sanitized=value,
+                    position=len(levels),
+                    fingerprint=levels[0].fingerprint,
+                    event=LevelDerived(
+                        principal=principal,
+                        root=root,
+                        version=value.version,
+                        level=to_micro(epsilon),
+                    ),
+                )
+            ],
+        )
+    raise _contended()
+
+
+def _finest(levels: Iterable[Record]) -> Record | None:
+    return max(levels, key=lambda record: record.sanitized.epsilon, default=None)
+
+
+def _fingerprints(
+    store: Store, principal: Principal, raws: Mapping[RootName, Raw]
+) -> dict[RootName, bytes]:
+    key = store.fingerprint_key
+    return {root: raw.fingerprint(key, f"{principal}\x00{root}") for root, raw in raws.items()}
+
+
+def _check_price(store: Store, principal: Principal, prices: dict[str, int]) -> None:
+    check_caps(Ledger(store.events(principal)).micro, prices, store.caps(principal))
+
+
+def _contended() -> StoreError:
+    return StoreError("too many writers at once to keep a value; nothing was released, try again")

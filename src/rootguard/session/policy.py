@@ -1,0 +1,158 @@
+"""Who may ask what: services, their tiers, and what each of them is allowed. Deny by default.
+
+A policy is a TOML file. A tier has a budget; the richest tier is what the roots are noised for, and
+poorer ones are derived from it, so that services which collude learn no more than the most trusted
+of them. A service that is not listed gets nothing.
+
+    [tiers.clinic]
+    budget = "3.0"
+
+    [tiers.public]
+    budget = "0.5"
+
+    [services.liver-tool]
+    tier = "clinic"
+    roots = ["age", "ast", "alt", "plt"]    # or "*"
+    formulas = "*"                          # any formula of these roots, or a list of formulas
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from types import MappingProxyType
+
+from rootguard.errors import AccessError, BudgetError, FormulaError, PolicyError
+from rootguard.expressions import parse, to_text
+from rootguard.values import RootName, parse_epsilon
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Access:
+    """What one service may have. None stands for everything."""
+
+    service: str
+    tier: str
+    roots: frozenset[str] | None
+    formulas: frozenset[str] | None
+
+    def check(self, name: str, formula: str, rests_on: tuple[RootName, ...]) -> None:
+        """Refuse what was not allowed.
+
+        A name is allowed if it is listed. A formula is allowed if it is listed as written, or if
+        any formula is and all the roots behind it are listed: a formula of a root tells the root.
+        """
+        named = name != "" and (self.roots is None or name in self.roots)
+        if not named and not (formula and self._formula_allowed(formula, rests_on)):
+            raise AccessError(self.service)
+
+    def _formula_allowed(self, formula: str, rests_on: tuple[RootName, ...]) -> bool:
+        if self.formulas is not None:
+            return formula in self.formulas
+        return self.roots is None or all(root in self.roots for root in rests_on)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Policy:
+    """Tiers with their budgets, and services with their tier and what they may ask."""
+
+    tiers: Mapping[str, Fraction]
+    services: Mapping[str, Access]
+
+    @property
+    def budget(self) -> Fraction:
+        """The budget of the richest tier: what the roots are noised for."""
+        return max(self.tiers.values())
+
+    def access(self, service: str) -> Access:
+        """What a service may have; one that is not listed is refused."""
+        if service not in self.services:
+            raise AccessError(service)
+        return self.services[service]
+
+
+def load_policy(path: str | os.PathLike[str]) -> Policy:
+    """Read a policy file; every mistake is reported with file, key and remedy."""
+    file = os.fspath(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise PolicyError(
+            file, "", "cannot be read", "check the path and that it is text"
+        ) from None
+    return parse_policy(text, file=file)
+
+
+def parse_policy(text: str, *, file: str) -> Policy:
+    """A policy from TOML text."""
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise PolicyError(file, "", f"not TOML: {problem}", "correct that line") from None
+    unknown = set(content) - {"tiers", "services"}
+    if unknown:
+        raise PolicyError(file, min(unknown), "unknown key", "use [tiers.NAME] and [services.NAME]")
+    tiers = {
+        name: _budget(file, f"tiers.{name}", table)
+        for name, table in _tables(file, "tiers", content).items()
+    }
+    if not tiers:
+        raise PolicyError(file, "tiers", "there is no tier", "add [tiers.NAME] with a budget")
+    services = {
+        name: _access(file, name, table, tiers)
+        for name, table in _tables(file, "services", content).items()
+    }
+    return Policy(tiers=MappingProxyType(tiers), services=MappingProxyType(services))
+
+
+def _tables(file: str, key: str, content: Mapping[str, object]) -> dict[str, dict[str, object]]:
+    section = content.get(key, {})
+    if not isinstance(section, dict):
+        raise PolicyError(file, key, "not a table", f"write [{key}.NAME]")
+    for name, table in section.items():
+        if not isinstance(table, dict):
+            raise PolicyError(file, f"{key}.{name}", "not a table", f"write [{key}.{name}]")
+    return section
+
+
+def _budget(file: str, key: str, table: Mapping[str, object]) -> Fraction:
+    if set(table) != {"budget"}:
+        raise PolicyError(file, key, "a tier has a budget and nothing else", 'write budget = "1.0"')
+    amount = table["budget"]
+    if isinstance(amount, str | int | float) and not isinstance(amount, bool):
+        try:
+            return parse_epsilon(amount)
+        except BudgetError as problem:
+            raise PolicyError(file, f"{key}.budget", str(problem), 'write "1.0"') from None
+    raise PolicyError(file, f"{key}.budget", "not a number", 'write budget = "1.0"')
+
+
+def _access(
+    file: str, name: str, table: Mapping[str, object], tiers: Mapping[str, Fraction]
+) -> Access:
+    key = f"services.{name}"
+    unknown = set(table) - {"tier", "roots", "formulas"}
+    if unknown:
+        where = f"{key}.{min(unknown)}"
+        raise PolicyError(file, where, "unknown key", "a service has tier, roots and formulas")
+    tier = table.get("tier")
+    if not isinstance(tier, str) or tier not in tiers:
+        raise PolicyError(file, f"{key}.tier", "no such tier", f"use one of {', '.join(tiers)}")
+    formulas = _names(file, f"{key}.formulas", table.get("formulas", []))
+    try:
+        canonical = None if formulas is None else frozenset(to_text(parse(f)) for f in formulas)
+    except FormulaError as problem:
+        raise PolicyError(file, f"{key}.formulas", str(problem), "correct the formula") from None
+    roots = _names(file, f"{key}.roots", table.get("roots", []))
+    return Access(service=name, tier=tier, roots=roots, formulas=canonical)
+
+
+def _names(file: str, key: str, value: object) -> frozenset[str] | None:
+    """A list of names, or None for "*"."""
+    if value == "*":
+        return None
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return frozenset(value)
+    raise PolicyError(file, key, "neither a list of names nor everything", 'write [...] or "*"')
