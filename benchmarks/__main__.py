@@ -18,6 +18,7 @@ from benchmarks.measure import ROUNDS, Case, Row, Skipped, measure
 from benchmarks.noise import seeded, single
 from benchmarks.peers import peers
 from benchmarks.planning import planning
+from benchmarks.vault import vault
 
 _Results = dict[str, list[Row | Skipped]]
 
@@ -26,6 +27,7 @@ _AREAS: Mapping[str, tuple[str, Callable[[], Iterator[Case] | Iterator[Case | Sk
     "peers": ("The default's secure draw and other libraries'", peers),
     "seeded": ("Seeded draws for experiments, by the million", seeded),
     "answers": ("A session's answers", answers),
+    "vault": ("Releases from a vault", vault),
     "planning": ("The optimal allocation for FIB-4, B = 0.9", planning),
     "formulas": ("Formulas in a million rows", formulas),
 }

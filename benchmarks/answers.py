@@ -9,16 +9,16 @@ from rootguard import Guard, load_template
 from rootguard.mechanisms import mechanism
 from rootguard.rng import SECURE
 
-_PATIENT = {"age": 52.0, "ast": 31.0, "alt": 28.0, "plt": 214.0}
+PATIENT = {"age": 52.0, "ast": 31.0, "alt": 28.0, "plt": 214.0}
 """Nobody: plain numbers inside the template's bounds."""
 
 
 def answers() -> Iterator[Case]:
     template = load_template("fib4")
-    session = Guard.open(template, values=_PATIENT, budget="0.9")
+    session = Guard.open(template, values=PATIENT, budget="0.9")
     domain = next(root.domain for root in template.roots.values() if root.name == "age")
     noise = mechanism("geometric", Fraction("0.1"), domain.size)
-    index = domain.nearest(_PATIENT["age"])
+    index = domain.nearest(PATIENT["age"])
     alternative = Contender(
         name="a fresh secure draw of a root", call=lambda: domain.value(noise.draw(index, SECURE))
     )

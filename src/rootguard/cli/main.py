@@ -21,6 +21,7 @@ class Commands(click.Group):
         "plan": "rootguard.cli.plan",
         "release": "rootguard.cli.release",
         "templates": "rootguard.cli.templates",
+        "vault": "rootguard.cli.vault",
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:

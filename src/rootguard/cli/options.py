@@ -88,3 +88,28 @@ def plan_options(command: _Command) -> _Command:
     ):
         command = option(command)
     return command
+
+
+def _default_url() -> str:
+    from rootguard.store import default_url
+
+    return default_url()
+
+
+def store_option(command: _Command) -> _Command:
+    """Which store."""
+    return click.option(
+        "--store",
+        "url",
+        envvar="ROOTGUARD_STORE",
+        default=_default_url,
+        show_default="a SQLite file in your data directory",
+        help="sqlite:///FILE, postgresql://… or memory:",
+    )(command)
+
+
+def principal_option(command: _Command) -> _Command:
+    """Whose values."""
+    return click.option(
+        "--principal", default="owner", show_default=True, help="Whose values are meant."
+    )(command)

@@ -1,26 +1,23 @@
-"""`rootguard release`: noise values once and answer from them.
+"""`rootguard release`: noise values once and answer from them."""
 
-Private values come from a file, from standard input or from a hidden prompt, never from the command
-line: arguments are visible to other users of the machine and stay in the shell's history.
-"""
-
-import json
-import sys
-import tomllib
-from contextlib import suppress
 from fractions import Fraction
-from pathlib import Path
 
 import click
 
-from rootguard.cli.options import json_option, plan_options, template_argument
+from rootguard.cli.options import (
+    json_option,
+    plan_options,
+    principal_option,
+    store_option,
+    template_argument,
+)
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
-from rootguard.errors import PrivateValueError
+from rootguard.cli.values import read_values, tell_owner
 from rootguard.events import to_record
-from rootguard.graph import Graph
 from rootguard.session import Guard, Session
+from rootguard.store import open_store
 from rootguard.template import Template, load_template
-from rootguard.values import AllocationName, RootName
+from rootguard.values import AllocationName
 
 
 @click.command("release", epilog=EXIT_CODES)
@@ -34,6 +31,8 @@ from rootguard.values import AllocationName, RootName
     "--formula", "formulas", multiple=True, metavar="FORMULA", help="Answer this too; repeatable."
 )
 @plan_options
+@principal_option
+@store_option
 @json_option
 def command(
     template: str,
@@ -46,12 +45,14 @@ def command(
     mechanism: str,
     allocation: AllocationName,
     objective: str | None,
+    principal: str,
+    url: str,
     as_json: bool,
 ) -> None:
     """Noise a person's values once and print what a service would receive.
 
-    Each call of this command draws afresh: do not send the results of two calls for the same
-    person to anyone who must not learn more than one of them tells.
+    The noised values are kept in a store: called again for the same principal and values, this
+    prints the same and spends nothing. A value that changed is noised anew, at its own cost.
 
     \b
     Examples:
@@ -62,14 +63,16 @@ def command(
     loaded = load_template(template)
     session = Guard.open(
         loaded,
-        values=_ask(loaded) if values is None else _read(values),
+        values=read_values(values, loaded),
         budget=budget,
         epsilon=epsilon,
         turns=turns,
         mechanism=mechanism,
         allocation=allocation,
         objective=objective,
-        on_clamp=_tell_owner,
+        on_clamp=tell_owner,
+        store=open_store(url),
+        principal=principal,
     )
     for node in session.graph.order:
         session.release(node.name)
@@ -101,43 +104,3 @@ def _print(template: Template, session: Session, formulas: tuple[str, ...]) -> N
     if risk is not None:
         out.print(f"risk: {risk}")
     out.print(str(session.guarantee()), markup=False)
-
-
-def _tell_owner(roots: tuple[RootName, ...]) -> None:
-    click.echo(
-        f"note, for you alone: outside the public bounds, taken as the bound: {', '.join(roots)}",
-        err=True,
-    )
-
-
-def _ask(template: Template) -> dict[str, float]:
-    """Ask for each root on the terminal, without echo."""
-    if not sys.stdin.isatty():
-        raise PrivateValueError("give --values FILE, or --values - to read", ("standard input",))
-    roots = Graph.of(template).roots
-    return {
-        root: click.prompt(f"{root} [{template.roots[root].unit}]", type=float, hide_input=True)
-        for root in roots
-    }
-
-
-def _read(source: str) -> dict[str, float]:
-    """A flat table of numbers from TOML or JSON. What is wrong is said without quoting it.
-
-    Errors are raised after their handlers have ended: a decoder's own error holds the document.
-    """
-    text, content = None, None
-    with suppress(OSError, UnicodeDecodeError):
-        text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
-    if text is None:
-        raise PrivateValueError("cannot be read", (source,))
-    try:
-        content = json.loads(text)
-    except ValueError:
-        with suppress(ValueError):
-            content = tomllib.loads(text)
-    del text
-    if not isinstance(content, dict):
-        del content
-        raise PrivateValueError("not a TOML or JSON table of root = number", (source,))
-    return content
