@@ -12,6 +12,9 @@ import numpy as np
 from rootguard.mechanisms import Mechanism
 from rootguard.mechanisms.base import Floats, Indices
 
+TIE = 1e-9
+"""Log-posteriors this close are equal: they differ by rounding alone."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Observation:
@@ -32,5 +35,5 @@ def map_estimate(observations: Sequence[Observation], log_prior: Floats | None =
         score += log_prior
     for observation in observations:
         score += observation.noise.log_pmf(observation.expected, observation.received)
-    best = np.flatnonzero(score >= score.max() - 1e-9)
+    best = np.flatnonzero(score >= score.max() - TIE)
     return int(best[(len(best) - 1) // 2])
