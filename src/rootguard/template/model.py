@@ -1,0 +1,161 @@
+"""What a template is: roots, derived values, a target, risk classes, a population. No reading."""
+
+import contextlib
+import functools
+import graphlib
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from rootguard.errors import FormulaError
+from rootguard.expressions import Node, evaluate, names, to_text
+from rootguard.values import Domain, RootName
+
+Shape = Literal["normal", "lognormal", "uniform"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Root:
+    """One private value: its public bounds, its names, and what is known of it in a population.
+
+    `formula` is Level 1 of the paper: a declared root that is a formula of others.
+    """
+
+    name: RootName
+    domain: Domain
+    unit: str
+    aliases: tuple[str, ...]
+    mean: float | None
+    sd: float | None
+    shape: Shape
+    formula: Node | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Derived:
+    """A value computed from roots and other derived values."""
+
+    name: str
+    formula: Node
+    unit: str
+    description: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Target:
+    """The value that the service decides on."""
+
+    name: str
+    formula: Node
+    unit: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RiskClass:
+    """A class of target values: up to `limit`, which belongs to it if `inclusive`.
+
+    The last class has no limit and takes the rest.
+    """
+
+    label: str
+    limit: float | None
+    inclusive: bool
+
+    def holds(self, value: float) -> bool:
+        """Whether a value lies at or under this class's limit; classes are asked in order."""
+        if self.limit is None:
+            return True
+        return value <= self.limit if self.inclusive else value < self.limit
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Population:
+    """How roots vary together in a public population."""
+
+    roots: tuple[RootName, ...]
+    covariance: tuple[tuple[float, ...], ...]
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Template:
+    """Public knowledge about one calculation. Mappings keep the order of the file."""
+
+    name: str
+    title: str
+    field: str
+    description: str
+    roots: Mapping[RootName, Root]
+    derived: Mapping[str, Derived]
+    target: Target
+    risk: tuple[RiskClass, ...]
+    population: Population | None
+    sources: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "roots", MappingProxyType(dict(self.roots)))
+        object.__setattr__(self, "derived", MappingProxyType(dict(self.derived)))
+
+    def __hash__(self) -> int:
+        return hash((self.name, tuple(self.roots.values()), self.target))
+
+    def __reduce__(self) -> tuple[object, ...]:  # a mapping proxy cannot be pickled
+        content = {f.name: getattr(self, f.name) for f in fields(self)}
+        content |= {"roots": dict(self.roots), "derived": dict(self.derived)}
+        return functools.partial(Template, **content), ()
+
+    def classify(self, value: float) -> RiskClass | None:
+        """The first class that holds a target value; None for not-a-number or without classes."""
+        if math.isnan(value):
+            return None
+        return next((risk for risk in self.risk if risk.holds(value)), None)
+
+    def centre(self) -> dict[RootName, float]:
+        """A typical point: population means, else the middle of each domain, within the bounds.
+
+        A root with a formula takes the formula's value at that point, so that they agree.
+        """
+        values: dict[str, float] = {
+            name: root.domain.lower + root.domain.width / 2 if root.mean is None else root.mean
+            for name, root in self.roots.items()
+        }
+        formulas = formulas_of(self.roots, self.derived)
+        for name in in_order(formulas):
+            with contextlib.suppress(FormulaError):  # no value here: a root keeps its middle
+                values[name] = evaluate(formulas[name], values)
+        return {name: root.domain.clamp(values[name]) for name, root in self.roots.items()}
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the whole content in canonical form: the same on every machine."""
+        content = json.dumps(_canonical(self), separators=(",", ":"))
+        return hashlib.sha256(f"rootguard-template-1\n{content}".encode()).hexdigest()
+
+
+def formulas_of(roots: Mapping[RootName, Root], derived: Mapping[str, Derived]) -> dict[str, Node]:
+    """Every formula but the target's, by the name of what it computes."""
+    level_1 = {str(name): root.formula for name, root in roots.items() if root.formula is not None}
+    return level_1 | {name: entry.formula for name, entry in derived.items()}
+
+
+def in_order(formulas: Mapping[str, Node]) -> list[str]:
+    """Names such that each comes after what its formula rests on."""
+    rests_on = {name: sorted(names(node) & formulas.keys()) for name, node in formulas.items()}
+    return list(graphlib.TopologicalSorter(rests_on).static_order())
+
+
+def _canonical(value: object) -> object:
+    """Content as lists, texts and numbers, for the digest; order counts, formulas are rewritten."""
+    if isinstance(value, Node):
+        return to_text(value)
+    if is_dataclass(value):
+        return [[f.name, _canonical(getattr(value, f.name))] for f in fields(value)]
+    if isinstance(value, Mapping):
+        return [_canonical(entry) for entry in value.values()]
+    if isinstance(value, tuple):
+        return [_canonical(entry) for entry in value]
+    return value

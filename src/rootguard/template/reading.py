@@ -1,0 +1,245 @@
+"""From TOML text to a checked template. Whatever is wrong is a `TemplateError` with a remedy."""
+
+import graphlib
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+
+from rootguard.errors import DomainError, TemplateError
+from rootguard.expressions import names
+from rootguard.template.model import (
+    Derived,
+    Population,
+    RiskClass,
+    Root,
+    Shape,
+    Target,
+    Template,
+    formulas_of,
+    in_order,
+)
+from rootguard.template.table import MAX_TEXT, Table, near
+from rootguard.values import MAX_GRID, Domain, RootName
+
+MAX_BYTES = 256 * 1024
+MAX_ROOTS = 64
+MAX_DERIVED = 256
+_SHAPES: dict[str, Shape] = {"normal": "normal", "lognormal": "lognormal", "uniform": "uniform"}
+_DERIVED_KEYS = ("formula", "unit", "description")
+_ROOT_KEYS = ("lower", "upper", "grid", "unit", "aliases", "mean", "sd", "shape", "formula")
+_TOP_KEYS = tuple(f.name for f in fields(Template))
+
+
+def read_template(path: Path) -> Template:
+    """Read and check a template file."""
+    name = str(path)
+    return _template(Table(name, "", _decode(_read(path), name), _TOP_KEYS))
+
+
+def parse_template(text: str, *, file: str) -> Template:
+    """Read and check a template's TOML text; `file` is the name that errors give."""
+    content = _decode(text.encode(errors="surrogatepass"), file)
+    return _template(Table(file, "", content, _TOP_KEYS))
+
+
+def _template(top: Table) -> Template:
+    tables = top.tables("roots", _ROOT_KEYS, MAX_ROOTS)
+    top.refuse(not tables, "roots", "there is no root", "add a table such as [roots.age]")
+    roots = {RootName(name): _root(RootName(name), table) for name, table in tables.items()}
+    derived = {
+        name: Derived(
+            name=name,
+            formula=table.formula(),
+            unit=table.text("unit", ""),
+            description=table.text("description", "", limit=MAX_TEXT),
+        )
+        for name, table in top.tables("derived", _DERIVED_KEYS, MAX_DERIVED).items()
+    }
+    table = Table(top.file, "target", top.need("target"), ("name", "formula", "unit"))
+    name = table.name("name", table.text("name"))
+    target = Target(name=name, formula=table.formula(), unit=table.text("unit", ""))
+    _check_names(top, roots, derived, target)
+    _check_formulas(top, roots, derived, target)
+    return Template(
+        name=top.name("name", top.text("name")),
+        title=top.text("title"),
+        field=top.text("field", "general"),
+        description=top.text("description", "", limit=MAX_TEXT),
+        roots=roots,
+        derived=derived,
+        target=target,
+        risk=_risk(top.list_of("risk")),
+        population=_population(top, roots) if "population" in top.entries else None,
+        sources=top.texts("sources"),
+    )
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or "not a usable path"
+    problem = f"it cannot be read ({reason})"
+    raise TemplateError(str(path), "file", problem, "check the path and its permissions")
+
+
+def _decode(content: bytes, file: str) -> dict[str, object]:
+    key, remedy = "file", "correct it and load it again"
+    if len(content) > MAX_BYTES:
+        problem = f"it is over {MAX_BYTES // 1024} KiB"
+        raise TemplateError(file, key, problem, "keep to what docs/templates.md describes")
+    try:
+        return tomllib.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        problem, remedy = f"byte {error.start + 1} is not UTF-8", "save it as UTF-8"
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"at line (\d+)", str(error))
+        key = f"line {found[1] if found else content.count(10) + 1}"
+        problem = f"this is not TOML ({error})"
+    except (RecursionError, ValueError):  # ValueError: an integer of thousands of digits
+        problem = "it is nested too deeply, or a number in it has too many digits"
+    raise TemplateError(file, key, problem, remedy)
+
+
+def _root(name: RootName, table: Table) -> Root:
+    lower, upper = table.number("lower"), table.number("upper")
+    table.refuse(lower >= upper, "lower", "it is not below upper", "exchange or widen the bounds")
+    grid = table.entries.get("grid", 1000)
+    if isinstance(grid, bool) or not isinstance(grid, int) or not 2 <= grid <= MAX_GRID:
+        remedy = f"write a whole number from 2 to {MAX_GRID}"
+        raise table.error("grid", "this is not a number of grid points", remedy)
+    try:
+        domain = Domain(lower=lower, upper=upper, size=grid)
+    except DomainError as error:
+        raise table.error("lower", str(error), "change the bounds or the grid") from None
+    mean = table.number("mean") if "mean" in table.entries else None
+    sd = table.number("sd") if "sd" in table.entries else None
+    outside = mean is not None and not lower <= mean <= upper
+    table.refuse(outside, "mean", "it is outside the bounds", "correct the mean or a bound")
+    table.refuse(sd is not None and sd <= 0, "sd", "it is not above zero", "correct or drop it")
+    table.refuse(sd is not None and mean is None, "mean", "there is an sd but no mean", "add mean")
+    shape = _SHAPES.get(table.text("shape", "uniform" if sd is None else "normal"))
+    if shape is None:
+        raise table.error("shape", "no shape is called that", f"use one of {', '.join(_SHAPES)}")
+    flat = shape != "uniform" and sd is None
+    table.refuse(flat, "shape", f"a {shape} shape needs mean and sd", "add them or drop shape")
+    negative = shape == "lognormal" and (lower < 0 or not mean)
+    table.refuse(negative, "shape", "a lognormal value is never zero or below zero", "raise lower")
+    return Root(
+        name=name,
+        domain=domain,
+        unit=table.text("unit", ""),
+        aliases=table.texts("aliases"),
+        mean=mean,
+        sd=sd,
+        shape=shape,
+        formula=table.formula() if "formula" in table.entries else None,
+    )
+
+
+def _risk(rows: Table) -> tuple[RiskClass, ...]:
+    classes: list[RiskClass] = []
+    for index, content in rows.entries.items():
+        row = Table(rows.file, f"risk.{index}", content, ("label", "below", "at_most"))
+        given = [key for key in ("below", "at_most") if key in row.entries]
+        row.refuse(len(given) > 1, "at_most", "there is below as well", "keep one of the two")
+        last, key = int(index) == len(rows.entries), given[0] if given else "below"
+        row.refuse(last and given, key, "the last class has a limit", "drop it: it takes the rest")
+        row.refuse(not (last or given), key, "only the last class has no limit", "add below")
+        limit = row.number(key) if given else None
+        before = classes[-1].limit if classes else None
+        falls = limit is not None and before is not None and limit <= before
+        row.refuse(falls, key, "the limits do not increase", "order the classes upwards")
+        classes.append(RiskClass(label=row.text("label"), limit=limit, inclusive=key == "at_most"))
+    return tuple(classes)
+
+
+def _population(top: Table, roots: Mapping[RootName, Root]) -> Population:
+    content = top.entries["population"]
+    table = Table(top.file, "population", content, ("roots", "covariance", "source"))
+    table.need("roots")
+    listed = tuple(RootName(name) for name in table.texts("roots"))
+    for name in listed:
+        unknown, remedy = name not in roots, f"name some of {', '.join(roots)}"
+        table.refuse(unknown, "roots", f"{name[:40]!r} is not a root", remedy)
+        table.refuse(roots[name].mean is None, "roots", f"{name} has no mean", "give it one")
+    size = len(listed)
+    once = 0 < size == len(set(listed))
+    table.refuse(not once, "roots", "it names a root twice, or none", "name each root once")
+    rows = [table.list_of("covariance").list_of(i) for i in table.list_of("covariance").entries]
+    matrix = tuple(tuple(row.number(j) for j in row.entries) for row in rows)
+    square = len(matrix) == size and all(len(row) == size for row in matrix)
+    remedy = f"write {size} rows of {size} numbers, in the order of population.roots"
+    table.refuse(not square, "covariance", "the matrix is not square", remedy)
+    fault = _covariance_fault(matrix)
+    table.refuse(fault, "covariance", f"the matrix is not {fault}", "copy it again from its source")
+    return Population(roots=listed, covariance=matrix, source=table.text("source"))
+
+
+def _covariance_fault(matrix: tuple[tuple[float, ...], ...]) -> str:
+    """What the matrix is not; empty if it is symmetric and positive semi-definite.
+
+    Scaled to correlations, then eliminated as Cholesky does: no pivot may be below zero, and a
+    pivot of zero must leave nothing beside it. Rounding in a published matrix passes, to 1e-9.
+    """
+    size = range(len(matrix))
+    if any(matrix[i][i] < 0 for i in size):
+        return "positive semi-definite"
+    scale = [math.sqrt(matrix[i][i]) or 1.0 for i in size]
+    rest = [[matrix[i][j] / scale[i] / scale[j] for j in size] for i in size]
+    if any(abs(rest[i][j] - rest[j][i]) > 1e-9 for i in size for j in size):
+        return "symmetric"
+    for k in size:
+        pivot = rest[k][k]
+        column = [rest[i][k] for i in size]
+        if pivot < -1e-9 or (pivot < 1e-9 and any(abs(c) > 1e-4 for c in column[k + 1 :])):
+            return "positive semi-definite"
+        for i in size[k + 1 :] if pivot >= 1e-9 else ():
+            for j in size[k + 1 :]:
+                rest[i][j] -= column[i] * column[j] / pivot
+    return ""
+
+
+def _check_names(
+    top: Table, roots: Mapping[RootName, Root], derived: Mapping[str, Derived], target: Target
+) -> None:
+    """Every name and alias means one thing, whatever its case."""
+    meaning: dict[str, str] = {}
+    spoken: list[tuple[str, str]] = [(f"roots.{name}", name) for name in roots]
+    spoken += [(f"derived.{name}", name) for name in derived] + [("target.name", target.name)]
+    spoken += [(f"roots.{n}.aliases", alias) for n, root in roots.items() for alias in root.aliases]
+    for key, word in spoken:
+        owner = key.removesuffix(".aliases")
+        before = meaning.setdefault(word.casefold(), owner)
+        top.refuse(before != owner, key, f"{word!r} already means {before}", "choose another name")
+
+
+def _check_formulas(
+    top: Table, roots: Mapping[RootName, Root], derived: Mapping[str, Derived], target: Target
+) -> None:
+    """Formulas name only roots and derived values, in no ring, and in the end rest on a root."""
+    formulas = formulas_of(roots, derived)
+    known = (*roots, *derived)
+    place = {name: f"{'roots' if name in roots else 'derived'}.{name}.formula" for name in known}
+    place[target.name] = "target.formula"
+    for name, node in (formulas | {target.name: target.formula}).items():
+        unknown = sorted(names(node) - set(known))
+        likely = near(unknown[0], known) or known if unknown else known
+        problem = f"it names {', '.join(unknown)[:80]}, which is not a root or derived"
+        top.refuse(unknown, place[name], problem, f"use one of {', '.join(likely)}, or declare it")
+    try:
+        order = in_order(formulas)
+    except graphlib.CycleError as error:
+        ring: list[str] = error.args[1][::-1]
+        problem = f"it rests on itself: {' -> '.join(ring)}"
+        raise top.error(place[ring[0]], problem, "break the ring: one must be a root") from None
+    grounded = {str(name) for name in roots if name not in formulas}
+    for name in [*order, target.name]:
+        if names(formulas.get(name, target.formula)) & grounded:
+            grounded.add(name)
+        elif name not in derived:  # a derived constant is allowed
+            raise top.error(place[name], "it rests on no root", "name at least one root in it")
