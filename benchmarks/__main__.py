@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.answers import answers
+from benchmarks.evaluation import evaluation
 from benchmarks.formulas import formulas
 from benchmarks.measure import ROUNDS, Case, Row, Skipped, measure
 from benchmarks.noise import seeded, single
@@ -29,6 +30,7 @@ _AREAS: Mapping[str, tuple[str, Callable[[], Iterator[Case] | Iterator[Case | Sk
     "answers": ("A session's answers", answers),
     "vault": ("Releases from a vault", vault),
     "planning": ("The optimal allocation for FIB-4, B = 0.9", planning),
+    "evaluation": ("The RQ1 sweep, per patient and cell", evaluation),
     "formulas": ("Formulas in a million rows", formulas),
 }
 _PATIENCE = 2.0

@@ -15,7 +15,9 @@ class Commands(click.Group):
     """A group whose commands live in modules of their own, imported on use."""
 
     MODULES: ClassVar[dict[str, str]] = {
+        "bench": "rootguard.cli.bench",
         "certify": "rootguard.cli.certify",
+        "cohort": "rootguard.cli.cohort",
         "completion": "rootguard.cli.completion",
         "demo": "rootguard.cli.demo",
         "plan": "rootguard.cli.plan",

@@ -132,8 +132,7 @@ class Template:
     @property
     def digest(self) -> str:
         """SHA-256 of the whole content in canonical form: the same on every machine."""
-        content = json.dumps(_canonical(self), separators=(",", ":"))
-        return hashlib.sha256(f"rootguard-template-1\n{content}".encode()).hexdigest()
+        return _digest(self)
 
 
 def formulas_of(roots: Mapping[RootName, Root], derived: Mapping[str, Derived]) -> dict[str, Node]:
@@ -146,6 +145,12 @@ def in_order(formulas: Mapping[str, Node]) -> list[str]:
     """Names such that each comes after what its formula rests on."""
     rests_on = {name: sorted(names(node) & formulas.keys()) for name, node in formulas.items()}
     return list(graphlib.TopologicalSorter(rests_on).static_order())
+
+
+@functools.lru_cache(maxsize=256)
+def _digest(template: Template) -> str:
+    content = json.dumps(_canonical(template), separators=(",", ":"))
+    return hashlib.sha256(f"rootguard-template-1\n{content}".encode()).hexdigest()
 
 
 def _canonical(value: object) -> object:

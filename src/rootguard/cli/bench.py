@@ -1,0 +1,259 @@
+"""`rootguard bench`: the paper's utility study and structural analysis, from our code.
+
+Everything goes into one directory: `rq1.csv`, aggregates, tables, figures, the comparison with the
+published figures and `report.html`. A run that was stopped goes on where it was.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
+
+import click
+
+from rootguard.cli.options import TemplateType, json_option
+from rootguard.cli.output import EXIT_CHECK_FAILED, EXIT_CODES, console, table, write_json
+from rootguard.mechanisms import mechanism_named
+from rootguard.template import Template, load_template
+from rootguard.values import MechanismName
+
+if TYPE_CHECKING:
+    from rootguard.evaluation.experiment import Row, Sweep
+    from rootguard.evaluation.outputs import Results
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_EXAMPLES = """
+    \b
+    Examples:
+      rootguard bench all --out study
+      rootguard bench rq1 --cohort people --out study --repeats 20
+      rootguard bench all --template ./mine.toml --cohort ./mine --out study
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Study:
+    """What was asked for."""
+
+    out: Path
+    directory: Path | None
+    templates: tuple[Template, ...]
+    sweep: "Sweep"
+    as_json: bool
+
+
+def _options(command: _Command) -> _Command:
+    for option in (
+        json_option,
+        click.option(
+            "--mechanism",
+            "mechanisms",
+            type=click.Choice(get_args(MechanismName)),
+            multiple=True,
+            help="Only this noise; repeatable. [default: all four]",
+        ),
+        click.option(
+            "--template",
+            "templates",
+            type=TemplateType(),
+            multiple=True,
+            metavar="NAME_OR_FILE",
+            help="Only this template; repeatable. [default: the paper's eight]",
+        ),
+        click.option(
+            "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the noise."
+        ),
+        click.option(
+            "--repeats",
+            type=click.IntRange(1, 10_000),
+            default=1,
+            show_default=True,
+            help="Independent draws of all the noise that a figure is the mean of.",
+        ),
+        click.option(
+            "--out",
+            type=click.Path(file_okay=False, path_type=Path),
+            required=True,
+            help="Directory for the results; made if it is not there.",
+        ),
+        click.option(
+            "--cohort",
+            "directory",
+            type=click.Path(exists=True, file_okay=False, path_type=Path),
+            help="Directory of CSV files, one per template. [default: a synthetic cohort]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group("bench", epilog=EXIT_CODES)
+def command() -> None:
+    """Reproduce the paper's study, or run it on your own cohort and templates.
+
+    \b
+    Examples:
+      rootguard bench all --out OUT
+      rootguard bench rq1 --cohort DIR --out OUT --repeats 20
+    """
+
+
+@command.command("rq1", epilog=EXIT_CODES, help=f"How wrong the target gets (RQ1).\n{_EXAMPLES}")
+@_options
+def rq1(**given: Any) -> None:  # noqa: ANN401 - click's options, read by _study
+    """The utility study alone."""
+    _run(_study(given), utility=True, structure=False)
+
+
+@command.command("rq3", epilog=EXIT_CODES, help=f"Where the budget goes (RQ3).\n{_EXAMPLES}")
+@_options
+def rq3(**given: Any) -> None:  # noqa: ANN401 - click's options, read by _study
+    """The structural analysis alone."""
+    _run(_study(given), utility=False, structure=True)
+
+
+@command.command("all", epilog=EXIT_CODES, help=f"RQ1 and RQ3.\n{_EXAMPLES}")
+@_options
+def everything(**given: Any) -> None:  # noqa: ANN401 - click's options, read by _study
+    """Both."""
+    _run(_study(given), utility=True, structure=True)
+
+
+def _study(given: dict[str, Any]) -> _Study:
+    from rootguard.evaluation.cohorts import PAPER_TEMPLATES
+    from rootguard.evaluation.experiment import STUDY_MECHANISMS, Sweep
+
+    templates = tuple(load_template(name) for name in given["templates"] or PAPER_TEMPLATES)
+    names = [template.name.lower() for template in templates]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise click.UsageError(f"two templates are called {twice}; rows could not be told apart")
+    chosen = tuple(mechanism_named(name) for name in dict.fromkeys(given["mechanisms"]))
+    return _Study(
+        out=given["out"],
+        directory=given["directory"],
+        templates=templates,
+        sweep=Sweep(
+            seed=given["seed"], repeats=given["repeats"], mechanisms=chosen or STUDY_MECHANISMS
+        ),
+        as_json=given["as_json"],
+    )
+
+
+def _run(study: _Study, *, utility: bool, structure: bool) -> None:
+    from rootguard.evaluation.comparison import compare
+    from rootguard.evaluation.outputs import Results, analyse, focus_sweep, write_outputs
+
+    study.out.mkdir(parents=True, exist_ok=True)
+    rows = _sweep(study, study.sweep, study.out / "rq1.csv") if utility else []
+    found = None
+    if structure:
+        enough = rows and "exponential" in study.sweep.mechanisms
+        measured = rows if enough else _sweep(study, focus_sweep(study.sweep), None)
+        found = analyse(study.templates, study.sweep.mechanisms, measured)
+    results = Results(
+        source=str(study.directory or "drawn from the templates' population figures"),
+        templates=study.templates,
+        sweep=study.sweep,
+        rows=tuple(rows),
+        structure=found,
+        comparison=compare(rows, found.laws if found else ()) if utility else None,
+    )
+    write_outputs(results, study.out, missing=_no_figures)
+    if study.as_json:
+        write_json(_as_json(study, results))
+    else:
+        _print(study, results)
+    if all(row.error for row in results.measured):
+        click.get_current_context().exit(EXIT_CHECK_FAILED)
+
+
+def _sweep(study: _Study, sweep: "Sweep", path: Path | None) -> list["Row"]:
+    """Run the cells that `path` does not hold yet, keeping it up to date."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from rootguard.evaluation.aggregates import read_rows, write_rows
+    from rootguard.evaluation.cohorts import Cohort, load_cohort
+
+    def load(template: Template) -> Cohort:
+        return load_cohort(template, study.directory)
+
+    # What an earlier run found stays in the file until this run is through, so that a second
+    # stop loses nothing; then the file holds what was asked for and nothing else.
+    done = read_rows(path) if path else {}
+    known = dict(done)
+    rows: list[Row] = []
+    every = len(sweep) // len(sweep.mechanisms)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    bar = Progress(*columns, console=console(stderr=True), transient=True)
+    with bar:
+        task = bar.add_task("cells", total=len(sweep) * len(study.templates))
+        try:
+            for row in sweep.run(study.templates, load, done=done):
+                rows.append(row)
+                known[row.cell] = row
+                bar.update(task, advance=1, description=f"{row.cell.template} {row.cell.mechanism}")
+                if path and len(rows) % every == 0:
+                    write_rows(path, known.values())
+        except BaseException:  # stopped: keep what there is, then stop
+            if path:
+                write_rows(path, known.values())
+            raise
+    if path:
+        write_rows(path, rows)
+    return rows
+
+
+def _no_figures() -> None:
+    hint = "no figures: they need matplotlib (pip install 'rootguard[eval]')"
+    click.echo(f"rootguard: {hint}", err=True)
+
+
+def _as_json(study: _Study, results: "Results") -> dict[str, object]:
+    found = results.structure
+    files = sorted(path for path in study.out.rglob("*") if path.is_file())
+    return {
+        "out": str(study.out),
+        "synthetic": results.synthetic,
+        "cells": len(results.measured),
+        "failed": sum(bool(row.error) for row in results.measured),
+        "failures": list(results.failures),
+        "matching": {name: {"match": m, "of": n} for name, (m, n) in _matches(results).items()},
+        "slopes": [
+            {"mechanism": law.mechanism, "epsilon": float(law.epsilon), "slope": law.slope}
+            for law in (found.laws if found else ())
+        ],
+        "files": [path.relative_to(study.out).as_posix() for path in files],
+    }
+
+
+def _print(study: _Study, results: "Results") -> None:
+    out = console()
+    if results.synthetic:
+        from rootguard.evaluation.report import WARNING
+
+        out.print(WARNING, markup=False, style="bold red")
+    lines = [(name, str(m), str(n)) for name, (m, n) in _matches(results).items()]
+    if lines:
+        title = "beside the paper" + (", whose cohort is not this one" if results.synthetic else "")
+        out.print(table(title, ("table", ">match", ">of"), lines))
+    for law in results.structure.laws if results.structure else ():
+        text = f"power law, {law.mechanism}, epsilon {float(law.epsilon):g}: slope {law.slope:.3f}"
+        out.print(text, markup=False)
+    for failure in results.failures:
+        out.print(f"failed: {failure}", markup=False, soft_wrap=True)
+    out.print(f"{len(results.measured)} cells; look at {study.out / 'report.html'}", soft_wrap=True)
+
+
+def _matches(results: "Results") -> dict[str, tuple[int, int]]:
+    compared = results.comparison
+    if compared is None:
+        return {}
+    counts = {
+        "wmape, means": compared.matching("wmape", "aggregate"),
+        "wmape, per template": compared.matching("wmape", "template"),
+        "rce, means": compared.matching("rce", "aggregate"),
+        "rce, per template": compared.matching("rce", "template"),
+        "win rates": (sum(w.matches for w in compared.wins), len(compared.wins)),
+    }
+    return {name: found for name, found in counts.items() if found[1]}
