@@ -101,7 +101,7 @@ def test_a_faulty_file_is_refused_by_line_with_a_remedy(
     with pytest.raises(CohortError) as refusal:
         read_cohort(written(tmp_path, text), HOMA)
     assert refusal.value.file == str(tmp_path / "homa.csv")
-    assert refusal.value.place == place
+    assert refusal.value.key == place
     assert problem in refusal.value.problem
     assert refusal.value.remedy
     assert "4177" not in str(refusal.value)

@@ -8,8 +8,10 @@
     │   ├── FormulaLimitError       it is too long, deep, large, or its numbers are
     │   ├── FormulaNameError        it names something that is not there
     │   └── FormulaUndefinedError   it has no value at this point (division by zero, log of -1)
-    ├── TemplateError               a template file is wrong: file, key, remedy
-    ├── PolicyError                 a policy file is wrong: file, key, remedy
+    ├── FileError                   a file is wrong: which, where in it, and what to do
+    │   ├── TemplateError           a template
+    │   ├── PolicyError             a policy
+    │   └── CohortError             a cohort, read, fetched or written
     ├── AccessError                 a service asked for what its policy does not allow
     ├── CycleError                  a value rests on itself
     ├── NameTakenError              a name is in use already
@@ -21,7 +23,6 @@
     ├── NoiseError                  a draw failed; nothing was released
     ├── IdentifierError             an identifier cannot be protected or restored
     ├── EventError                  a serialised event is not one of ours
-    ├── CohortError                 a cohort cannot be read, fetched or written: file, place, remedy
     └── StoreError                  the store could not keep or give a value
         ├── StoreUnavailableError   it cannot be reached or is busy just now; try again
         ├── StoreDamagedError       its content was altered, cut off or lost
@@ -81,19 +82,8 @@ class FormulaUndefinedError(FormulaError):
         self.operation = operation
 
 
-class TemplateError(RootGuardError):
-    """A template is wrong: in which file, under which key, and what to do about it."""
-
-    def __init__(self, file: str, key: str, problem: str, remedy: str) -> None:
-        super().__init__(f"{file}: {key}: {problem}; {remedy}")
-        self.file = file
-        self.key = key
-        self.problem = problem
-        self.remedy = remedy
-
-
-class PolicyError(RootGuardError):
-    """A policy is wrong: in which file, under which key, and what to do about it."""
+class FileError(RootGuardError):
+    """A file is wrong: which one, under which key or at which place, and what to do about it."""
 
     def __init__(self, file: str, key: str, problem: str, remedy: str) -> None:
         where = f"{file}: {key}" if key else file
@@ -102,6 +92,18 @@ class PolicyError(RootGuardError):
         self.key = key
         self.problem = problem
         self.remedy = remedy
+
+
+class TemplateError(FileError):
+    """A template is wrong."""
+
+
+class PolicyError(FileError):
+    """A policy is wrong."""
+
+
+class CohortError(FileError):
+    """A cohort cannot be read, fetched or written."""
 
 
 class AccessError(RootGuardError):
@@ -170,18 +172,6 @@ class IdentifierError(RootGuardError):
 
 class EventError(RootGuardError):
     """A serialised event is not one that this version knows; it is refused, not guessed."""
-
-
-class CohortError(RootGuardError):
-    """A cohort cannot be read, fetched or written: which file, where in it, and what to do."""
-
-    def __init__(self, file: str, place: str, problem: str, remedy: str) -> None:
-        where = f"{file}: {place}" if place else file
-        super().__init__(f"{where}: {problem}; {remedy}")
-        self.file = file
-        self.place = place
-        self.problem = problem
-        self.remedy = remedy
 
 
 class StoreError(RootGuardError):
