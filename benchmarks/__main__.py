@@ -19,6 +19,7 @@ from benchmarks.measure import ROUNDS, Case, Row, Skipped, measure
 from benchmarks.noise import seeded, single
 from benchmarks.peers import peers
 from benchmarks.planning import planning
+from benchmarks.reconstruction import reconstruction
 from benchmarks.vault import vault
 
 _Results = dict[str, list[Row | Skipped]]
@@ -31,6 +32,7 @@ _AREAS: Mapping[str, tuple[str, Callable[[], Iterator[Case] | Iterator[Case | Sk
     "vault": ("Releases from a vault", vault),
     "planning": ("The optimal allocation for FIB-4, B = 0.9", planning),
     "evaluation": ("The RQ1 sweep, per patient and cell", evaluation),
+    "reconstruction": ("The reconstruction study, FIB-4, epsilon 0.1", reconstruction),
     "formulas": ("Formulas in a million rows", formulas),
 }
 _PATIENCE = 2.0

@@ -13,6 +13,7 @@ import click
 
 from rootguard.cli.options import TemplateType, json_option
 from rootguard.cli.output import EXIT_CHECK_FAILED, EXIT_CODES, console, table, write_json
+from rootguard.cli.rq2 import rq2
 from rootguard.mechanisms import mechanism_named
 from rootguard.template import Template, load_template
 from rootguard.values import MechanismName
@@ -96,6 +97,9 @@ def command() -> None:
       rootguard bench all --out OUT
       rootguard bench rq1 --cohort DIR --out OUT --repeats 20
     """
+
+
+command.add_command(rq2)
 
 
 @command.command("rq1", epilog=EXIT_CODES, help=f"How wrong the target gets (RQ1).\n{_EXAMPLES}")

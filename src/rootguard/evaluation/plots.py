@@ -27,15 +27,15 @@ COLUMN, PAGE = 3.3, 6.9
 """Widths in inches: one column of a two-column page, and both."""
 FORMATS = ("pdf", "svg", "png")
 _ORANGE, _SKY, _GREEN, _YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
-_BLUE, _RED, _PURPLE, _BLACK = "#0072B2", "#D55E00", "#CC79A7", "#000000"
-_COLOURS: Mapping[Configuration, str] = {"all": _RED, "roots": _BLUE, "opt": _GREEN}
-_MARKERS: Mapping[Configuration, str] = {"all": "s", "roots": "o", "opt": "^"}
-_LABELS: Mapping[Configuration, str] = {
+_BLUE, _RED, _PURPLE, BLACK = "#0072B2", "#D55E00", "#CC79A7", "#000000"
+COLOURS: Mapping[Configuration, str] = {"all": _RED, "roots": _BLUE, "opt": _GREEN}
+MARKERS: Mapping[Configuration, str] = {"all": "s", "roots": "o", "opt": "^"}
+LABELS: Mapping[Configuration, str] = {
     "all": "all (independent noise)",
     "roots": "roots (even split)",
     "opt": "opt (weighted split)",
 }
-_PALETTE = (_BLUE, _ORANGE, _GREEN, _PURPLE, _SKY, _RED, _YELLOW, _BLACK)
+_PALETTE = (_BLUE, _ORANGE, _GREEN, _PURPLE, _SKY, _RED, _YELLOW, BLACK)
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _STYLE = {
     "font.family": "DejaVu Sans",
@@ -97,7 +97,7 @@ def _undated(kind: str) -> dict[str, None]:
     return dict.fromkeys(keys[kind])
 
 
-def _figure(
+def new_figure(
     width: float, height: float, shape: tuple[int, int], *, synthetic: bool, **sharing: bool
 ) -> "tuple[Figure, list[Axes]]":
     from matplotlib.figure import Figure
@@ -111,7 +111,7 @@ def _figure(
     return figure, list(grid.flat)
 
 
-def _legend(figure: "Figure", axes: "Axes", columns: int) -> None:
+def legend_above(figure: "Figure", axes: "Axes", columns: int) -> None:
     handles, labels = axes.get_legend_handles_labels()
     order = sorted(range(len(labels)), key=lambda i: labels[i] == "published")  # comes last
     handles, labels = [handles[i] for i in order], [labels[i] for i in order]
@@ -176,7 +176,7 @@ def _double_asymmetry(
     name: MechanismName = _first([row.cell.mechanism for row in rows])
     if not any(key[1] == focus and key[2] == name for key in means):
         return None
-    figure, (axes,) = _figure(COLUMN, 2.5, (1, 1), synthetic=synthetic)
+    figure, (axes,) = new_figure(COLUMN, 2.5, (1, 1), synthetic=synthetic)
     for config in CONFIGURATIONS:
         found = [
             (i, means[budget, focus, name, config])
@@ -187,10 +187,10 @@ def _double_asymmetry(
             [i for i, _ in found],
             [mean.value for _, mean in found],
             yerr=[mean.se for _, mean in found],
-            color=_COLOURS[config],
-            marker=_MARKERS[config],
+            color=COLOURS[config],
+            marker=MARKERS[config],
             capsize=2,
-            label=_LABELS[config],
+            label=LABELS[config],
         )
     if printed:
         _add_published(axes, focus=focus, mechanism=name)
@@ -199,7 +199,7 @@ def _double_asymmetry(
     axes.set_ylim(bottom=0)
     axes.set_xlabel(f"total budget B  ({name}, ε = {epsilon_text(focus)} per grid step)")
     axes.set_ylabel("wMAPE of the target (%)")
-    _legend(figure, axes, 2)
+    legend_above(figure, axes, 2)
     return figure
 
 
@@ -215,7 +215,7 @@ def _add_published(axes: "Axes", *, focus: Fraction, mechanism: str) -> None:
         axes.plot(
             [budgets.index(cell.budget) + 0.08 for cell in cells],  # type: ignore[arg-type]
             [cell.value for cell in cells],
-            linestyle="none", marker="x", color=_BLACK, label="published",
+            linestyle="none", marker="x", color=BLACK, label="published",
         )  # fmt: skip
 
 
@@ -227,7 +227,7 @@ def _privacy_utility(rows: Sequence[Row], *, synthetic: bool, printed: bool) -> 
         return None
     shape = (1, len(mechanisms))
     width = PAGE if len(mechanisms) > 1 else COLUMN
-    figure, panels = _figure(width, 2.3, shape, synthetic=synthetic, x=True, y=True)
+    figure, panels = new_figure(width, 2.3, shape, synthetic=synthetic, x=True, y=True)
     for axes, name in zip(panels, mechanisms, strict=True):
         for config in CONFIGURATIONS:
             found = sorted(
@@ -239,9 +239,9 @@ def _privacy_utility(rows: Sequence[Row], *, synthetic: bool, printed: bool) -> 
                 [float(m.epsilon) for m in found],
                 [m.value for m in found],
                 yerr=[m.se for m in found],
-                color=_COLOURS[config],
-                marker=_MARKERS[config],
-                label=_LABELS[config],
+                color=COLOURS[config],
+                marker=MARKERS[config],
+                label=LABELS[config],
             )
         cells = [
             c for c in published_cells()
@@ -251,14 +251,14 @@ def _privacy_utility(rows: Sequence[Row], *, synthetic: bool, printed: bool) -> 
         if cells:
             axes.plot(
                 [c.epsilon for c in cells], [c.value for c in cells],
-                linestyle="none", marker="x", markersize=3, color=_BLACK, label="published",
+                linestyle="none", marker="x", markersize=3, color=BLACK, label="published",
                 zorder=4,
             )  # fmt: skip
         _plain_log(axes, "both")
         axes.set_title(name)
         axes.set_xlabel("ε per grid step")
     panels[0].set_ylabel(f"wMAPE (%), B = ({FOCUS_BUDGET})ε")
-    _legend(figure, panels[0], 4)
+    legend_above(figure, panels[0], 4)
     return figure
 
 
@@ -277,7 +277,9 @@ def _per_template(rows: Sequence[Row], *, synthetic: bool) -> "Figure | None":
     across = min(4, len(templates))
     down = -(-len(templates) // across)
     width = PAGE if across > 1 else COLUMN
-    figure, panels = _figure(width, 0.7 + 1.55 * down, (down, across), synthetic=synthetic, x=True)
+    figure, panels = new_figure(
+        width, 0.7 + 1.55 * down, (down, across), synthetic=synthetic, x=True
+    )
     for axes, template in zip(panels, templates, strict=False):
         for config in CONFIGURATIONS:
             found = [
@@ -289,10 +291,10 @@ def _per_template(rows: Sequence[Row], *, synthetic: bool) -> "Figure | None":
                 [f[0] for f in found],
                 [f[1] for f in found],
                 yerr=[f[2] for f in found],
-                color=_COLOURS[config],
-                marker=_MARKERS[config],
+                color=COLOURS[config],
+                marker=MARKERS[config],
                 markersize=2.8,
-                label=_LABELS[config],
+                label=LABELS[config],
             )
         _plain_log(axes, "both", (0.01, 0.1, 1))
         axes.set_title(template.upper())
@@ -302,7 +304,7 @@ def _per_template(rows: Sequence[Row], *, synthetic: bool) -> "Figure | None":
         axes.set_xlabel("ε per grid step")
         axes.tick_params(labelbottom=True)
     figure.supylabel(f"wMAPE (%), {name}, B = ({FOCUS_BUDGET})ε", fontsize=7.5)
-    _legend(figure, panels[0], 3)
+    legend_above(figure, panels[0], 3)
     return figure
 
 
@@ -315,7 +317,7 @@ def _power_law(
     if not mechanisms:
         return None
     width = PAGE if len(mechanisms) > 1 else COLUMN
-    figure, panels = _figure(width, 2.5, (1, len(mechanisms)), synthetic=False, x=True, y=True)
+    figure, panels = new_figure(width, 2.5, (1, len(mechanisms)), synthetic=False, x=True, y=True)
     templates = list(dict.fromkeys(share.template for share in chosen))
     for axes, name in zip(panels, mechanisms, strict=True):
         law = next(law for law in laws if law.epsilon == focus and law.mechanism == name)
@@ -338,7 +340,7 @@ def _power_law(
                 linestyle="none",
                 marker=_MARKS[i % len(_MARKS)],
                 color=_PALETTE[i % len(_PALETTE)],
-                markeredgecolor=_BLACK,
+                markeredgecolor=BLACK,
                 markeredgewidth=0.3,
                 label=template.upper(),
             )
@@ -351,7 +353,7 @@ def _power_law(
         axes.set_title(f"{name}: slope {law.slope:.2f}")
         axes.set_xlabel("|h|·D over the\ntemplate's mean")
     panels[0].set_ylabel("budget share over\nthe template's mean")
-    _legend(figure, panels[0], min(5, len(templates) + 1) if len(mechanisms) > 1 else 3)
+    legend_above(figure, panels[0], min(5, len(templates) + 1) if len(mechanisms) > 1 else 3)
     return figure
 
 
@@ -366,7 +368,7 @@ def _budget_bars(shares: Sequence[RootShare], *, focus: Fraction) -> "Figure | N
     down = -(-len(mechanisms) // across)
     width = PAGE if across > 1 else COLUMN
     height = 0.25 + down * (0.35 + 0.3 * len(templates))
-    figure, panels = _figure(width, height, (down, across), synthetic=False, x=True, y=True)
+    figure, panels = new_figure(width, height, (down, across), synthetic=False, x=True, y=True)
     for axes in panels[len(mechanisms) :]:
         axes.set_visible(False)
     for axes, name in zip(panels, mechanisms, strict=False):
@@ -385,7 +387,7 @@ def _budget_bars(shares: Sequence[RootShare], *, focus: Fraction) -> "Figure | N
                     axes.text(
                         left + part / 2, line, f"{share.root} {part:.0f}", ha="center",
                         va="center", fontsize=5.8,
-                        color="white" if colour in (_BLUE, _GREEN, _RED, _BLACK) else "black",
+                        color="white" if colour in (_BLUE, _GREEN, _RED, BLACK) else "black",
                     )  # fmt: skip
                 left += part
         axes.set_yticks(range(len(templates)), [_bar_label(chosen, name) for name in templates])
