@@ -23,6 +23,7 @@
     ├── NoiseError                  a draw failed; nothing was released
     ├── IdentifierError             an identifier cannot be protected or restored
     ├── EventError                  a serialised event is not one of ours
+    ├── RedrawnError                answers called cached do not follow from one noised value
     └── StoreError                  the store could not keep or give a value
         ├── StoreUnavailableError   it cannot be reached or is busy just now; try again
         ├── StoreDamagedError       its content was altered, cut off or lost
@@ -172,6 +173,10 @@ class IdentifierError(RootGuardError):
 
 class EventError(RootGuardError):
     """A serialised event is not one that this version knows; it is refused, not guessed."""
+
+
+class RedrawnError(RootGuardError):
+    """Answers that are called cached do not follow from one noised value of each root."""
 
 
 class StoreError(RootGuardError):

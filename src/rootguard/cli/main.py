@@ -15,6 +15,8 @@ class Commands(click.Group):
     """A group whose commands live in modules of their own, imported on use."""
 
     MODULES: ClassVar[dict[str, str]] = {
+        "attack": "rootguard.cli.attack",
+        "audit": "rootguard.cli.audit",
         "bench": "rootguard.cli.bench",
         "certify": "rootguard.cli.certify",
         "cohort": "rootguard.cli.cohort",

@@ -100,6 +100,7 @@ def _undated(kind: str) -> dict[str, None]:
 def new_figure(
     width: float, height: float, shape: tuple[int, int], *, synthetic: bool, **sharing: bool
 ) -> "tuple[Figure, list[Axes]]":
+    """An empty figure of so many inches and panels; a synthetic cohort is written on it."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height))
@@ -112,6 +113,7 @@ def new_figure(
 
 
 def legend_above(figure: "Figure", axes: "Axes", columns: int) -> None:
+    """The legend over the panels, where it hides no data."""
     handles, labels = axes.get_legend_handles_labels()
     order = sorted(range(len(labels)), key=lambda i: labels[i] == "published")  # comes last
     handles, labels = [handles[i] for i in order], [labels[i] for i in order]

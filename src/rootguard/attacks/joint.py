@@ -1,0 +1,174 @@
+"""Joint reconstruction: formulas of several roots, combined over all roots at once.
+
+Besides the roots the adversary asks for the target and for every derived value, each on its own
+range. Their likelihood does not fall apart into roots, so it samples: one root at a time from its
+exact conditional distribution over the grid, given the others (Gibbs). The estimate of a root is
+the median, or the mean, of the average of those conditionals, which is smoother than the samples
+themselves. A coordinate search for the mode would stick: the likelihood has ridges along which no
+single root can move.
+
+With a `PopulationPrior` the roots' covariance joins in. Against cached answers the likelihood holds
+one factor per root whatever else was asked, so the same seed gives the same estimate to the last
+bit.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rootguard.attacks.oracle import Question, Transcript, direct, grid, parsed
+from rootguard.attacks.posterior import Belief, PopulationPrior
+from rootguard.errors import DomainError
+from rootguard.expressions import Interval, bounds, names, to_text
+from rootguard.graph import Graph
+from rootguard.mechanisms.base import Floats, Indices
+from rootguard.template import Template
+from rootguard.values import Domain, RootName
+
+SWEEPS = 40
+BURN_IN = 10
+
+
+def formulas(template: Template) -> list[Question]:
+    """The target and the derived values in terms of roots, on ranges from their bounds."""
+    graph = Graph.of(template)
+    box = {
+        str(root): Interval(template.roots[root].domain.lower, template.roots[root].domain.upper)
+        for root in graph.roots
+    }
+    size = max(template.roots[root].domain.size for root in graph.roots)
+    found = []
+    for node in graph.order:
+        if node.formula is None:
+            continue
+        formula = graph.in_roots(node.formula)
+        reach = bounds(formula, {name: box[name] for name in names(formula)})
+        try:
+            domain = Domain(lower=reach.lower, upper=reach.upper, size=size)
+        except DomainError:
+            continue  # a formula without a finite range cannot be noised on it
+        found.append(Question(formula=to_text(formula), domain=domain))
+    return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reconstruction:
+    """What the adversary believes of each root."""
+
+    beliefs: Mapping[RootName, Belief]
+
+    @property
+    def median(self) -> dict[RootName, Floats]:
+        """Posterior medians, one per person."""
+        return {root: belief.median for root, belief in self.beliefs.items()}
+
+    @property
+    def mean(self) -> dict[RootName, Floats]:
+        """Posterior means, one per person."""
+        return {root: belief.mean for root, belief in self.beliefs.items()}
+
+
+def reconstruct(
+    transcript: Transcript,
+    generator: np.random.Generator,
+    *,
+    prior: PopulationPrior | None = None,
+    sweeps: int = SWEEPS,
+    burn_in: int = BURN_IN,
+) -> Reconstruction:
+    """Sample all roots from their joint posterior and average the conditionals."""
+    roots = transcript.terms.roots
+    people = np.arange(transcript.people)
+    points = {root: grid(transcript.terms.domain(root)) for root in roots}
+    meshes = {root: np.broadcast_to(p, (transcript.people, p.size)) for root, p in points.items()}
+    alone = {root: transcript.log_likelihood({root: meshes[root]}) for root in roots}
+    shared = _SharedLikelihood(transcript)
+    state = {
+        root: np.take_along_axis(meshes[root], alone[root].argmax(axis=1)[:, None], 1)[:, 0]
+        for root in roots
+    }
+    totals = {root: np.zeros(meshes[root].shape) for root in roots}
+    for sweep in range(sweeps):
+        for root in roots:
+            score = alone[root] + shared.given(root, meshes[root], state)
+            if prior is not None:
+                score += prior.log_density(root, meshes[root], state)
+            weights = Belief.from_scores(meshes[root], score).weights
+            chance = generator.random(transcript.people)[:, None]
+            drawn = (np.cumsum(weights, axis=1) < chance).sum(axis=1)
+            state[root] = meshes[root][people, np.minimum(drawn, weights.shape[1] - 1)]
+            if sweep >= burn_in:
+                totals[root] += weights
+    return Reconstruction(
+        beliefs={
+            root: Belief(mesh=meshes[root], weights=totals[root] / (sweeps - burn_in))
+            for root in roots
+        }
+    )
+
+
+def joint(
+    transcript: Transcript,
+    rounds: int,
+    seed: np.random.SeedSequence,
+    *,
+    prior: PopulationPrior | None = None,
+) -> Iterator[Reconstruction]:
+    """The reconstruction after each round: every root, the target and every derived value.
+
+    The first round asks for the roots alone.
+    """
+    roots = transcript.terms.roots
+    plain = [direct(root, transcript.terms.domain(root)) for root in roots]
+    everything = [*plain, *formulas(transcript.terms.template)]
+    for number in range(rounds):
+        for question in everything if number else plain:
+            transcript.ask(question)
+        yield reconstruct(transcript, np.random.default_rng(seed), prior=prior)
+
+
+def population_repeat(
+    transcript: Transcript, rounds: int, seed: np.random.SeedSequence
+) -> Iterator[Reconstruction]:
+    """Every root, again and again, read with the population's covariance where there is one."""
+    roots = transcript.terms.roots
+    template = transcript.terms.template
+    prior = None if template.population is None else PopulationPrior(template, roots)
+    for _ in range(rounds):
+        for root in roots:
+            transcript.ask(direct(root, transcript.terms.domain(root)))
+        yield reconstruct(transcript, np.random.default_rng(seed), prior=prior)
+
+
+class _SharedLikelihood:
+    """The likelihood of questions about several roots: repeated ones are evaluated once."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        self._terms = transcript.terms
+        self._questions: dict[str, tuple[Question, list[Indices]]] = {}
+        if transcript.terms.cached:
+            return  # they follow from the noised roots and add nothing
+        for exchange in transcript.exchanges:
+            question = exchange.question
+            if len(names(parsed(question.formula))) > 1:
+                entry = self._questions.setdefault(question.formula, (question, []))
+                entry[1].append(exchange.received)
+
+    def given(self, root: RootName, mesh: Floats, state: Mapping[RootName, Floats]) -> Floats:
+        """The log-likelihood of each candidate for one root while the others stay."""
+        score = np.zeros(mesh.shape)
+        for question, answers in self._questions.values():
+            if root not in question.roots:
+                continue
+            columns = {
+                name: mesh
+                if name == root
+                else np.broadcast_to(state[RootName(name)][:, None], mesh.shape)
+                for name in question.roots
+            }
+            expected = question.expected(columns)
+            noise = self._terms.noise(question.domain)
+            for received in answers:
+                score += noise.log_pmf(expected, received[:, None])
+        return score
