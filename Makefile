@@ -22,7 +22,7 @@ test: $(READY) ## The test suite (minutes)
 	$(BIN)/python -m pytest
 
 test-all: $(READY) ## The slow statistical and end-to-end checks as well
-	$(BIN)/python -m pytest -m 'slow or not slow'
+	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -m 'slow or not slow'
 
 check: $(READY) ## Formatting, lint, types and import rules
 	$(BIN)/ruff format --check .

@@ -13,6 +13,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from hypothesis import settings
+
+# The same examples in every run, so that a change is judged by what it changed; `make test-all`
+# explores new ones.
+settings.register_profile("steady", derandomize=True)
+settings.register_profile("explore")
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 # Before anything imports keyring: tests neither read nor write the keyring of whoever runs them.
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"

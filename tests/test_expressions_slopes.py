@@ -207,3 +207,9 @@ def test_an_undecided_condition_is_a_jump_only_along_the_names_it_reads() -> Non
     box = {"a": Interval(0.0, 2.0), "b": Interval(0.0, 1.0)}
     _, slopes = derivative_bounds(parse("b if a > 1 else 3 * b"), box)
     assert slopes == {"a": Interval(-INF, INF), "b": Interval(1.0, 3.0)}
+
+
+def test_a_clip_without_room_follows_its_upper_end() -> None:
+    value, partials = gradient(parse("clip(b, a, a)"), {"a": 1.5, "b": 1.5})
+    assert value == 1.5
+    assert partials == {"a": 1.0, "b": 0.0}

@@ -362,8 +362,7 @@ def _call_slopes(function: str, arguments: list[float], value: float) -> list[fl
             return [float(place == first) for place in range(len(arguments))]
         case "clip":
             _, lower, upper = arguments
-            raised = max(x, lower)
-            if raised > upper:
+            if max(x, lower) > upper or lower == upper:  # with no room between, it is the upper
                 return [0.0, 0.0, 1.0]
             return [1.0, 0.0, 0.0] if x >= lower else [0.0, 1.0, 0.0]
         case "round" | "floor" | "ceil":

@@ -24,6 +24,7 @@ from rootguard.store.envelope import KEY_BYTES
 VARIABLE = "ROOTGUARD_KEY"
 NEXT_VARIABLE = "ROOTGUARD_NEW_KEY"
 _SERVICE = "rootguard"
+_TRIES = 100
 
 
 class _Keyring(Protocol):
@@ -80,16 +81,22 @@ class KeyPlace:
         if key is not None:
             yield key
         for file in (self.file, self.reserved):
-            if file.exists():
-                yield _read(file)
+            if (key := _look(file)) is not None:
+                yield key
 
     def reserve(self, key: bytes | None = None) -> bytes:
         """Set a key aside, for a new store or a change of key; of racing processes, one's key."""
         if key is not None:
             _write(self.reserved, key, replace=True)
             return key
-        _write(self.reserved, secrets.token_bytes(KEY_BYTES), replace=False)
-        return _read(self.reserved)
+        for _ in range(_TRIES):
+            _write(self.reserved, secrets.token_bytes(KEY_BYTES), replace=False)
+            found = _look(self.reserved)
+            if found is not None:
+                return found
+            # Another process has just put the key in its place. Whatever is reserved now opens
+            # nothing, and is cleared away when the store is opened.
+        raise StoreUnavailableError(f"the key file {self.reserved} keeps vanishing; try again")
 
     def settle(self, key: bytes) -> None:
         """Put the key that opens the store in its place."""
@@ -142,10 +149,15 @@ def _decode(text: str, source: str) -> bytes:
     return key
 
 
-def _read(file: Path) -> bytes:
+def _look(file: Path) -> bytes | None:
+    """The key in a file; None if there is no file, also if it vanished just now."""
     mode, text = 0, None
-    with suppress(OSError):
+    try:
         mode, text = file.stat().st_mode, file.read_text(errors="replace")
+    except FileNotFoundError:
+        return None
+    except OSError:
+        pass
     if text is None:
         raise StoreKeyError(
             f"the key file {file} cannot be read; give it to the user who runs this"
