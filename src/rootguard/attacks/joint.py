@@ -8,11 +8,11 @@ themselves. A coordinate search for the mode would stick: the likelihood has rid
 single root can move.
 
 With a `PopulationPrior` the roots' covariance joins in. Against cached answers the likelihood holds
-one factor per root whatever else was asked, so the same seed gives the same estimate to the last
-bit.
+one factor per root whatever else was asked, so the same chance gives the same estimate to the
+last bit.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,9 @@ from rootguard.graph import Graph
 from rootguard.mechanisms.base import Floats, Indices
 from rootguard.template import Template
 from rootguard.values import Domain, RootName
+
+Chance = Callable[[], np.random.Generator]
+"""Gives the sampler's own randomness, the same from its start each time it is called."""
 
 SWEEPS = 40
 BURN_IN = 10
@@ -111,7 +114,7 @@ def reconstruct(
 def joint(
     transcript: Transcript,
     rounds: int,
-    seed: np.random.SeedSequence,
+    chance: Chance,
     *,
     prior: PopulationPrior | None = None,
 ) -> Iterator[Reconstruction]:
@@ -125,11 +128,11 @@ def joint(
     for number in range(rounds):
         for question in everything if number else plain:
             transcript.ask(question)
-        yield reconstruct(transcript, np.random.default_rng(seed), prior=prior)
+        yield reconstruct(transcript, chance(), prior=prior)
 
 
 def population_repeat(
-    transcript: Transcript, rounds: int, seed: np.random.SeedSequence
+    transcript: Transcript, rounds: int, chance: Chance
 ) -> Iterator[Reconstruction]:
     """Every root, again and again, read with the population's covariance where there is one."""
     roots = transcript.terms.roots
@@ -138,7 +141,7 @@ def population_repeat(
     for _ in range(rounds):
         for root in roots:
             transcript.ask(direct(root, transcript.terms.domain(root)))
-        yield reconstruct(transcript, np.random.default_rng(seed), prior=prior)
+        yield reconstruct(transcript, chance(), prior=prior)
 
 
 class _SharedLikelihood:

@@ -202,7 +202,7 @@ def attack(
         key = int(generator(seed, template.name, "gibbs").integers(2**63))
         transcript = Transcript(oracle)
         run = joint if strategy == "joint" else population_repeat
-        found = list(run(transcript, queries, np.random.SeedSequence(key)))
+        found = list(run(transcript, queries, lambda: np.random.default_rng(key)))
         for root in roots:
             estimates[root] = np.array([each.median[root] for each in found])
             factors[root] = transcript.factors(root)

@@ -16,7 +16,7 @@ from typing import Final, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from rootguard.errors import FormulaError
+from rootguard.errors import FormulaError, FormulaNameError
 from rootguard.expressions.evaluation import absent_name, outcome_of
 from rootguard.expressions.nodes import (
     MAX_EXPONENT,
@@ -253,7 +253,7 @@ def _apply(function: str, arguments: list[Column]) -> Column:
         case "clip":
             return np.asarray(np.minimum(np.maximum(x, arguments[1]), arguments[2]))
         case _:
-            raise NotImplementedError(function)
+            raise FormulaNameError(function)
 
 
 def _power(base: Column | float, exponent: Column | float) -> Column:

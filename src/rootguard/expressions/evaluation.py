@@ -244,7 +244,7 @@ def _call(function: str, arguments: list[float]) -> Outcome:
         case "ceil":
             return math.copysign(math.ceil(x), x)
         case _:
-            raise NotImplementedError(function)
+            raise FormulaNameError(function)
 
 
 def _slope(node: Node, values: Mapping[str, float]) -> tuple[float, Partials] | FormulaError:
@@ -368,4 +368,4 @@ def _call_slopes(function: str, arguments: list[float], value: float) -> list[fl
         case "round" | "floor" | "ceil":
             return [0.0]
         case _:
-            raise NotImplementedError(function)
+            raise FormulaNameError(function)

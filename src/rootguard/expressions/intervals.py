@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import assert_never
 
-from rootguard.errors import FormulaError, FormulaUndefinedError
+from rootguard.errors import FormulaError, FormulaNameError, FormulaUndefinedError
 from rootguard.expressions.evaluation import LN_2, LN_10, absent_name, holds, outcome_of
 from rootguard.expressions.interval_arithmetic import (
     ONE,
@@ -224,7 +224,7 @@ def _call(function: str, arguments: list[Interval]) -> Interval | None:
         case "clip":
             return _call("min", [_highest(x, arguments[1]), arguments[2]])
         case _:
-            raise NotImplementedError(function)
+            raise FormulaNameError(function)
 
 
 def _highest(x: Interval, y: Interval) -> Interval:
@@ -372,4 +372,4 @@ def _call_slope(function: str, x: Interval, value: Interval) -> Interval:
         case "ceil" | "floor" | "round":
             return ZERO if value.single else WHOLE
         case _:
-            raise NotImplementedError(function)
+            raise FormulaNameError(function)
