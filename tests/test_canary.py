@@ -17,14 +17,16 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from rootguard import Guard, MemoryStore, Session, load_template, open_store
 from rootguard.cli.main import cli, main
-from rootguard.errors import RootGuardError
+from rootguard.errors import RootGuardError, StoreUnavailableError
 from rootguard.events import to_record
+from rootguard.identifiers import IssuedTokens
 from rootguard.sanitizer import seal
 from rootguard.session import parse_policy
 from rootguard.values import Raw
@@ -34,6 +36,10 @@ SENTINELS = {"age": 47.318264951, "ast": 91.827364519, "alt": 63.719283746, "plt
 DIGITS = ("47318264", "91827364", "63719283", "31826495")
 NAME, NUMBER = "Zebulon Quackenbush", "9182-7364-5190"
 WORDS = ("zebulon", "quackenbush", "918273645190")
+
+
+LISTED: Any = list(SENTINELS.items())
+SWAPPED: Any = {value: root for root, value in SENTINELS.items()}
 
 
 def leaks(text: str) -> list[str]:
@@ -75,11 +81,11 @@ def log() -> Iterator[io.StringIO]:
 
 
 def guarded(**options: object) -> Session:
+    usual: dict[str, object] = {"budget": "0.9", "identifiers": {"patient": NAME, "mrn": NUMBER}}
     return Guard.open(
         FIB4,
         values=SENTINELS,
-        identifiers={"patient": NAME, "mrn": NUMBER},
-        **{"budget": "0.9", **options},  # type: ignore[arg-type]
+        **{**usual, **options},  # type: ignore[arg-type]
     )
 
 
@@ -204,6 +210,16 @@ class FailingStore(MemoryStore):
         raise RuntimeError("disk full")
 
 
+class NoTokens(MemoryStore):
+    def tokens(self, principal: object) -> IssuedTokens:
+        raise OSError(NUMBER)
+
+
+class Down(MemoryStore):
+    def tokens(self, principal: object) -> IssuedTokens:
+        raise StoreUnavailableError("the server is away; try again")
+
+
 BAD_OPENINGS: dict[str, Callable[[], object]] = {
     "no budget": lambda: guarded(budget=None),
     "a budget too small": lambda: guarded(budget="0.00001"),
@@ -223,6 +239,12 @@ BAD_OPENINGS: dict[str, Callable[[], object]] = {
     "an identifier that is a root": lambda: Guard.open(
         FIB4, values=SENTINELS, identifiers={"ast": NUMBER}, budget=1
     ),
+    "values in a list": lambda: Guard.open(FIB4, values=LISTED, budget=1),
+    "values as names": lambda: Guard.open(FIB4, values=SWAPPED, budget=1),
+    "identifiers in a list": lambda: guarded(identifiers=[NUMBER]),
+    "identifiers as names": lambda: guarded(identifiers={91.827364519: NUMBER}),
+    "a store without tokens": lambda: guarded(store=NoTokens()),
+    "a store that is down": lambda: guarded(store=Down()),
     "a short key": lambda: guarded(key=b"short"),
     "a store that fails": lambda: guarded(store=FailingStore()),
 }
@@ -268,8 +290,17 @@ def test_a_clamp_warning_names_the_root_and_no_value(log: io.StringIO) -> None:
     assert not leaks(str(caught[0].message) + log.getvalue())
 
 
+def test_a_store_that_is_down_stays_a_retryable_error() -> None:
+    with pytest.raises(StoreUnavailableError, match="try again"):
+        guarded(store=Down())
+
+
 def test_sealing_bad_values_raises_nothing_at_all() -> None:
+    assert seal(None) is None
+    assert seal([1.0]) is None
+    assert seal({1.0: "ast"}) is None
     sealed = seal({"a": "91.827364519", "b": None, "c": 1.5, "d": True, "e": object()})
+    assert sealed is not None
     assert {name for name, raw in sealed.items() if raw is None} == {"a", "b", "d", "e"}
 
 

@@ -16,16 +16,21 @@ from rootguard.rng import SECURE, Randomness
 from rootguard.values import Domain, Raw, RootName, Sanitized
 
 
-def seal(values: Mapping[str, object]) -> dict[str, Raw | None]:
-    """Seal private numbers. What is not a finite number becomes None, for the caller to refuse.
+def seal(values: object) -> dict[str, Raw | None] | None:
+    """Seal private numbers. What is not a finite number becomes None, for `select` to refuse.
 
-    Nothing is raised here: an error's frames would hold the numbers.
+    Nothing is raised here, whatever is given: an error's frames would hold the numbers. Keys that
+    are no names may be the numbers themselves, so then there is nothing at all.
     """
+    if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
+        return None
     return {name: Raw(value) if Raw.accepts(value) else None for name, value in values.items()}
 
 
-def select(sealed: Mapping[str, Raw | None], graph: Graph) -> dict[RootName, Raw]:
+def select(sealed: Mapping[str, Raw | None] | None, graph: Graph) -> dict[RootName, Raw]:
     """The sealed values of the roots to be noised; one for a computed root is not needed."""
+    if sealed is None:
+        raise PrivateValueError("give a mapping of root names to numbers as", ("values",))
     strangers = tuple(name for name in sealed if name not in graph)
     if strangers:
         raise UnknownNameError("root", strangers[0], graph.roots)

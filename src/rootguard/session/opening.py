@@ -18,6 +18,7 @@ from rootguard.errors import (
     IdentifierError,
     PrivateValueError,
     RootGuardError,
+    StoreError,
 )
 from rootguard.graph import Graph
 from rootguard.identifiers import Identifiers, kind_of
@@ -86,8 +87,8 @@ class Guard:
         owner = Principal(principal)
         tokens, refusal = _protect(identifiers, key, store, owner)
         del values, identifiers, key  # from here on no frame of an error holds anything private
-        if refusal:
-            raise IdentifierError(refusal)
+        if refusal is not None:
+            raise refusal
         graph = Graph.of(template)
         for name in () if tokens is None else tokens.issued:
             if name in graph:
@@ -207,26 +208,41 @@ def _session(
 
 
 def _protect(
-    identifiers: Mapping[str, str] | None, key: bytes | None, store: Store, owner: Principal
-) -> tuple[Tokens | None, str]:
-    """Tokens for identifiers, or what is wrong with them. Raises nothing: frames would leak."""
+    identifiers: object, key: bytes | None, store: Store, owner: Principal
+) -> tuple[Tokens | None, RootGuardError | None]:
+    """Tokens for identifiers, or the refusal to raise. Raises nothing: frames would leak."""
     if identifiers is None:
-        return None, ""
+        return None, None
+    named = isinstance(identifiers, Mapping) and all(isinstance(name, str) for name in identifiers)
+    if not isinstance(identifiers, Mapping) or not named:
+        return None, IdentifierError("give identifiers as a mapping of names to texts")
+    issued: dict[str, str] = {}
+    refused: list[str] = []
     try:
         if key is None:  # a key of the principal's own, so that nobody's tokens restore another's
             key = hmac.digest(store.identifier_key, owner.encode(), hashlib.sha256)
         protector = Identifiers(key, issued=store.tokens(owner))
+        for name, text in identifiers.items():
+            try:
+                issued[name] = protector.protect(kind_of(text), text)
+            except StoreError:
+                raise
+            except Exception:  # noqa: BLE001 - its frames hold the identifier
+                refused.append(name)
     except RootGuardError as problem:
-        return None, str(problem)
-    issued: dict[str, str] = {}
-    refused = []
-    for name, text in identifiers.items():
-        try:
-            issued[name] = protector.protect(kind_of(text), text)
-        except Exception:  # noqa: BLE001 - its frames hold the identifier
-            refused.append(name)
-    problem_with = f"these identifiers cannot be protected: {', '.join(refused)}" if refused else ""
-    return Tokens(issued=issued, identifiers=protector), problem_with
+        return None, _bare(problem)
+    except Exception:  # noqa: BLE001 - whatever a stranger's store raises
+        return None, StoreError("the store could not keep identifiers; nothing was released")
+    if refused:
+        words = f"these identifiers cannot be protected: {', '.join(refused)}"
+        return None, IdentifierError(words)
+    return Tokens(issued=issued, identifiers=protector), None
+
+
+def _bare(problem: RootGuardError) -> RootGuardError:
+    """An error without the frames it came through and the errors behind it."""
+    problem.__cause__ = problem.__context__ = None
+    return problem.with_traceback(None)
 
 
 def _warn_owner(roots: tuple[RootName, ...]) -> None:
