@@ -35,7 +35,7 @@ format: $(READY) ## Format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 
 bench: $(READY) ## Speed, as ratios to named alternatives measured in the same run
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[peers]' || echo 'OpenDP and diffprivlib could not be installed; they are left out'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[peers]' || echo 'OpenDP and diffprivlib could not be installed; they are left out'
 	$(BIN)/python -m benchmarks
 
 clean: ## Remove the environment and caches
