@@ -1,9 +1,10 @@
 """RootGuard: noise a person's private values once and answer from the noised ones."""
 
 from rootguard.accounting import Guarantee
-from rootguard.allocation import Plan, make_plan
+from rootguard.allocation import Plan
+from rootguard.calibration import make_plan
 from rootguard.errors import RootGuardError
-from rootguard.session import Guard, Policy, Session, load_policy
+from rootguard.session import Guard, Person, Policy, Session, load_policy, load_profile
 from rootguard.store import MemoryStore, Store, open_store
 from rootguard.template import Template, catalog, load_template
 
@@ -13,6 +14,7 @@ __all__ = [
     "Guarantee",
     "Guard",
     "MemoryStore",
+    "Person",
     "Plan",
     "Policy",
     "RootGuardError",
@@ -21,6 +23,7 @@ __all__ = [
     "Template",
     "catalog",
     "load_policy",
+    "load_profile",
     "load_template",
     "make_plan",
     "open_store",

@@ -10,9 +10,8 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import get_args
 
 from rootguard.errors import BudgetError, PlanError, UnknownNameError
 from rootguard.expressions import Node, gradient, parse
@@ -24,6 +23,9 @@ from rootguard.values import MICRO, AllocationName, Domain, MechanismName, RootN
 
 EPSILON_MIN = Fraction(1, 1000)
 """No root that is noised at all gets less, unless the budget is spread evenly."""
+
+_FIRST_ORDER: tuple[AllocationName, ...] = ("uniform", "closed-form", "optimal")
+"""What is planned here. `calibration` makes the population plan, which looks beyond one point."""
 
 Objective = str | Node | Mapping[str, float]
 """What to be accurate about: a formula (exact or approximate), or plain weights per root."""
@@ -107,8 +109,8 @@ def make_plan(
     objective: Objective | None = None,
 ) -> Plan:
     """Split a budget over a template's roots, by default to make its target accurate."""
-    if allocation not in get_args(AllocationName):
-        raise UnknownNameError("allocation", allocation, get_args(AllocationName))
+    if allocation not in _FIRST_ORDER:
+        raise UnknownNameError("allocation", allocation, _FIRST_ORDER)
     graph = Graph.of(template)
     roots = graph.roots
     domains = [template.roots[root].domain for root in roots]
@@ -151,6 +153,20 @@ def make_plan(
         budget=budget,
         shares=shares,
     )
+
+
+def with_epsilons(plan: Plan, ideal: Sequence[float], allocation: AllocationName) -> Plan:
+    """The plan with its budget split as nearly as this as whole micro-epsilon can be."""
+    epsilons = _whole_micro(ideal, plan.budget, EPSILON_MIN)
+    shares = tuple(
+        replace(
+            share,
+            epsilon=epsilon,
+            expected_error=_error(plan.mechanism, epsilon, share.domain),
+        )
+        for share, epsilon in zip(plan.shares, epsilons, strict=True)
+    )
+    return replace(plan, allocation=allocation, shares=shares)
 
 
 def _error(name: MechanismName, epsilon: Fraction, domain: Domain) -> float:
@@ -254,7 +270,7 @@ def _equalise(
     """
     top = max(products)
     weights = [math.log(product / top) for product in products]
-    epsilons = _fit(start if max(start) <= MAX_EPSILON else [1.0] * len(start), budget)
+    epsilons = fitted(start if max(start) <= MAX_EPSILON else [1.0] * len(start), budget)
     best, least_loss = epsilons, math.inf
     for _ in range(_MAX_ROUNDS):
         loss, gains, steepnesses = 0.0, [], []
@@ -266,7 +282,7 @@ def _equalise(
             steepnesses.append(min(epsilon * curvature / slope, -0.01))
         if loss < least_loss:
             best, least_loss = epsilons, loss
-        moved = _fit(_newton(epsilons, gains, steepnesses, budget), budget)
+        moved = fitted(_newton(epsilons, gains, steepnesses, budget), budget)
         change = max(abs(new - old) for new, old in zip(moved, epsilons, strict=True))
         if change <= _CLOSE * budget:
             return moved
@@ -301,7 +317,7 @@ def _newton(
         free = [i for i in free if i not in low]
 
 
-def _fit(epsilons: Sequence[float], budget: float) -> list[float]:
+def fitted(epsilons: Sequence[float], budget: float) -> list[float]:
     """What lies above the minimum, scaled so that all sums to the budget."""
     least = float(EPSILON_MIN)
     above = [max(epsilon - least, 0.0) for epsilon in epsilons]

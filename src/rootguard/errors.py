@@ -11,6 +11,7 @@
     ├── FileError                   a file is wrong: which, where in it, and what to do
     │   ├── TemplateError           a template
     │   ├── PolicyError             a policy
+    │   ├── ProfileError            a person's profile
     │   └── CohortError             a cohort, read, fetched or written
     ├── AccessError                 a service asked for what its policy does not allow
     ├── CycleError                  a value rests on itself
@@ -22,6 +23,7 @@
     ├── PrivateValueError           a private value is missing or unusable (names the root only)
     ├── NoiseError                  a draw failed; nothing was released
     ├── IdentifierError             an identifier cannot be protected or restored
+    ├── TextBlockedError            a text holds a number that may be private; it was not sent
     ├── EventError                  a serialised event is not one of ours
     ├── RedrawnError                answers called cached do not follow from one noised value
     └── StoreError                  the store could not keep or give a value
@@ -36,9 +38,20 @@ no handler, log record or traceback can print one. An error is raised from a fra
 variables hold no private number either; the canary test looks.
 """
 
+from typing import Self
+
 
 class RootGuardError(Exception):
     """Base of every error that RootGuard raises on purpose."""
+
+    def bare(self) -> Self:
+        """The error itself, without the frames it came through and the errors behind it.
+
+        For work on private things: it is done in a function that returns its error, and the error
+        is raised again where nothing private is left.
+        """
+        self.__cause__ = self.__context__ = None
+        return self.with_traceback(None)
 
 
 class FormulaError(RootGuardError):
@@ -101,6 +114,10 @@ class TemplateError(FileError):
 
 class PolicyError(FileError):
     """A policy is wrong."""
+
+
+class ProfileError(FileError):
+    """A person's profile is wrong. Says under which key, never what is written there."""
 
 
 class CohortError(FileError):
@@ -169,6 +186,16 @@ class NoiseError(RootGuardError):
 
 class IdentifierError(RootGuardError):
     """An identifier cannot be protected or restored. Says which kind, never which identifier."""
+
+
+class TextBlockedError(RootGuardError):
+    """A text was held back. One text for every case: what stands in it is not said."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a number stands beside a private word and cannot be placed; nothing was sent, so "
+            "write it with its name and unit, or leave it out"
+        )
 
 
 class EventError(RootGuardError):

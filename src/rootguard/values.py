@@ -18,7 +18,7 @@ from rootguard.errors import BudgetError, DomainError, PrivateValueError
 RootName = NewType("RootName", str)
 Principal = NewType("Principal", str)
 MechanismName = Literal["exponential", "laplace", "staircase", "geometric"]
-AllocationName = Literal["uniform", "closed-form", "optimal"]
+AllocationName = Literal["uniform", "closed-form", "optimal", "population"]
 
 MICRO = 1_000_000
 MAX_GRID = 100_000

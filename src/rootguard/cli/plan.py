@@ -6,7 +6,8 @@ from fractions import Fraction
 import click
 
 from rootguard.accounting import accumulated_level, implied_epsilon, slopes
-from rootguard.allocation import Plan, make_plan, read_budget
+from rootguard.allocation import Plan, read_budget
+from rootguard.calibration import make_plan
 from rootguard.cli.options import json_option, plan_options, template_argument
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
 from rootguard.graph import Graph, recognise

@@ -31,6 +31,11 @@ from rootguard.values import AllocationName
     "--formula", "formulas", multiple=True, metavar="FORMULA", help="Answer this too; repeatable."
 )
 @plan_options
+@click.option(
+    "--calibrate",
+    is_flag=True,
+    help="Move the answers towards what the template's population makes likely; costs nothing.",
+)
 @principal_option
 @store_option
 @json_option
@@ -45,6 +50,7 @@ def command(
     mechanism: str,
     allocation: AllocationName,
     objective: str | None,
+    calibrate: bool,
     principal: str,
     url: str,
     as_json: bool,
@@ -59,6 +65,7 @@ def command(
       rootguard release fib4 --budget 0.9 --values me.toml
       echo '{"wt": 80, "ht": 1.8}' | rootguard release bmi --budget 0.5 --values - --json
       rootguard release fib4 --budget 0.9 --values me.toml --formula 'ast / alt'
+      rootguard release fib4 --budget 0.09 --values me.toml --allocation population --calibrate
     """
     loaded = load_template(template)
     session = Guard.open(
@@ -70,6 +77,7 @@ def command(
         mechanism=mechanism,
         allocation=allocation,
         objective=objective,
+        calibrate=calibrate,
         on_clamp=tell_owner,
         store=open_store(url),
         principal=principal,
@@ -83,6 +91,7 @@ def command(
             "template": loaded.name,
             "released": [to_record(event) for event in session.transcript()],
             "risk": session.risk(),
+            "calibrated": session.calibrated,
             "guarantee": session.guarantee().to_dict(),
         }
         write_json(body)
@@ -99,7 +108,8 @@ def _print(template: Template, session: Session, formulas: tuple[str, ...]) -> N
         if node.kind != "request"
     ]
     rows += [(formula, number(session.derive(formula)), "", "formula") for formula in formulas]
-    out.print(table(f"{template.name}, noised once", ("value", ">released", "unit", "kind"), rows))
+    how = "noised once, calibrated" if session.calibrated else "noised once"
+    out.print(table(f"{template.name}, {how}", ("value", ">released", "unit", "kind"), rows))
     risk = session.risk()
     if risk is not None:
         out.print(f"risk: {risk}")

@@ -20,7 +20,7 @@ from rootguard.values import RootName
 
 def read_values(source: str | None, template: Template) -> dict[str, float]:
     """A person's values, as the option --values says."""
-    return _ask(template) if source is None else _read(source)
+    return _ask(template) if source is None else read_table(source)
 
 
 def tell_owner(roots: tuple[RootName, ...]) -> None:
@@ -42,7 +42,7 @@ def _ask(template: Template) -> dict[str, float]:
     }
 
 
-def _read(source: str) -> dict[str, float]:
+def read_table(source: str) -> dict[str, float]:
     """A flat table of numbers from TOML or JSON. What is wrong is said without quoting it.
 
     Errors are raised after their handlers have ended: a decoder's own error holds the document.

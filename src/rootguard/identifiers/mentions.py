@@ -3,18 +3,27 @@
 A token inside something longer is something else: "4415" in "4415-8820", "Lopez" in "Lopezia".
 Matches are taken longest first, without overlap. Finding says only where to look; whether a match
 is restored is decided by opening its registry entry.
+
+Every decision looks a bounded way to the left and right, so that `streaming` can take it with a
+part of the text: at most `TIED_WORDS` words are tied to one name, and at most `INITIALS` initials
+in a row belong to the name beside them.
 """
 
+import bisect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from rootguard.identifiers.names import APOSTROPHES, is_letter
 from rootguard.identifiers.registry import IssuedToken
 
-_ALWAYS_JOIN = "-._@" + APOSTROPHES
+TIED_WORDS = 8
+INITIALS = 8
+TIES = "-" + APOSTROPHES
+"""What ties words to one name."""
+_ALWAYS_JOIN = "._@" + TIES
 _DIGITS_JOIN = "/:"
-_INITIAL = re.compile(r"(?<![^\W_])[A-Z](?![^\W_])")
+INITIAL = re.compile(r"(?<![^\W_])[A-Z](?![^\W_])")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -26,13 +35,56 @@ class Mention:
     original: str
 
 
-class TokenIndex:
-    """Issued tokens by their first two characters, to look only where one can begin."""
+class Beginnings:
+    """Texts in order, to ask which of them begin in a given way."""
 
-    __slots__ = ("_lengths", "size")
+    __slots__ = ("_ordered", "_texts", "firsts", "longest")
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self._texts: list[str] = []
+        self._ordered = True
+        self.firsts: set[str] = set()
+        self.longest = 0
+        for text in texts:
+            self.add(text)
+
+    def add(self, text: str) -> None:
+        """Take up a text; put in order when next asked."""
+        self._texts.append(text)
+        self._ordered = False
+        self.firsts.add(text[:1])
+        self.longest = max(self.longest, len(text))
+
+    def starting(self, beginning: str) -> Iterator[str]:
+        """The texts that begin so; first the one that is all of it, if there is one."""
+        if not self._ordered:
+            self._texts.sort()
+            self._ordered = True
+        for place in range(bisect.bisect_left(self._texts, beginning), len(self._texts)):
+            if not self._texts[place].startswith(beginning):
+                return
+            yield self._texts[place]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __contains__(self, text: str) -> bool:
+        return next(self.starting(text), None) == text
+
+    def go_on(self, beginning: str) -> bool:
+        """Whether one of them begins so and is longer."""
+        return any(len(text) > len(beginning) for text in self.starting(beginning))
+
+
+class TokenIndex:
+    """Issued tokens by how they begin, to look only where one can begin."""
+
+    __slots__ = ("_lengths", "size", "tokens", "words")
 
     def __init__(self, entries: Iterable[IssuedToken] = ()) -> None:
         self._lengths: dict[str, set[int]] = {}
+        self.tokens = Beginnings()
+        self.words = Beginnings()
         self.size = 0
         for entry in entries:
             self.add(entry)
@@ -40,21 +92,38 @@ class TokenIndex:
     def add(self, entry: IssuedToken) -> None:
         """Take up an entry; names are found by their words instead."""
         self.size += 1
-        if entry.kind != "person":
+        if entry.kind == "person":
+            self.words.add(entry.token)
+        else:
+            self.tokens.add(entry.token)
             self._lengths.setdefault(entry.token[:2], set()).add(len(entry.token))
 
-    def spans(self, text: str) -> list[tuple[int, int]]:
-        """Stretches that are as long as a token beginning with the same characters."""
+    def spans(self, text: str, first: int = 0) -> list[tuple[int, int]]:
+        """Stretches from `first` on as long as a token that begins with the same characters."""
         found = []
-        for start in range(len(text)):
-            if not opens(text, start):
+        for start in range(first, len(text)):
+            if text[start] not in self.tokens.firsts:
                 continue
-            for head in {text[start : start + 1], text[start : start + 2]}:
-                for length in self._lengths.get(head, ()):
-                    end = start + length
-                    if end <= len(text) and closes(text, start, end):
-                        found.append((start, end))
+            heads = {text[start], text[start : start + 2]}
+            lengths = [each for head in heads for each in self._lengths.get(head, ())]
+            if not lengths or not opens(text, start):
+                continue
+            for length in lengths:
+                end = start + length
+                if end <= len(text) and closes(text, start, end):
+                    found.append((start, end))
         return found
+
+    def begun(self, text: str, first: int) -> list[int]:
+        """Where, from `first` on, a token begins that the text breaks off."""
+        first = max(first, len(text) - self.tokens.longest + 1)
+        return [
+            start
+            for start in range(first, len(text))
+            if text[start] in self.tokens.firsts
+            and opens(text, start)
+            and self.tokens.go_on(text[start:])
+        ]
 
 
 def opens(text: str, start: int) -> bool:
@@ -86,6 +155,17 @@ def closes(text: str, start: int, end: int) -> bool:
     return not _tied(text[end - 1], text[end], text[end + 1])
 
 
+def settled(text: str, end: int) -> bool:
+    """Whether `closes` stays as it is whatever the text goes on with."""
+    if end + 2 <= len(text) or not _joins(text[end - 1]):
+        return True
+    if end == len(text):
+        return False
+    return text[end] not in _ALWAYS_JOIN and not (
+        text[end - 1].isdigit() and text[end] in _DIGITS_JOIN + ","
+    )
+
+
 def _joins(character: str) -> bool:
     return character.isalnum() or is_letter(character)
 
@@ -97,50 +177,54 @@ def _tied(left: str, mark: str, right: str) -> bool:
     return mark in _DIGITS_JOIN and left.isdigit() and right.isdigit()
 
 
-def name_chunks(text: str) -> list[tuple[int, int]]:
-    """Words, with what hyphens and apostrophes tie to them, that stand alone."""
+def name_chunks(text: str, first: int = 0) -> list[tuple[int, int]]:
+    """Words from `first` on, with what ties hold to them, that stand alone."""
     chunks = []
-    start = 0
+    start = first
     while start < len(text):
         if not is_letter(text[start]):
             start += 1
             continue
         end = start + 1
+        words = 1
         while end < len(text) and (
             is_letter(text[end])
-            or (text[end] in "-" + APOSTROPHES and end + 1 < len(text) and is_letter(text[end + 1]))
+            or (text[end] in TIES and end + 1 < len(text) and is_letter(text[end + 1]))
         ):
+            words += text[end] in TIES
             end += 1
-        if opens(text, start) and closes(text, start, end):
+        if words <= TIED_WORDS and opens(text, start) and closes(text, start, end):
             chunks.append((start, end))
         start = end
     return chunks
 
 
 def initials_beside(
-    text: str, names: Iterable[Mention], restore: Callable[[str], str | None]
+    text: str,
+    starts: dict[int, int],
+    ends: dict[int, int],
+    restore: Callable[[str], str | None],
+    first: int = 0,
 ) -> list[Mention]:
-    """Initials that belong to a restored name: "K." beside one, or "K" between two.
+    """Initials from `first` on that belong to a restored name: "K." beside one, "K" between two.
 
-    A lone capital letter elsewhere ("Plan K", "I", "A") is ordinary text.
+    `starts` and `ends` say where names (0) and chosen initials (how many from their name) start and
+    end; the newly chosen are added. A lone capital letter elsewhere ("Plan K", "I", "A") is
+    ordinary text.
     """
-    names = tuple(names)
-    starts, ends = {name.start for name in names}, {name.end for name in names}
-    letters = [match.start() for match in _INITIAL.finditer(text)]
+    letters = [match.start() for match in INITIAL.finditer(text, first)]
     chosen: dict[int, Mention] = {}
     for order in (reversed(letters), letters):
         for start in order:
             dotted = text[start + 1 : start + 2] == "."
             end = start + 1 + dotted
-            right = end + (text[end : end + 1] in {" ", "-"}) in starts
-            left = start - (text[start - 1 : start] in {" ", "-"}) in ends
-            if not ((left or right) if dotted else (left and right)):
-                continue
-            original = restore(text[start])
+            right = starts.get(end + (text[end : end + 1] in {" ", "-"}), INITIALS)
+            left = ends.get(start - (text[start - 1 : start] in {" ", "-"}), INITIALS)
+            away = min(left, right) if dotted else max(left, right)
+            original = restore(text[start]) if away < INITIALS else None
             if original is not None:
                 chosen[start] = Mention(start, start + 1, original)
-                starts.add(start)
-                ends.add(end)
+                starts[start] = ends[end] = away + 1
     return list(chosen.values())
 
 

@@ -29,6 +29,7 @@ from rootguard.identifiers.permutation import (
     tweak_of,
 )
 from rootguard.identifiers.registry import IssuedToken, IssuedTokens, MemoryTokens, Seal
+from rootguard.identifiers.streaming import Lookup, StreamRestorer
 
 TRIES = 64
 _PHONE_SHAPES = re.compile(
@@ -115,31 +116,64 @@ class Identifiers:
     def restore_text(self, text: str) -> str:
         """The text with every issued token restored; everything else stays as it is.
 
-        Names are restored word by word. A token counts where it stands alone, not inside a longer
-        number or word. Very short tokens ("7") are found in ordinary text too: protect whole
-        identifiers, not their fragments.
+        Names are restored word by word, up to eight tied words or initials in a row. A token counts
+        where it stands alone, not inside a longer number or word. Very short tokens ("7") are found
+        in ordinary text too: protect whole identifiers, not their fragments.
         """
+        return mentions.replace(text, self._found(text))
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where the tokens stand that `restore_text` would restore, in order."""
+        chosen: list[tuple[int, int]] = []
+        for each in sorted(self._found(text), key=lambda each: (each.start - each.end, each.start)):
+            if all(each.end <= start or end <= each.start for start, end in chosen):
+                chosen.append((each.start, each.end))
+        return sorted(chosen)
+
+    def _found(self, text: str) -> list[Mention]:
+        """Every mention of an issued token; some may overlap."""
         with self._lock:
-            if len(self._issued) != self._index.size:  # another process has added some
-                self._index = TokenIndex(self._issued)
+            self._refresh()
             found = list(self._mentions(text, self._index.spans(text)))
             named = list(self._mentions(text, mentions.name_chunks(text), person=True))
-            found += named
-            found += mentions.initials_beside(text, named, self._restore_word)
-        return mentions.replace(text, found)
+            starts, ends = {name.start: 0 for name in named}, {name.end: 0 for name in named}
+            initials = mentions.initials_beside(text, starts, ends, self._restore_word)
+        return found + named + initials
+
+    def stream(self) -> StreamRestorer:
+        """`restore_text` for a text that arrives in pieces.
+
+        Tokens issued here while it runs count from then on; those that another process issues may
+        count only in streams begun afterwards, so that plain text asks nothing of the registry.
+        """
+        with self._lock:
+            self._refresh()
+        return StreamRestorer(
+            Lookup(
+                lock=self._lock,
+                index=lambda: self._index,
+                token=self._restore_found,
+                name=self._restore_name,
+                initial=self._restore_word,
+            )
+        )
+
+    def _refresh(self) -> None:
+        if len(self._issued) != self._index.size:  # another process has added some
+            self._index = TokenIndex(self._issued)
 
     def _mentions(
         self, text: str, spans: Iterable[tuple[int, int]], *, person: bool = False
     ) -> Iterator[Mention]:
         for start, end in spans:
             token = text[start:end]
-            if person:
-                original = self._restore_name(token)
-            else:
-                entry = self._issued.find(token)
-                original = None if entry is None else self._restore(entry.kind, token)
+            original = self._restore_name(token) if person else self._restore_found(token)
             if original is not None:
                 yield Mention(start, end, original)
+
+    def _restore_found(self, token: str) -> str | None:
+        entry = self._issued.find(token)
+        return None if entry is None else self._restore(entry.kind, token)
 
     def _protect(self, kind: Kind, text: str) -> str | _Refusal:
         if kind not in KINDS:

@@ -2,6 +2,21 @@
 
 from rootguard.session.answers import Session
 from rootguard.session.opening import Guard, promise
+from rootguard.session.person import Person, Replacement
 from rootguard.session.policy import Access, Policy, load_policy, parse_policy
+from rootguard.session.profile import Profile, load_profile, parse_profile
 
-__all__ = ["Access", "Guard", "Policy", "Session", "load_policy", "parse_policy", "promise"]
+__all__ = [
+    "Access",
+    "Guard",
+    "Person",
+    "Policy",
+    "Profile",
+    "Replacement",
+    "Session",
+    "load_policy",
+    "load_profile",
+    "parse_policy",
+    "parse_profile",
+    "promise",
+]

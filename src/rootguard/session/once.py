@@ -14,7 +14,7 @@ from rootguard.errors import BudgetError, PrivateValueError, StoreError
 from rootguard.events import LevelDerived, RootNoised, RootRefined
 from rootguard.sanitizer import coarsen, refine, sanitize
 from rootguard.store import Record, Store, check_caps
-from rootguard.values import MICRO, Principal, Raw, RootName, to_micro
+from rootguard.values import MICRO, Principal, Raw, RootName, Sanitized, to_micro
 
 _MAX_RACES = 100
 
@@ -33,34 +33,36 @@ def noise_once(
         for root in raws:
             if root in kept:
                 continue
+            # The version first: if a writer commits in between, ours loses and looks again.
+            version = store.version(principal, root)
             finest = _finest(store.levels(principal, root))
             if finest is not None and finest.fingerprint == prints[root]:
                 kept[root] = finest
             else:
-                versions[root] = store.version(principal, root) + 1
+                versions[root] = version + 1
         if not versions:
             return {root: kept[root] for root in raws}
         prices = {str(root): to_micro(plan[root].epsilon) for root in versions}
         _check_price(store, principal, prices)
         drawn = sanitize(plan, {root: raws[root] for root in versions}, versions)
-        store.commit(
-            principal,
-            [
-                Record(
-                    sanitized=value,
-                    fingerprint=prints[root],
-                    event=RootNoised(
-                        principal=principal,
-                        root=root,
-                        version=value.version,
-                        micro_epsilon=to_micro(value.epsilon),
-                        mechanism=value.mechanism,
-                    ),
-                )
-                for root, value in drawn.items()
-            ],
-        )
+        store.commit(principal, [_noised(principal, v, prints[r]) for r, v in drawn.items()])
     raise _contended()
+
+
+def sight_once(store: Store, principal: Principal, plan: Plan, root: RootName, raw: Raw) -> Record:
+    """What is kept of a root; only if nothing is, this value is noised now.
+
+    Unlike in `noise_once` another value is never a new version: it is ignored. Of racing writers
+    the first one's draw stands, and only that is charged.
+    """
+    version = store.version(principal, root)  # first, for the reason given in `noise_once`
+    kept = _finest(store.levels(principal, root))
+    if kept is None:
+        _check_price(store, principal, {str(root): to_micro(plan[root].epsilon)})
+        value = sanitize(plan, {root: raw}, {root: version + 1})[root]
+        mark = _fingerprints(store, principal, {root: raw})[root]
+        (kept,) = store.commit(principal, [_noised(principal, value, mark)])
+    return kept
 
 
 def refine_once(
@@ -147,6 +149,20 @@ def level_at(store: Store, principal: Principal, root: RootName, epsilon: Fracti
             ],
         )
     raise _contended()
+
+
+def _noised(principal: Principal, value: Sanitized, fingerprint: bytes) -> Record:
+    return Record(
+        sanitized=value,
+        fingerprint=fingerprint,
+        event=RootNoised(
+            principal=principal,
+            root=value.root,
+            version=value.version,
+            micro_epsilon=to_micro(value.epsilon),
+            mechanism=value.mechanism,
+        ),
+    )
 
 
 def _finest(levels: Iterable[Record]) -> Record | None:

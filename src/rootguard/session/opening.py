@@ -5,29 +5,23 @@ holds, for the difference in price. `Guard.resume` and `Guard.serve` need no raw
 sessions on what was kept, for the owner and for a service that the policy lists.
 """
 
-import hashlib
-import hmac
 import warnings
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from rootguard.accounting import Guarantee, Ledger, RootGuarantee
-from rootguard.allocation import Objective, Plan, make_plan, read_budget
-from rootguard.errors import (
-    ClampedWarning,
-    IdentifierError,
-    PrivateValueError,
-    RootGuardError,
-    StoreError,
-)
+from rootguard.accounting import Guarantee, RootGuarantee
+from rootguard.allocation import Objective, Plan, read_budget
+from rootguard.calibration import make_plan
+from rootguard.errors import ClampedWarning, IdentifierError, PrivateValueError, RootGuardError
 from rootguard.graph import Graph
-from rootguard.identifiers import Identifiers, kind_of
 from rootguard.mechanisms import mechanism_named
 from rootguard.sanitizer import seal, select
-from rootguard.session.answers import Session, Tokens
-from rootguard.session.once import level_at, noise_once, refine_once
-from rootguard.session.policy import Access, Policy
-from rootguard.store import Disclosure, MemoryStore, Record, Store
+from rootguard.session.answers import Session
+from rootguard.session.declarations import issue_tokens
+from rootguard.session.kept import Kept, Tier
+from rootguard.session.once import noise_once, refine_once
+from rootguard.session.policy import Policy
+from rootguard.store import MemoryStore, Store
 from rootguard.template import Template
 from rootguard.values import AllocationName, Principal, RootName
 
@@ -68,6 +62,7 @@ class Guard:
         mechanism: str = "geometric",
         allocation: AllocationName = "optimal",
         objective: Objective | None = None,
+        calibrate: bool = False,
         identifiers: Mapping[str, str] | None = None,
         key: bytes | None = None,
         store: Store | None = None,
@@ -81,14 +76,17 @@ class Guard:
         another value for it is a new version with its own cost. Without a store the session's
         values last as long as the session: opened again, it would draw again, and an adversary
         who sees both learns more. Pass a store to prevent that.
+
+        With `calibrate` the answers are moved towards what the template's population makes likely:
+        more accurate on average, at no cost to privacy.
         """
         sealed = seal(values)
         store = MemoryStore() if store is None else store
         owner = Principal(principal)
-        tokens, refusal = _protect(identifiers, key, store, owner)
+        tokens = None if identifiers is None else issue_tokens(identifiers, key, store, owner)
         del values, identifiers, key  # from here on no frame of an error holds anything private
-        if refusal is not None:
-            raise refusal
+        if isinstance(tokens, RootGuardError):
+            raise tokens
         graph = Graph.of(template)
         for name in () if tokens is None else tokens.issued:
             if name in graph:
@@ -103,9 +101,9 @@ class Guard:
         )
         clamped = tuple(r for r, raw in raws.items() if raw.outside(template.roots[r].domain))
         if clamped:
-            (on_clamp or _warn_owner)(clamped)
-        kept = noise_once(store, owner, plan, raws)
-        return _session(template, store, owner, kept, tokens=tokens)
+            (on_clamp or warn_owner)(clamped)
+        kept = Kept(store, owner, noise_once(store, owner, plan, raws))
+        return kept.session(template, tokens=tokens, calibrate=calibrate)
 
     @staticmethod
     def refine(
@@ -117,6 +115,7 @@ class Guard:
         turns: int | None = None,
         allocation: AllocationName = "optimal",
         objective: Objective | None = None,
+        calibrate: bool = False,
         store: Store,
         principal: str = "owner",
     ) -> Session:
@@ -131,13 +130,15 @@ class Guard:
         total = read_budget(total=budget, epsilon=epsilon, turns=turns)
         plan = make_plan(template, total, allocation=allocation, objective=objective)
         owner = Principal(principal)
-        return _session(template, store, owner, refine_once(store, owner, plan, raws))
+        kept = Kept(store, owner, refine_once(store, owner, plan, raws))
+        return kept.session(template, calibrate=calibrate)
 
     @staticmethod
-    def resume(template: Template, *, store: Store, principal: str = "owner") -> Session:
+    def resume(
+        template: Template, *, store: Store, principal: str = "owner", calibrate: bool = False
+    ) -> Session:
         """A session on values that were noised before: needs no raw value and draws nothing."""
-        owner = Principal(principal)
-        return _session(template, store, owner, _finest(template, store, owner))
+        return _whole(Kept(store, Principal(principal)), template, calibrate=calibrate)
 
     @staticmethod
     def serve(
@@ -147,6 +148,7 @@ class Guard:
         policy: Policy,
         service: str,
         principal: str = "owner",
+        calibrate: bool = False,
     ) -> Session:
         """A session for a service, at its tier and within what the policy allows it.
 
@@ -154,98 +156,21 @@ class Guard:
         are kept; services that pool what they got learn no more than the finest of them tells.
         """
         access = policy.access(service)
-        owner = Principal(principal)
-        plan = make_plan(template, policy.tiers[access.tier])
-        kept = {
-            root: level_at(store, owner, root, min(plan[root].epsilon, record.sanitized.epsilon))
-            for root, record in _finest(template, store, owner).items()
-        }
-        return _session(template, store, owner, kept, access=access)
+        shares = make_plan(template, policy.tiers[access.tier]).shares
+        tier = Tier(access=access, epsilons={share.root: share.epsilon for share in shares})
+        return _whole(Kept(store, Principal(principal), tier=tier), template, calibrate=calibrate)
 
 
-def _finest(template: Template, store: Store, owner: Principal) -> dict[RootName, Record]:
-    """The finest level that is kept of each root of a template."""
-    kept = {root: store.levels(owner, root) for root in Graph.of(template).roots}
-    missing = tuple(root for root, levels in kept.items() if not levels)
+def _whole(kept: Kept, template: Template, *, calibrate: bool) -> Session:
+    """A session on every root of a template, all of which must be kept."""
+    missing = tuple(root for root in Graph.of(template).roots if not kept.holds(root))
     if missing:
         raise PrivateValueError("never noised for this principal, so open with a value", missing)
-    return {root: max(found, key=lambda r: r.sanitized.epsilon) for root, found in kept.items()}
+    return kept.session(template, calibrate=calibrate)
 
 
-def _session(
-    template: Template,
-    store: Store,
-    owner: Principal,
-    kept: Mapping[RootName, Record],
-    *,
-    tokens: Tokens | None = None,
-    access: Access | None = None,
-) -> Session:
-    def on_release(roots: tuple[RootName, ...]) -> None:
-        store.disclose(
-            owner,
-            [
-                Disclosure(
-                    service="" if access is None else access.service,
-                    tier="" if access is None else access.tier,
-                    root=root,
-                    version=kept[root].sanitized.version,
-                    position=kept[root].position,
-                )
-                for root in roots
-            ],
-        )
-
-    return Session(
-        template=template,
-        principal=owner,
-        sanitized={root: record.sanitized for root, record in kept.items()},
-        ledger=Ledger(store.events(owner)),
-        tokens=tokens,
-        access=access,
-        on_release=on_release,
-    )
-
-
-def _protect(
-    identifiers: object, key: bytes | None, store: Store, owner: Principal
-) -> tuple[Tokens | None, RootGuardError | None]:
-    """Tokens for identifiers, or the refusal to raise. Raises nothing: frames would leak."""
-    if identifiers is None:
-        return None, None
-    named = isinstance(identifiers, Mapping) and all(isinstance(name, str) for name in identifiers)
-    if not isinstance(identifiers, Mapping) or not named:
-        return None, IdentifierError("give identifiers as a mapping of names to texts")
-    issued: dict[str, str] = {}
-    refused: list[str] = []
-    try:
-        if key is None:  # a key of the principal's own, so that nobody's tokens restore another's
-            key = hmac.digest(store.identifier_key, owner.encode(), hashlib.sha256)
-        protector = Identifiers(key, issued=store.tokens(owner))
-        for name, text in identifiers.items():
-            try:
-                issued[name] = protector.protect(kind_of(text), text)
-            except StoreError:
-                raise
-            except Exception:  # noqa: BLE001 - its frames hold the identifier
-                refused.append(name)
-    except RootGuardError as problem:
-        return None, _bare(problem)
-    except Exception:  # noqa: BLE001 - whatever a stranger's store raises
-        return None, StoreError("the store could not keep identifiers; nothing was released")
-    if refused:
-        words = f"these identifiers cannot be protected: {', '.join(refused)}"
-        return None, IdentifierError(words)
-    return Tokens(issued=issued, identifiers=protector), None
-
-
-def _bare(problem: RootGuardError) -> RootGuardError:
-    """An error without the frames it came through and the errors behind it."""
-    problem.__cause__ = problem.__context__ = None
-    return problem.with_traceback(None)
-
-
-def _warn_owner(roots: tuple[RootName, ...]) -> None:
+def warn_owner(roots: tuple[RootName, ...]) -> None:
+    """The notice that is given when nobody asked for another."""
     warnings.warn(
         f"outside the template's public bounds, taken as the nearest bound: {', '.join(roots)}",
         ClampedWarning,

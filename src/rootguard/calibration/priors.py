@@ -1,0 +1,186 @@
+"""What is public about a root before its noised value is seen: a distribution on its grid.
+
+Each root has the shape, mean and standard deviation that its template gives, cut at the bounds,
+mixed with a flat part so that an unusual person is not dragged to the average. Flat means flat in
+the shape's own scale: in the logarithm for a lognormal root. Roots that vary together are tied by
+a Gaussian copula (Sklar 1959), with latent correlations that give the published covariance.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist
+
+import numpy as np
+
+from rootguard.mechanisms.base import Floats, Indices
+from rootguard.template import Root, Template
+from rootguard.template.model import Shape
+from rootguard.values import Domain, RootName
+
+FLAT = 0.02
+"""The flat part's share."""
+_STANDARD = NormalDist()
+_MOST_TIED = 0.99
+_LEAST_SPREAD = 1e-3
+"""Latent correlations are pulled back until the smallest eigenvalue is this large."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Marginal:
+    """One root's prior: grid points, the probability of each, and its normal score."""
+
+    points: Floats
+    mass: Floats
+    scores: Floats
+    """The standard normal quantile of the probability below a point and half its own."""
+
+
+def has_figures(root: Root) -> bool:
+    """Whether a template says anything about a root's distribution."""
+    return root.mean is not None and root.sd is not None and root.sd > 0
+
+
+@lru_cache(maxsize=512)
+def marginal(root: Root, domain: Domain) -> Marginal:
+    """A root's prior on a grid, which need not be the root's own; flat without figures."""
+    points = domain.lower + np.arange(domain.size, dtype=np.float64) * domain.step
+    points[-1] = domain.upper
+    edges = domain.lower + (np.arange(domain.size + 1) - 0.5) * domain.step
+    mass = np.full(domain.size, 1 / domain.size)
+    if root.shape == "lognormal" and domain.lower > 0:
+        mass = _cells(np.log(np.maximum(edges, domain.lower / 2)), mass)
+    if root.mean is not None and root.sd is not None and root.sd > 0:
+        mean, sd = _core(root.mean, root.sd, points, mass)
+        below = np.array([_below(root.shape, mean, sd, edge) for edge in edges.tolist()])
+        mass = (1 - FLAT) * _cells(below, mass) + FLAT * mass
+    share = np.cumsum(mass) - mass / 2
+    return Marginal(points=points, mass=mass, scores=normal_quantiles(share))
+
+
+def _core(mean: float, sd: float, points: Floats, flat: Floats) -> tuple[float, float]:
+    """Mean and deviation of the shaped part, such that the whole mixture has the figures.
+
+    Published deviations of skewed roots rest largely on a few extreme people, and those are what
+    the flat part is for. It may explain no more than half of the variance, and move the mean by no
+    more than half a deviation.
+    """
+    flat_mean, flat_square = float(points @ flat), float(points**2 @ flat)
+    centre = (mean - FLAT * flat_mean) / (1 - FLAT)
+    centre = min(max(centre, mean - sd / 2), mean + sd / 2)
+    variance = (sd**2 + mean**2 - FLAT * flat_square) / (1 - FLAT) - centre**2
+    return centre, math.sqrt(min(max(variance, sd**2 / 2), sd**2))
+
+
+def _below(shape: Shape, mean: float, sd: float, value: float) -> float:
+    """The share of a shape below a value, before it is cut at the bounds."""
+    if shape == "uniform":
+        return value
+    if shape == "lognormal" and mean > 0:
+        variance = math.log1p((sd / mean) ** 2)
+        centre = math.log(mean) - variance / 2
+        return _STANDARD.cdf((math.log(value) - centre) / math.sqrt(variance)) if value > 0 else 0.0
+    return _STANDARD.cdf((value - mean) / sd)
+
+
+def _cells(cumulative: Floats, otherwise: Floats) -> Floats:
+    """The probability of each cell; the other one where nothing lies within the bounds."""
+    mass = np.diff(cumulative)
+    total = mass.sum()
+    return np.divide(mass, total) if total > 0 else otherwise
+
+
+def latent_correlation(template: Template, roots: Sequence[RootName]) -> Floats:
+    """Correlations of the normal scores that give the population's covariance.
+
+    For two lognormal roots with coefficients of variation a and b and correlation r the latent one
+    is log(1 + r a b) / sqrt(log(1 + a^2) log(1 + b^2)); for one of them, r a / sqrt(log(1 + a^2)).
+    Roots that the population does not list are independent of the rest.
+    """
+    latent = np.eye(len(roots))
+    figures = template.population
+    if figures is None:
+        return latent
+    listed = {root: i for i, root in enumerate(figures.roots)}
+    for i, first in enumerate(roots):
+        for j, second in enumerate(roots[:i]):
+            if first in listed and second in listed:
+                pair = (listed[first], listed[second])
+                tied = _tied(template.roots, first, second, figures.covariance, pair)
+                latent[i, j] = latent[j, i] = tied
+    values, vectors = np.linalg.eigh(latent)
+    mended = vectors @ np.diag(np.maximum(values, _LEAST_SPREAD)) @ vectors.T
+    scale = np.sqrt(np.diag(mended))
+    correlation: Floats = mended / np.outer(scale, scale)
+    return correlation
+
+
+def _tied(
+    roots: Mapping[RootName, Root],
+    first: RootName,
+    second: RootName,
+    covariance: Sequence[Sequence[float]],
+    pair: tuple[int, int],
+) -> float:
+    i, j = pair
+    spread = covariance[i][i] * covariance[j][j]
+    if spread <= 0:
+        return 0.0
+    correlation = covariance[i][j] / math.sqrt(spread)
+    logs, product = [], correlation
+    for root, place in ((roots[first], i), (roots[second], j)):
+        if root.shape == "lognormal" and root.mean is not None and root.mean > 0:
+            relative = math.sqrt(covariance[place][place]) / root.mean
+            product *= relative
+            logs.append(math.sqrt(math.log1p(relative**2)))
+    if len(logs) == 2:
+        product = math.log(max(1 + product, 1e-6))
+    latent = product / math.prod(logs)
+    return min(max(latent, -_MOST_TIED), _MOST_TIED)
+
+
+def spread_points(count: int, dimensions: int, *, start: int = 0) -> Floats:
+    """Points that fill the unit cube evenly: the additive recurrence on powers of 1/g.
+
+    g is the root of g^(d+1) = g + 1 (the golden ratio for d = 1), after Roberts 2018.
+    """
+    ratio = 2.0
+    for _ in range(64):
+        ratio = (1 + ratio) ** (1 / (dimensions + 1))
+    steps = ratio ** -np.arange(1, dimensions + 1, dtype=np.float64)
+    index = np.arange(start + 1, start + count + 1, dtype=np.float64)
+    points: Floats = (0.5 + index[:, None] * steps) % 1.0
+    return points
+
+
+def normal_quantiles(shares: Floats) -> Floats:
+    """The standard normal quantile of each share."""
+    flat = [_STANDARD.inv_cdf(min(max(s, 1e-12), 1 - 1e-12)) for s in shares.ravel().tolist()]
+    return np.array(flat).reshape(shares.shape)
+
+
+def normal_shares(scores: Floats) -> Floats:
+    """The standard normal probability below each score."""
+    halves = (scores * -math.sqrt(0.5)).ravel().tolist()
+    return np.array([math.erfc(z) / 2 for z in halves]).reshape(scores.shape)
+
+
+def people(template: Template, roots: Sequence[RootName], count: int) -> list[Indices]:
+    """Grid indices of people who fill the prior evenly, one array per root."""
+    return joint_indices(
+        [marginal(template.roots[root], template.roots[root].domain) for root in roots],
+        latent_correlation(template, roots),
+        spread_points(count, len(roots)),
+    )
+
+
+def joint_indices(marginals: Sequence[Marginal], latent: Floats, shares: Floats) -> list[Indices]:
+    """Points of the unit cube carried to the joint prior: one array of indices per root."""
+    scores = normal_quantiles(shares) @ np.linalg.cholesky(latent).T
+    uniform = normal_shares(scores)
+    found = []
+    for i, prior in enumerate(marginals):
+        index = np.searchsorted(np.cumsum(prior.mass), uniform[:, i])
+        found.append(np.minimum(index, prior.mass.size - 1))
+    return found

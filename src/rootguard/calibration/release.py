@@ -1,0 +1,424 @@
+"""From noised roots to released ones: posterior medians, moved until the target is one too.
+
+Given the noised index s of each root, the posterior of root i alone is prior_i(t) * P(s_i | t), and
+its median is what minimises the expected absolute error of that root. The target's median needs
+the roots jointly. It is taken over points of two kinds: half from the product of the single
+posteriors, which is right where little noise leaves little doubt, half from the population's joint
+prior, which is right where the noise says little. Each point is weighted by posterior over
+proposal, with the balance heuristic for the mixture (Veach & Guibas 1995):
+
+    weight = 1 / (1 / L + 1 / c),  L = product of P(s_i | t_i) / P(s_i),  c = the copula's density.
+
+A root that is alone needs no sample: every grid point is weighted by its posterior probability.
+
+The released roots are those nearest to the single medians, in units of each posterior's own spread,
+at which the target has that value. The points are fixed, so the same noised roots always give the
+same release.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from rootguard.calibration.priors import (
+    Marginal,
+    has_figures,
+    joint_indices,
+    latent_correlation,
+    marginal,
+    spread_points,
+)
+from rootguard.expressions import evaluate_many, names
+from rootguard.graph import Graph
+from rootguard.mechanisms import mechanism
+from rootguard.mechanisms.base import Floats, Indices, Mechanism
+from rootguard.template import Template
+from rootguard.values import Domain, MechanismName, RootName, Sanitized
+
+POINTS = 256
+"""Points per person, half of each kind."""
+ALARM_ODDS = 1.5
+ALARM_SHARE = 0.2
+"""An alarm that the noised roots raise is kept if they make the highest class at least this many
+times as likely, in odds, as it is in the population, and at least this likely."""
+_WHOLE = 2048
+"""A root that is alone is weighed on its whole grid up to this many points."""
+_BLOCK = 256
+"""People whose points are weighed together: few enough for the CPU's cache."""
+_PEOPLE = 1 << 13
+_CENSUS = 1024
+_STEPS = 12
+_CLOSE = 1e-9
+_LEAST_WEIGHT = 690.0
+"""Minus the log of the smallest weight that a point may have: no sum of weights is zero."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Level:
+    """How one root was noised: all of it public."""
+
+    domain: Domain
+    mechanism: MechanismName
+    epsilon: Fraction
+
+    @classmethod
+    def of(cls, sanitized: Sanitized) -> "Level":
+        """The level that a noised value was drawn at."""
+        return cls(
+            domain=sanitized.domain, mechanism=sanitized.mechanism, epsilon=sanitized.epsilon
+        )
+
+
+class _Posterior:
+    """One root's posterior for each noised index that was met, as rows of the points."""
+
+    def __init__(
+        self, prior: Marginal, noise: Mechanism, shares: Floats, fixed: Indices, most_doubt: float
+    ) -> None:
+        self.prior = prior
+        self._most_doubt = most_doubt
+        self._noise = noise
+        self._order = np.argsort(shares)
+        self._shares = shares[self._order]
+        self._fixed = fixed
+        self._row = np.full(noise.size, -1, dtype=np.int64)
+        count = shares.size + fixed.size
+        self._met = 0
+        self.values, self.scores, self.doubt = (np.empty((0, count)) for _ in range(3))
+        self.medians, self.spreads = np.empty(0), np.empty(0)
+
+    def rows(self, noised: Indices) -> Indices:
+        """Where the rows of these noised indices are; computes those that are not there yet."""
+        rows = self._row[noised]
+        if (rows < 0).any():
+            fresh = np.unique(noised[rows < 0])
+            for start in range(0, fresh.size, _BLOCK):
+                self._add(fresh[start : start + _BLOCK])
+            rows = self._row[noised]
+        return rows
+
+    def _add(self, noised: Indices) -> None:
+        size, count = self._noise.size, noised.size
+        log_noise = self._noise.log_pmf(np.arange(size)[None, :], noised[:, None])
+        likelihood = np.exp(log_noise - log_noise.max(axis=1, keepdims=True))
+        below = np.cumsum(self.prior.mass * likelihood, axis=1)
+        total = below[:, -1:].copy()
+        below /= total
+        wanted = np.concatenate([self._shares, (0.16, 0.5, 0.84)])
+        # Row by row, so that no row depends on which others are computed with it.
+        found = np.minimum([np.searchsorted(row, wanted) for row in below], size - 1)
+        drawn = np.empty((count, self._shares.size), dtype=np.int64)
+        drawn[:, self._order] = found[:, :-3]
+        indices = np.hstack([drawn, np.broadcast_to(self._fixed, (count, self._fixed.size))])
+        if self._shares.size == 0:  # the fixed points are the whole grid, each once
+            likelihood *= self.prior.mass
+        evidence = np.take_along_axis(likelihood, indices, axis=1) / total
+        doubt = 1 / np.maximum(evidence, math.exp(-self._most_doubt))
+        points = self.prior.points
+        self.values = np.vstack([self.values, points[indices]])
+        self.scores = np.vstack([self.scores, self.prior.scores[indices]])
+        self.doubt = np.vstack([self.doubt, doubt])
+        low, middle, high = (points[found[:, i]] for i in (-3, -2, -1))
+        self.medians = np.concatenate([self.medians, middle])
+        step = points[1] - points[0]
+        # A yes or no stays one: between two points there is nothing to move to.
+        spreads = np.maximum(high - low, step) if size > 2 else np.zeros(count)
+        self.spreads = np.concatenate([self.spreads, spreads])
+        self._row[noised] = self._met + np.arange(count)
+        self._met += count
+
+
+class Calibration:
+    """Calibrates releases of one template at given levels. Deterministic; draws nothing.
+
+    A template without population figures is released as it was noised.
+    """
+
+    def __init__(
+        self, template: Template, levels: Mapping[RootName, Level], *, points: int = POINTS
+    ) -> None:
+        self.template = template
+        graph = Graph.of(template)
+        self.roots = graph.roots
+        self._formula = graph.in_roots(template.target.formula)
+        self._levels = {root: levels[root] for root in self.roots}
+        self._points = points
+        self.active = any(has_figures(template.roots[root]) for root in self.roots)
+
+    @property
+    def _whole(self) -> bool:
+        sizes = [level.domain.size for level in self._levels.values()]
+        return len(sizes) == 1 and sizes[0] <= _WHOLE
+
+    @cached_property
+    def _latent(self) -> Floats:
+        return latent_correlation(self.template, self.roots)
+
+    @cached_property
+    def _posteriors(self) -> list[_Posterior]:
+        half, count = self._points // 2, len(self.roots)
+        priors = [marginal(self.template.roots[r], self._levels[r].domain) for r in self.roots]
+        if self._whole:
+            fixed = [np.arange(prior.mass.size) for prior in priors]
+            shares = np.empty((0, count))
+        else:
+            fixed = joint_indices(priors, self._latent, spread_points(self._points - half, count))
+            shares = spread_points(half, count, start=self._points)
+        return [
+            _Posterior(
+                prior,
+                mechanism(level.mechanism, level.epsilon, level.domain.size),
+                shares[:, i],
+                fixed[i],
+                _LEAST_WEIGHT / count,
+            )
+            for i, (prior, level) in enumerate(zip(priors, self._levels.values(), strict=True))
+        ]
+
+    @cached_property
+    def _ties(self) -> tuple[Floats, float]:
+        """The matrix and the constant of the log of one over the copula's density."""
+        ties = np.linalg.inv(self._latent) - np.eye(len(self.roots))
+        return ties, float(np.linalg.slogdet(self._latent)[1]) / 2
+
+    def release(self, noised: Mapping[RootName, Sanitized]) -> dict[RootName, float]:
+        """What a service receives for one person's noised roots."""
+        if not self.active:
+            return {root: noised[root].value for root in self.roots}
+        columns = {root: np.array([noised[root].index]) for root in self.roots}
+        return {root: float(column[0]) for root, column in self.release_many(columns).items()}
+
+    def release_many(self, noised: Mapping[RootName, Indices]) -> dict[RootName, Floats]:
+        """What a service receives for many people, given the noised index of each root."""
+        size = len(noised[self.roots[0]])
+        released = {root: np.empty(size) for root in self.roots}
+        for start in range(0, size, _PEOPLE):
+            part = slice(start, start + _PEOPLE)
+            columns = self._released([noised[root][part] for root in self.roots])
+            for root, column in zip(self.roots, columns, strict=True):
+                released[root][part] = column
+        return released
+
+    def targets_many(self, noised: Mapping[RootName, Indices]) -> Floats:
+        """The target that the released roots have, without finding the roots."""
+        indices = [noised[root] for root in self.roots]
+        if not self.active:
+            return self._target(
+                [self._grid(r)[i] for r, i in zip(self.roots, indices, strict=True)]
+            )
+        rows = [p.rows(i) for p, i in zip(self._posteriors, indices, strict=True)]
+        plain = [p.prior.points[i] for p, i in zip(self._posteriors, indices, strict=True)]
+        return self._target_medians(rows, self._target(plain))[0]
+
+    def medians_many(self, noised: Mapping[RootName, Indices]) -> dict[RootName, Floats]:
+        """Each root's own posterior median, without regard to the target."""
+        if not self.active:
+            return {root: self._grid(root)[noised[root]] for root in self.roots}
+        found = {}
+        for root, posterior in zip(self.roots, self._posteriors, strict=True):
+            rows = posterior.rows(noised[root])  # first: new rows make new arrays
+            found[root] = posterior.medians[rows]
+        return found
+
+    def _grid(self, root: RootName) -> Floats:
+        return marginal(self.template.roots[root], self._levels[root].domain).points
+
+    def _released(self, indices: Sequence[Indices]) -> list[Floats]:
+        if not self.active:
+            return [self._grid(r)[i] for r, i in zip(self.roots, indices, strict=True)]
+        rows = [p.rows(i) for p, i in zip(self._posteriors, indices, strict=True)]
+        medians = [p.medians[r] for p, r in zip(self._posteriors, rows, strict=True)]
+        spreads = [p.spreads[r] for p, r in zip(self._posteriors, rows, strict=True)]
+        plain = self._target(
+            [p.prior.points[i] for p, i in zip(self._posteriors, indices, strict=True)]
+        )
+        wanted, anchors = self._target_medians(rows, plain)
+        moved = self._nearest(medians, spreads, wanted, anchors)
+        known = np.isfinite(wanted)
+        return [np.where(known, r, m) for r, m in zip(moved, medians, strict=True)]
+
+    def _target_medians(
+        self, rows: Sequence[Indices], plain: Floats
+    ) -> tuple[Floats, list[Floats]]:
+        """The target to release for each person, NaN where none has a value, and where it is."""
+        wanted = np.empty(plain.size)
+        anchors = [np.empty(plain.size) for _ in rows]
+        for start in range(0, plain.size, _BLOCK):
+            block = slice(start, start + _BLOCK)
+            part = [row[block] for row in rows]
+            values = [p.values[row] for p, row in zip(self._posteriors, part, strict=True)]
+            targets = self._target(values)
+            place = self._middle(targets, self._weights(part), plain[block])
+            wanted[block] = targets.ravel()[place]
+            for anchor, value in zip(anchors, values, strict=True):
+                anchor[block] = value.ravel()[place]
+        return wanted, anchors
+
+    def _target(self, columns: Sequence[Floats]) -> Floats:
+        shape = columns[0].shape
+        flat = {str(r): column.ravel() for r, column in zip(self.roots, columns, strict=True)}
+        used = {name: flat[name] for name in names(self._formula)} or flat
+        return evaluate_many(self._formula, used).reshape(shape)
+
+    def _middle(self, targets: Floats, weights: Floats, plain: Floats) -> Indices:
+        """The flat place of each person's weighted median, or of the alarm that is kept.
+
+        A median favours the common classes. Where the noised roots alone say that a person is in
+        the highest class and the evidence bears them out, the least target of that class is taken
+        instead, so that accuracy on average is not bought with missed alarms.
+        """
+        undefined = np.isnan(targets)
+        if undefined.any():
+            weights[undefined] = 0
+        order = np.argsort(targets, axis=1)  # what has no value comes last
+        first = np.arange(len(targets)) * targets.shape[1]
+        order += first[:, None]
+        below = np.cumsum(weights.ravel()[order], axis=1)
+        total = below[:, -1]
+        middle = (below < total[:, None] / 2).sum(axis=1)
+        limit = self._alarm_limit
+        if limit is not None:
+            under = (targets < limit).sum(axis=1)
+            lower = np.where(under > 0, below[np.arange(len(below)), under - 1], 0)
+            kept = (plain >= limit) & (total - lower >= self._alarm_share * total)
+            middle = np.where(kept, np.maximum(middle, under), middle)
+        place: Indices = order.ravel()[first + np.minimum(middle, targets.shape[1] - 1)]
+        return place
+
+    @cached_property
+    def _alarm_share(self) -> float:
+        """How likely the highest class must be for an alarm to be kept; the median needs half."""
+        domains = tuple(level.domain for level in self._levels.values())
+        common = _commonness(self.template, domains, self._alarm_limit or 0.0)
+        share = ALARM_ODDS * common / (ALARM_ODDS * common + 1 - common)
+        return min(max(share, ALARM_SHARE), 0.5)
+
+    @cached_property
+    def _alarm_limit(self) -> float | None:
+        """The least target of the highest risk class."""
+        if len(self.template.risk) < 2:
+            return None
+        last = self.template.risk[-2]
+        if last.limit is None:
+            return None
+        return math.nextafter(last.limit, math.inf) if last.inclusive else last.limit
+
+    def _weights(self, rows: Sequence[Indices]) -> Floats:
+        """Posterior over proposal of every point of every person."""
+        if self._whole:
+            return np.divide(1, self._posteriors[0].doubt[rows[0]])
+        ties, constant = self._ties
+        scores = [p.scores[r] for p, r in zip(self._posteriors, rows, strict=True)]
+        exponent = np.full(scores[0].shape, constant)
+        for i, first in enumerate(scores):
+            pull = ties[i, i] / 2 * first
+            for j in range(i):
+                pull += ties[i, j] * scores[j]
+            pull *= first
+            exponent += pull
+        doubt = self._posteriors[0].doubt[rows[0]]
+        for posterior, row in zip(self._posteriors[1:], rows[1:], strict=True):
+            doubt *= posterior.doubt[row]
+        np.minimum(exponent, _LEAST_WEIGHT, out=exponent)
+        doubt += np.exp(exponent, out=exponent)
+        return np.divide(1, doubt, out=doubt)
+
+    def _nearest(
+        self,
+        medians: Sequence[Floats],
+        spreads: Sequence[Floats],
+        wanted: Floats,
+        anchors: Sequence[Floats],
+    ) -> list[Floats]:
+        """Roots nearest to the medians at which the target has the wanted value.
+
+        The target is made a line at the last roots found, step by step. Where this does not
+        settle, the point that has the wanted target is taken: it is farther, but exact.
+        """
+        found = [median.copy() for median in medians]
+        value = self._target(found)
+        close = _CLOSE * np.maximum(np.abs(wanted), 1e-3 * np.abs(value))  # near zero as well
+        settled = np.abs(value - wanted) <= close
+        for _ in range(_STEPS):
+            todo = np.flatnonzero(~settled)
+            if todo.size == 0:
+                return found
+            at = [column[todo] for column in found]
+            now = value[todo]
+            moved = self._step(
+                np.array(at),
+                np.array([median[todo] for median in medians]),
+                np.array([spread[todo] for spread in spreads]) ** 2,
+                np.array(self._slopes(at, now)),
+                wanted[todo] - now,
+            )
+            for column, new in zip(found, moved, strict=True):
+                column[todo] = new
+            value[todo] = self._target(list(moved))
+            settled[todo] = np.abs(value[todo] - wanted[todo]) <= close[todo]
+        return [np.where(settled, f, a) for f, a in zip(found, anchors, strict=True)]
+
+    def _step(
+        self, at: Floats, medians: Floats, freedom: Floats, slopes: Floats, missing: Floats
+    ) -> Floats:
+        """Minimise sum (r - m)^2 / d^2 where g (r - at) = missing: r = m + d^2 g k for one k.
+
+        Roots that would leave their bounds are held there, and the others move again.
+        """
+        low = np.array([[self._levels[root].domain.lower] for root in self.roots])
+        high = np.array([[self._levels[root].domain.upper] for root in self.roots])
+        moved = medians
+        for _ in range(len(at)):
+            held = freedom == 0
+            reach = _total(freedom * slopes**2)
+            start = np.where(held, moved, medians)
+            short = missing - _total(slopes * (start - at))
+            gain = np.divide(short, reach, out=np.zeros_like(short), where=reach > 0)
+            aim = start + freedom * slopes * gain
+            moved = np.clip(aim, low, high)
+            over = moved != aim
+            if not over.any():
+                break
+            freedom = np.where(over, 0, freedom)
+        return moved
+
+    def _slopes(self, columns: Sequence[Floats], value: Floats) -> list[Floats]:
+        """The target's partial derivatives, by differences towards the inside of the bounds."""
+        used = names(self._formula)
+        slopes = []
+        for i, root in enumerate(self.roots):
+            if root not in used:
+                slopes.append(np.zeros_like(value))
+                continue
+            domain = self._levels[root].domain
+            step = np.where(columns[i] - domain.lower > domain.width / 2, -1, 1) * domain.step / 1e4
+            shifted = [c + step if j == i else c for j, c in enumerate(columns)]
+            slopes.append(np.nan_to_num((self._target(shifted) - value) / step))
+        return slopes
+
+
+@lru_cache(maxsize=256)
+def _commonness(template: Template, domains: tuple[Domain, ...], limit: float) -> float:
+    """The share of the population whose target reaches a limit."""
+    graph = Graph.of(template)
+    priors = [marginal(template.roots[r], d) for r, d in zip(graph.roots, domains, strict=True)]
+    latent = latent_correlation(template, graph.roots)
+    found = joint_indices(priors, latent, spread_points(_CENSUS, len(priors)))
+    values = {
+        str(root): prior.points[index]
+        for root, prior, index in zip(graph.roots, priors, found, strict=True)
+    }
+    targets = evaluate_many(graph.in_roots(template.target.formula), values)
+    return float(np.mean(targets >= limit))
+
+
+def _total(terms: Floats) -> Floats:
+    """The sum over roots, added in their order: NumPy's own order depends on how many people."""
+    total: Floats = terms[0].copy()
+    for term in terms[1:]:
+        total += term
+    return total

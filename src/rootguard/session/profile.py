@@ -1,0 +1,301 @@
+"""A person's profile: which templates, at which budget, and the private values and identifiers.
+
+A profile is a TOML file that its owner writes and nobody else reads. What is private in it is
+sealed as soon as it is read. A mistake is reported with file, key and remedy, and never with what
+is written there.
+
+    templates = ["fib4", "homa"]        # catalog names, or paths of template files
+    budget = "0.9"                      # of each template; [budgets] fib4 = "0.9" for one of them
+    principal = "owner"                 # and, if need be: mechanism, allocation, calibrate, store
+    policy = "policy.toml"              # in place of a budget: its richest tier is the budget
+
+    [values]                            # a root left out is noised when it is first seen
+    age = 50
+
+    [identifiers]
+    name = "Jane Roe"
+
+Paths, that of an SQLite store too, are relative to the folder of the profile.
+"""
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from types import MappingProxyType
+from typing import NoReturn, SupportsIndex, TypeVar, get_args
+
+from rootguard.errors import BudgetError, ProfileError, RootGuardError, UnknownNameError
+from rootguard.expressions import to_text
+from rootguard.graph import Graph
+from rootguard.session.policy import Policy, load_policy
+from rootguard.template import Template, catalog, load_template
+from rootguard.values import AllocationName, MechanismName, Principal, Raw, RootName, parse_epsilon
+
+MAX_BYTES = 1024 * 1024
+_KEYS = (
+    *("allocation", "budget", "budgets", "calibrate", "identifiers", "mechanism"),
+    *("policy", "principal", "store", "templates", "values"),
+)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_PLACE = re.compile(r"at (line \d+, column \d+|end of document)\)\Z")
+
+
+_Name = TypeVar("_Name", MechanismName, AllocationName)
+
+
+class Texts:
+    """Declared identifiers by name, sealed: the texts sit in a closure and have no other form."""
+
+    __slots__ = ("_open", "names")
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self.names = tuple(texts)
+        self._open = _seal(dict(texts))
+
+    def open(self) -> dict[str, str]:
+        """The texts, for the one who issues tokens for them. Keep them in no variable."""
+        return dict(self._open())
+
+    def __repr__(self) -> str:
+        return "<identifiers>"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("declared identifiers cannot be pickled or copied")
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("declared identifiers cannot be pickled or copied")
+
+
+def _seal(texts: dict[str, str]) -> Callable[[], dict[str, str]]:
+    return lambda: texts
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Profile:
+    """One person's choices (public) and declarations (sealed). `store` may hold a password."""
+
+    principal: Principal
+    templates: tuple[Template, ...] = field(repr=False)
+    budgets: Mapping[str, Fraction]
+    mechanism: MechanismName
+    allocation: AllocationName
+    calibrate: bool
+    store: str | None = field(repr=False)
+    policy: Policy | None = field(repr=False)
+    values: Mapping[RootName, Raw]
+    identifiers: Texts
+
+
+def load_profile(path: str | os.PathLike[str]) -> Profile:
+    """Read a profile file; every mistake is reported with file, key and remedy."""
+    return parse_profile(_text_of(path), file=os.fspath(path))
+
+
+def parse_profile(text: str, *, file: str) -> Profile:
+    """A profile from TOML text; paths in it are relative to the folder of `file`."""
+    outcome = _outcome(text, file)
+    del text
+    if isinstance(outcome, RootGuardError):
+        raise outcome
+    return outcome
+
+
+def _text_of(path: str | os.PathLike[str]) -> str:
+    """The file's text. What reading raises is dropped: a decoder's error holds the content."""
+    content: str | None = None
+    try:
+        if Path(path).stat().st_size <= MAX_BYTES:
+            content = Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        content = None
+    if content is None:
+        remedy = f"check the path and that it is text of up to {MAX_BYTES // 1024} KiB"
+        raise ProfileError(os.fspath(path), "", "cannot be read", remedy)
+    return content
+
+
+def _outcome(text: str, file: str) -> Profile | RootGuardError:
+    """The profile or the error to raise, without the frames that saw what is private."""
+    try:
+        return _Reader(text, file).profile()
+    except RootGuardError as problem:
+        return problem.bare()
+
+
+class _Reader:
+    """One profile being read. Its frames hold private things; `_outcome` lets none of them out."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self._file = file
+        self._folder = Path(file).parent
+        try:
+            self._content = tomllib.loads(text)
+        except (ValueError, RecursionError) as problem:
+            place = _PLACE.search(str(problem))  # the rest of the message may quote the file
+            where = f" at {place[1]}" if place else ""
+            raise self._error("", f"not TOML{where}", "correct that place") from None
+        self._refuse_unknown("", self._content, _KEYS)
+
+    def profile(self) -> Profile:
+        """Everything, in an order in which later parts may rest on earlier ones."""
+        templates = self._templates()
+        policy = self._policy()
+        mechanism = self._choice("mechanism", "geometric", get_args(MechanismName))
+        if policy is not None and mechanism != "geometric":
+            raise self._error("mechanism", "tiers need geometric noise", "leave it out")
+        calibrate = self._content.get("calibrate", False)
+        if not isinstance(calibrate, bool):
+            raise self._error("calibrate", "neither true nor false", "write true or false")
+        return Profile(
+            principal=Principal(self._line("principal", "owner")),
+            templates=templates,
+            budgets=MappingProxyType(self._budgets(templates, policy)),
+            mechanism=mechanism,
+            allocation=self._choice("allocation", "optimal", get_args(AllocationName)),
+            calibrate=calibrate,
+            store=self._store(),
+            policy=policy,
+            values=MappingProxyType(self._values(templates)),
+            identifiers=self._identifiers(templates),
+        )
+
+    def _templates(self) -> tuple[Template, ...]:
+        listed = self._content.get("templates")
+        if not isinstance(listed, list) or not listed:
+            raise self._error("templates", "there is no template", 'write templates = ["fib4"]')
+        templates: list[Template] = []
+        for number, entry in enumerate(listed, 1):
+            key = f"templates.{number}"
+            if not isinstance(entry, str):
+                raise self._error(key, "not text", "put a name or a path in quotes")
+            template = self._template(key, entry)
+            if template.name in {other.name for other in templates}:
+                raise self._error(key, f"{template.name} is listed twice", "list it once")
+            templates.append(template)
+        self._check_names(templates)
+        return tuple(templates)
+
+    def _template(self, key: str, entry: str) -> Template:
+        if entry.endswith(".toml") or "/" in entry or os.sep in entry:
+            path = self._folder / entry
+            if not path.is_file():
+                raise self._error(key, "there is no such file", "check the path")
+            return load_template(path)
+        try:
+            return load_template(entry)
+        except UnknownNameError:
+            remedy = f"use one of {', '.join(catalog())}, or the path of a file"
+            raise self._error(key, "no template of the catalog is called so", remedy) from None
+
+    def _check_names(self, templates: Iterable[Template]) -> None:
+        """A name means one thing: a root in one unit, or one formula of roots."""
+        meanings: dict[str, tuple[str, str]] = {}
+        for template in templates:
+            graph = Graph.of(template)
+            for node in graph.order:
+                formula = "" if node.formula is None else to_text(graph.in_roots(node.formula))
+                if meanings.setdefault(node.name, (formula, node.unit)) != (formula, node.unit):
+                    problem = f"{template.name} means something else by {node.name} than an earlier"
+                    raise self._error("templates", f"{problem} template", "use one of the two")
+
+    def _policy(self) -> Policy | None:
+        if "policy" not in self._content:
+            return None
+        if "budget" in self._content or "budgets" in self._content:
+            problem = "with a policy, its richest tier is the budget"
+            raise self._error("budget", problem, "leave out either budget or policy")
+        path = self._folder / self._line("policy")
+        if not path.is_file():
+            raise self._error("policy", "there is no such file", "check the path")
+        return load_policy(path)
+
+    def _budgets(self, templates: Iterable[Template], policy: Policy | None) -> dict[str, Fraction]:
+        if policy is not None:
+            return {template.name: policy.budget for template in templates}
+        names = [template.name for template in templates]
+        own = self._table("budgets")
+        self._refuse_unknown("budgets", own, names)
+        found = {name: self._amount(f"budgets.{name}", amount) for name, amount in own.items()}
+        if "budget" in self._content:
+            shared = self._amount("budget", self._content["budget"])
+            found = {name: found.get(name, shared) for name in names}
+        for name in names:
+            if name not in found:
+                raise self._error("budget", f"{name} has no budget", 'write budget = "0.9"')
+        return found
+
+    def _amount(self, key: str, amount: object) -> Fraction:
+        if isinstance(amount, str | int | float):
+            try:
+                return parse_epsilon(amount)
+            except BudgetError:  # its text quotes the amount
+                pass
+        raise self._error(key, "not a number above zero", 'write "0.9"')
+
+    def _store(self) -> str | None:
+        if "store" not in self._content:
+            return None
+        url = self._line("store")
+        relative = url.removeprefix("sqlite:///")
+        return url if relative == url else f"sqlite:///{self._folder / relative}"
+
+    def _values(self, templates: Iterable[Template]) -> dict[RootName, Raw]:
+        table = self._table("values")
+        self._refuse_unknown("values", table, [root for each in templates for root in each.roots])
+        for name, value in table.items():
+            if not Raw.accepts(value):
+                raise self._error(f"values.{name}", "not a finite number", "write a plain number")
+        # A root with a formula is computed, so it needs no value.
+        roots = {root for template in templates for root in Graph.of(template).roots}
+        return {RootName(name): Raw(value) for name, value in table.items() if name in roots}
+
+    def _identifiers(self, templates: Iterable[Template]) -> Texts:
+        table = self._table("identifiers")
+        taken = {node.name for template in templates for node in Graph.of(template).order}
+        for name, text in table.items():
+            if not _NAME.fullmatch(name):
+                remedy = "use up to 64 letters, digits, - and _, starting with a letter"
+                raise self._error("identifiers", "a key of it is not a name", remedy)
+            if name in taken:
+                problem = f"{name} is the name of a value of a template"
+                raise self._error(f"identifiers.{name}", problem, "choose another name")
+            if not isinstance(text, str) or not text.strip():
+                raise self._error(f"identifiers.{name}", "not text", "put it in quotes")
+        return Texts({name: str(text) for name, text in table.items()})
+
+    def _line(self, key: str, default: str | None = None) -> str:
+        """One printable line of text."""
+        value = self._content.get(key, default)
+        if not isinstance(value, str) or not value.strip() or not value.isprintable():
+            raise self._error(key, "not one line of text", "write it in quotes")
+        return value
+
+    def _choice(self, key: str, default: _Name, choices: tuple[_Name, ...]) -> _Name:
+        value = self._content.get(key, default)
+        for choice in choices:
+            if value == choice:
+                return choice
+        raise self._error(key, "there is no such choice", f"use one of {', '.join(choices)}")
+
+    def _table(self, key: str) -> dict[str, object]:
+        table = self._content.get(key, {})
+        if not isinstance(table, dict):
+            raise self._error(key, "not a table", f"write [{key}]")
+        return table
+
+    def _refuse_unknown(self, key: str, table: Mapping[str, object], known: Iterable[str]) -> None:
+        """By name, if it is one: what is no name may be a private value in the wrong place."""
+        known = tuple(dict.fromkeys(known))
+        for name in table:
+            if name not in known:
+                remedy = f"use {', '.join(known)}"
+                shown = name if _NAME.fullmatch(name) else ""
+                where = ".".join(part for part in (key, shown) if part)
+                raise self._error(where, "a key that is not known here", remedy)
+
+    def _error(self, key: str, problem: str, remedy: str) -> ProfileError:
+        return ProfileError(self._file, key, problem, remedy)

@@ -1,0 +1,254 @@
+"""The words of questions and answers: what things are called, and how a number is written.
+
+A `Vocabulary` is public: it is made from templates and from the names of identifiers, and knows no
+value. Words that are not in it or in the closed lists below mean nothing here. What is said back
+is spelt as the template spells it, never as the question did.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final, Literal
+
+from rootguard.template import RiskClass, Template
+
+NO_VALUE: Final = "I have no value for that."
+NOT_ALLOWED: Final = "I may not share that."
+UNDEFINED: Final = "That has no defined value."
+TOO_LONG: Final = "That question is too long for me."
+OWN_UNITS: Final = "I do not convert units."
+
+NameKind = Literal["root", "derived", "target", "identifier"]
+Phrase = tuple[str, ...]
+
+# An identifier called by one of these names answers to the others of its line.
+_IDENTIFIERS: Final = (
+    ("name", "full name", "patient name"),
+    ("mrn", "medical record number", "record number", "patient number", "patient id"),
+    ("phone", "phone number", "telephone", "telephone number", "mobile", "mobile number"),
+    ("email", "e-mail", "email address", "e-mail address"),
+    ("dob", "date of birth", "birth date", "birthdate", "birthday"),
+    ("ssn", "social security number"),
+    ("account", "account number"),
+    ("insurance", "insurance number", "policy number"),
+)
+_IDIOMS: Final = (("how old", "age"), ("how tall", "height"), ("how heavy", "weight"))
+# Abbreviations that are English words as well: meant only where they are not in small letters.
+_ALSO_WORDS: Final = frozenset({("got",), ("tag",)})
+_PIECES: Final = re.compile(r"[^\W\d_]+|[0-9]+")
+_CUTS: Final = re.compile(r" after | as |,|\.$")
+_EXACT: Final = range(-7, 21)  # decimal exponents that are written out
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Meaning:
+    """What a phrase stands for, and how to say it back."""
+
+    name: str
+    says: str
+    label: bool = False
+    capitals: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Vocabulary:
+    """Everything that can be asked by name. Public; made by `Vocabulary.of`."""
+
+    kinds: Mapping[str, NameKind]
+    units: Mapping[str, str]
+    spelt: Mapping[str, str]
+    phrases: Mapping[Phrase, Meaning]
+    longest: int
+    scored: Mapping[str, Template]
+
+    def meaning(self, words: Phrase) -> Meaning | None:
+        """What words mean: as they are, else without their plurals."""
+        return self.phrases.get(words) or self.phrases.get(stemmed(words))
+
+    @staticmethod
+    def of(templates: tuple[Template, ...], identifiers: tuple[str, ...] = ()) -> "Vocabulary":
+        """The vocabulary of some templates and of identifiers by name; made once, then kept."""
+        return _vocabulary(templates, identifiers)
+
+    def called(self, kind: NameKind) -> tuple[str, ...]:
+        """The names of one kind, in declared order."""
+        return tuple(name for name, found in self.kinds.items() if found == kind)
+
+    def risk(self, target: str, value: float) -> RiskClass | None:
+        """The risk class of a released target."""
+        return self.scored[target].classify(value)
+
+
+@lru_cache(maxsize=256)
+def _vocabulary(templates: tuple[Template, ...], identifiers: tuple[str, ...]) -> Vocabulary:
+    kinds: dict[str, NameKind] = {}
+    units: dict[str, str] = {}
+    spelt: dict[str, str] = {}
+    scored: dict[str, Template] = {}
+    for template in templates:
+        for root in template.roots.values():
+            kinds.setdefault(root.name, "root")
+            units.setdefault(root.name, root.unit)
+            spelt.setdefault(root.name, _spelling(root.name, root.aliases))
+    for template in templates:
+        for entry in template.derived.values():
+            kinds.setdefault(entry.name, "derived")
+            units.setdefault(entry.name, entry.unit)
+            spelt.setdefault(entry.name, _spelling(entry.name, (entry.description,)))
+        target = template.target
+        if kinds.setdefault(target.name, "target") == "derived":
+            kinds[target.name] = "target"  # another template only passes through it
+        scored.setdefault(target.name, template)
+        units.setdefault(target.name, target.unit)
+        spelt.setdefault(target.name, _spelling(target.name, (template.title,)))
+    for name in identifiers:
+        if kinds.setdefault(name, "identifier") == "identifier":
+            units[name] = ""
+            spelt[name] = name.upper() if len(name) <= 3 else name.replace("_", " ")
+    phrases = _phrases(templates, kinds, spelt)
+    return Vocabulary(
+        kinds=MappingProxyType(kinds),
+        units=MappingProxyType(units),
+        spelt=MappingProxyType(spelt),
+        phrases=MappingProxyType(phrases),
+        longest=max(map(len, phrases), default=0),
+        scored=MappingProxyType(scored),
+    )
+
+
+def _phrases(
+    templates: tuple[Template, ...], kinds: Mapping[str, NameKind], spelt: Mapping[str, str]
+) -> dict[Phrase, Meaning]:
+    """Every phrase and its meaning; what is said first wins.
+
+    A phrase stands here as it is written and without its plurals; the former goes first, so that
+    `payment` and `payments` may be two things.
+    """
+    phrases: dict[Phrase, Meaning] = {}
+    plain: dict[Phrase, Meaning] = {}
+
+    def say(name: str, text: str, says: str, *, label: bool = False) -> None:
+        if phrase := words_of(text):
+            capitals = phrase in _ALSO_WORDS and text.isupper()
+            meaning = Meaning(name=name, says=says, label=label, capitals=capitals)
+            phrases.setdefault(phrase, meaning)
+            plain.setdefault(stemmed(phrase), meaning)
+
+    for name in kinds:
+        if "_" in name:  # such a name is read as one word, see `questions`
+            phrases[(name.casefold(),)] = Meaning(name=name, says=spelt[name])
+        else:
+            say(name, name, spelt[name])
+    for template in templates:
+        for root in template.roots.values():
+            for alias in root.aliases:
+                spoken = not alias.startswith("is ") and not alias.endswith(" old")
+                say(root.name, alias, alias if spoken else spelt[root.name])
+    for name in kinds:
+        if "_" in name and not all((part,) in phrases for part in words_of(name)):
+            say(name, name, spelt[name])
+    for template in templates:
+        for entry in template.derived.values():
+            for text in _readings(entry.description):
+                say(entry.name, text, _small(text))
+        target = template.target.name
+        for text in _readings(template.title):
+            say(target, text, _small(text))
+        say(target, template.name, spelt[target])
+        for risk in template.risk:
+            if len(words_of(risk.label)) > 1:
+                say(target, risk.label, spelt[target], label=True)
+    for name, kind in kinds.items():
+        for line in _IDENTIFIERS if kind == "identifier" else ():
+            if words_of(name) in map(words_of, line):
+                for text in line:
+                    say(name, text, text)
+    for text, meant in _IDIOMS:
+        if found := phrases.get(words_of(meant)):
+            say(found.name, text, found.says)
+    return plain | phrases
+
+
+def words_of(text: str) -> Phrase:
+    """A text as words: without case and punctuation, with letters and digits apart."""
+    return tuple(_PIECES.findall(text.casefold()))
+
+
+def stemmed(phrase: Phrase) -> Phrase:
+    """A phrase without the plurals in it."""
+    return tuple(map(_stem, phrase))
+
+
+def _stem(word: str) -> str:
+    """A word without its plural ending. Wrong for some words, but for both sides alike."""
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
+        return word[:-1]
+    return word
+
+
+def _readings(text: str) -> Iterator[str]:
+    """The ways to call what a title or a description describes."""
+    outside, _, inside = text.partition("(")
+    for reading in (text, outside, inside.rstrip(")"), _CUTS.split(text)[0]):
+        if reading := reading.strip(" ."):
+            yield reading
+            yield reading.replace("-to-", "-").replace(" to ", " ")
+
+
+def _spelling(name: str, texts: Iterable[str]) -> str:
+    """A name as it is spelt where words are used; a short one that is no word is in capitals."""
+    for text in texts:
+        for word in re.findall(r"[\w-]+", text):
+            if word.replace("-", "").casefold() == name.casefold():
+                return _small(word)
+    return name.upper() if len(name) <= 4 else name.replace("_", " ")
+
+
+def _small(text: str) -> str:
+    """A text for the middle of a sentence: `Pulse pressure` is `pulse pressure`, `HDL` stays."""
+    first = text.split(" ", maxsplit=1)[0].split("-", maxsplit=1)[0]
+    return text[:1].lower() + text[1:] if first[1:].islower() else text
+
+
+def digits(value: float) -> str:
+    """The fewest digits that read back as exactly this number."""
+    if value == 0.0:
+        return "0"  # also for minus zero
+    shortest = Decimal(repr(value))
+    if shortest.adjusted() not in _EXACT:
+        return repr(value)
+    written = format(shortest, "f")
+    return written.rstrip("0").rstrip(".") if "." in written else written
+
+
+def statement(says: str, value: float | str, unit: str = "", *, computed: bool = False) -> str:
+    """`AST is 24.3 U/L`, `platelets are 231.5 10^9/L`, `age times platelets is 9`."""
+    last = says.rsplit(" ", maxsplit=1)[-1]
+    several = (
+        not computed
+        and last.islower()
+        and last.endswith("s")
+        and not last.endswith(("ss", "is", "us"))
+    )
+    text = value if isinstance(value, str) else digits(value)
+    return f"{says} {'are' if several else 'is'} {text}{' ' if unit else ''}{unit}"
+
+
+def sentence(statements: list[str]) -> str:
+    """Statements joined into one sentence."""
+    *rest, last = statements
+    joined = f"{', '.join(rest)} and {last}" if rest else last
+    return f"{capital(joined)}."
+
+
+def capital(text: str) -> str:
+    """A text with a capital letter at its start, unless its first word has its own spelling."""
+    first = text.lstrip("(").split(" ", maxsplit=1)[0]
+    if text.startswith("(") or not first.islower():
+        return text
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,248 @@
+"""A profile says what is wrong with it by file, key and remedy, and never what is written there."""
+
+import copy
+import pickle
+import traceback
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from rootguard.errors import FileError, PolicyError, ProfileError, TemplateError
+from rootguard.session import Profile, load_profile, parse_profile
+from rootguard.values import Raw
+
+GOOD = """
+principal = "ana"
+templates = ["fib4", "homa"]
+budget = "0.9"
+mechanism = "laplace"
+allocation = "uniform"
+calibrate = true
+store = "postgresql://me:hunter2@host/vault"
+[budgets]
+homa = 2
+[values]
+age = 47.318264951
+glu = 91
+[identifiers]
+name = "Zebulon Quackenbush"
+mrn = "9182-7364-5190"
+"""
+SENTINELS = ("47.318264951", "91.827364519", "Zebulon", "Quackenbush", "9182-7364-5190", "hunter2")
+MINIMAL = 'templates = ["fib4"]\nbudget = 1\n'
+POLICY = '[tiers.a]\nbudget = 2\n[tiers.b]\nbudget = "0.5"\n[services.s]\ntier = "b"\nroots = "*"\n'
+OWN = """
+name = "own"
+title = "Own"
+[roots.age]
+lower = 0
+upper = 120
+unit = "{unit}"
+[target]
+name = "{target}"
+formula = "{formula}"
+"""
+
+
+def everything(error: BaseException) -> str:
+    """An error with all it carries, and the local variables of every frame but the test's own."""
+    assert error.__cause__ is None
+    assert error.__context__ is None
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    held = [repr(f.f_locals) for f in frames if "tests" not in f.f_code.co_filename]
+    assert held
+    return "\n".join([str(error), repr(error), repr(vars(error)), *held])
+
+
+def test_a_profile_is_read_whole() -> None:
+    profile = parse_profile(GOOD, file="me.toml")
+    assert profile.principal == "ana"
+    assert [template.name for template in profile.templates] == ["fib4", "homa"]
+    assert profile.budgets == {"fib4": Fraction(9, 10), "homa": Fraction(2)}
+    assert (profile.mechanism, profile.allocation) == ("laplace", "uniform")
+    assert profile.calibrate is True
+    assert profile.store == "postgresql://me:hunter2@host/vault"
+    assert set(profile.values) == {"age", "glu"}
+    assert all(isinstance(raw, Raw) for raw in profile.values.values())
+    assert profile.identifiers.names == ("name", "mrn")
+    assert profile.identifiers.open()["name"] == "Zebulon Quackenbush"
+
+
+def test_what_is_left_out_has_a_default() -> None:
+    profile = parse_profile(MINIMAL, file="me.toml")
+    assert profile.principal == "owner"
+    assert (profile.mechanism, profile.allocation) == ("geometric", "optimal")
+    assert (profile.calibrate, profile.store, profile.policy) == (False, None, None)
+    assert not profile.values
+    assert profile.identifiers.names == ()
+
+
+def test_a_profile_shows_nothing_private_and_has_no_other_form() -> None:
+    profile = parse_profile(GOOD, file="me.toml")
+    shown = repr(profile) + str(profile) + f"{profile}" + repr(profile.identifiers)
+    assert not [sentinel for sentinel in SENTINELS if sentinel in shown]
+    for attempt in (
+        lambda: pickle.dumps(profile),
+        lambda: pickle.dumps(profile.identifiers),
+        lambda: copy.deepcopy(profile),
+        lambda: copy.copy(profile.identifiers),
+    ):
+        with pytest.raises(TypeError):
+            attempt()
+    with pytest.raises(AttributeError):
+        profile.principal = "eve"  # type: ignore[misc,assignment]
+
+
+MISTAKES: dict[str, tuple[str, str]] = {
+    "a value without a key": ("[values]\nage = 47.318264951 91.827364519", ""),
+    "an open text": ('[identifiers]\nname = "Zebulon Quackenbush', ""),
+    "a key twice": ('[identifiers]\n"Zebulon" = 1\n"Zebulon" = 2', ""),
+    "a number too long": ("[values]\nage = " + "918273645190" * 500, ""),
+    "deep nesting": ("x = " + "[" * 5000 + '"Zebulon"', ""),
+    "an unknown key": ("ast = 91.827364519\n" + MINIMAL, "ast"),
+    "a number as a key": (MINIMAL + '"91.827364519" = "ast"', ""),
+    "an unknown root": (MINIMAL + "[values]\nweight = 91.827364519", "values.weight"),
+    "a derived value": (MINIMAL + "[values]\nfib4 = 91.827364519", "values.fib4"),
+    "values as names": (MINIMAL + '[values]\n"91.827364519" = "ast"', "values"),
+    "a value as text": (MINIMAL + '[values]\nast = "91.827364519"', "values.ast"),
+    "a value in a list": (MINIMAL + "[values]\nast = [91.827364519]", "values.ast"),
+    "no finite value": (MINIMAL + "[values]\nage = 47.318264951\nast = inf", "values.ast"),
+    "a true value": (MINIMAL + "[values]\nage = 47.318264951\nast = true", "values.ast"),
+    "values in a list": ("values = [91.827364519]\n" + MINIMAL, "values"),
+    "identifiers as text": ('identifiers = "Zebulon"\n' + MINIMAL, "identifiers"),
+    "an identifier as a number": (MINIMAL + "[identifiers]\nmrn = 91.827364519", "identifiers.mrn"),
+    "an empty identifier": (
+        MINIMAL + '[identifiers]\nname = "Zebulon"\nmrn = " "',
+        "identifiers.mrn",
+    ),
+    "an identifier as a name": (
+        MINIMAL + '[identifiers]\n"Zebulon Quackenbush" = "x"',
+        "identifiers",
+    ),
+    "an identifier called like a root": (
+        MINIMAL + '[identifiers]\nast = "Zebulon"',
+        "identifiers.ast",
+    ),
+    "no template": ("budget = 1\n[values]\nage = 47.318264951", "templates"),
+    "an unknown template": ('templates = ["Zebulon"]\nbudget = 1', "templates.1"),
+    "a template that is a number": ("templates = [91.827364519]\nbudget = 1", "templates.1"),
+    "a template file that is not there": (
+        'templates = ["fib4", "no/such.toml"]\nbudget = 1',
+        "templates.2",
+    ),
+    "a template twice": ('templates = ["fib4", "fib4"]\nbudget = 1', "templates.2"),
+    "no budget": ('templates = ["fib4"]\n[values]\nage = 47.318264951', "budget"),
+    "a budget that is none": ('templates = ["fib4"]\nbudget = "Zebulon"', "budget"),
+    "a budget below zero": ('templates = ["fib4"]\nbudget = -91.827364519', "budget"),
+    "a budget that is true": ('templates = ["fib4"]\nbudget = true', "budget"),
+    "a budget for no template": (MINIMAL + "[budgets]\nhoma = 91.827364519", "budgets.homa"),
+    "an unknown mechanism": (MINIMAL + 'mechanism = "Zebulon"', "mechanism"),
+    "an unknown allocation": (MINIMAL + "allocation = 91.827364519", "allocation"),
+    "no principal": (MINIMAL + 'principal = ""', "principal"),
+    "a principal of two lines": (MINIMAL + 'principal = "Zebulon\\nQuackenbush"', "principal"),
+    "calibration by a number": (MINIMAL + "calibrate = 91.827364519", "calibrate"),
+    "a store that is no text": (MINIMAL + "store = 91.827364519", "store"),
+    "a policy that is not there": ('templates = ["fib4"]\npolicy = "Zebulon"', "policy"),
+    "a policy and a budget": (MINIMAL + 'policy = "Zebulon"', "budget"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_is_said_without_what_is_written_there(case: str) -> None:
+    text, key = MISTAKES[case]
+    with pytest.raises(ProfileError) as caught:
+        parse_profile(text, file="me.toml")
+    error = caught.value
+    assert (error.file, error.key) == ("me.toml", key)
+    assert error.remedy
+    told = everything(error)
+    assert not [word for word in (*SENTINELS, "918273645190") if word in told]
+
+
+def test_a_mistake_in_the_syntax_is_said_by_its_place() -> None:
+    with pytest.raises(ProfileError, match=r"not TOML at line 2, column 20; correct"):
+        parse_profile("[values]\nage = 47.318264951 91.827364519", file="me.toml")
+
+
+def test_the_check_of_frames_sees_what_a_careless_reader_would_hold() -> None:
+    def careless(text: str) -> None:
+        raise ProfileError("me.toml", "", "wrong", "correct it")
+
+    with pytest.raises(ProfileError) as caught:
+        careless(GOOD)
+    frames = [repr(frame.f_locals) for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+    assert "Zebulon" in "".join(frames)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe Zebulon", b"x" * (1024 * 1024 + 1), None])
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, content: bytes | None) -> None:
+    file = tmp_path / "me.toml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ProfileError, match="cannot be read") as caught:
+        load_profile(file)
+    assert "Zebulon" not in everything(caught.value)
+
+
+def test_a_mistake_in_a_loaded_file_leaves_no_frame_with_its_text(tmp_path: Path) -> None:
+    file = tmp_path / "me.toml"
+    file.write_text(MISTAKES["an unknown root"][0])
+    with pytest.raises(ProfileError) as caught:
+        load_profile(file)
+    assert caught.value.file == str(file)
+    assert "91.827364519" not in everything(caught.value)
+
+
+def written(folder: Path, text: str, **files: str) -> Profile:
+    for name, content in files.items():
+        (folder / f"{name}.toml").write_text(content)
+    (folder / "me.toml").write_text(text)
+    return load_profile(folder / "me.toml")
+
+
+def test_paths_are_relative_to_the_profile(tmp_path: Path) -> None:
+    profile = written(
+        tmp_path,
+        'templates = ["own.toml", "fib4"]\npolicy = "policy.toml"\nstore = "sqlite:///me.db"',
+        own=OWN.format(unit="years", target="half", formula="age / 2"),
+        policy=POLICY,
+    )
+    assert [template.name for template in profile.templates] == ["own", "fib4"]
+    assert profile.store == f"sqlite:///{tmp_path}/me.db"
+    assert profile.policy is not None
+    assert profile.budgets == {"own": 2, "fib4": 2}
+
+
+def test_an_absolute_store_stays_where_it_is(tmp_path: Path) -> None:
+    profile = written(tmp_path, MINIMAL + 'store = "sqlite:////var/me.db"')
+    assert profile.store == "sqlite:////var/me.db"
+
+
+def test_tiers_need_geometric_noise(tmp_path: Path) -> None:
+    text = 'templates = ["fib4"]\npolicy = "policy.toml"\nmechanism = "laplace"'
+    with pytest.raises(ProfileError, match="mechanism: tiers need geometric noise"):
+        written(tmp_path, text, policy=POLICY)
+
+
+@pytest.mark.parametrize(
+    ("unit", "target", "formula"),
+    [("months", "half", "age / 2"), ("years", "fib4", "age / 2"), ("years", "ast", "age / 2")],
+)
+def test_templates_that_mean_different_things_by_one_name_are_refused(
+    tmp_path: Path, unit: str, target: str, formula: str
+) -> None:
+    own = OWN.format(unit=unit, target=target, formula=formula)
+    with pytest.raises(ProfileError, match=r"own means something else by (age|fib4|ast)"):
+        written(tmp_path, 'templates = ["fib4", "own.toml"]\nbudget = 1', own=own)
+
+
+def test_a_wrong_template_or_policy_is_named_by_its_own_file(tmp_path: Path) -> None:
+    private = "\n[values]\nage = 47.318264951"
+    with pytest.raises(TemplateError, match=r"own\.toml") as in_template:
+        written(tmp_path, 'templates = ["own.toml"]\nbudget = 1' + private, own="name = 1")
+    with pytest.raises(PolicyError, match=r"policy\.toml") as in_policy:
+        written(tmp_path, 'templates = ["fib4"]\npolicy = "policy.toml"' + private, policy="x = 1")
+    errors: tuple[FileError, ...] = (in_template.value, in_policy.value)
+    for error in errors:
+        assert "47.318264951" not in everything(error)
