@@ -30,6 +30,7 @@ from rootguard.graph import Graph, GraphNode
 from rootguard.identifiers import Identifiers
 from rootguard.session.policy import Access
 from rootguard.session.questions import answer
+from rootguard.session.transcript import Transcript
 from rootguard.session.wording import Vocabulary
 from rootguard.template import Template
 from rootguard.values import Principal, RootName, Sanitized, to_micro
@@ -66,7 +67,7 @@ class Session:
         access: Access | None = None,
         on_release: Callable[[tuple[RootName, ...]], None] | None = None,
         find: Callable[[RootName], Sanitized | None] | None = None,
-        transcript: list[Event] | None = None,
+        transcript: Transcript | None = None,
         calibrate: bool = False,
     ) -> None:
         self.template = template
@@ -87,7 +88,7 @@ class Session:
         self._requests: dict[str, str] = {}
         self._texts: dict[str, str] = {}
         self._roots_behind: dict[str, tuple[RootName, ...]] = {}
-        self._transcript: list[Event] = [] if transcript is None else transcript
+        self._transcript = Transcript() if transcript is None else transcript
         self._lock = threading.RLock()
         for root, value in sanitized.items():
             self._hold(root, value)
@@ -298,7 +299,7 @@ class Session:
             self._disclosed.update(rests_on)
         self._transcript.append(
             ValueReleased(
-                turn=len(self._transcript) + 1,
+                turn=self._transcript.next_turn,
                 name=name,
                 formula=formula,
                 value=value,
@@ -312,5 +313,5 @@ class Session:
 
     def _refuse(self, refusal: RootGuardError) -> None:
         self._transcript.append(
-            RequestRefused(turn=len(self._transcript) + 1, reason=type(refusal).__name__)
+            RequestRefused(turn=self._transcript.next_turn, reason=type(refusal).__name__)
         )

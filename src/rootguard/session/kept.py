@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from rootguard.accounting import Ledger
-from rootguard.events import Event
 from rootguard.graph import Graph
 from rootguard.session.answers import Session, Tokens
 from rootguard.session.once import level_at
 from rootguard.session.policy import Access
+from rootguard.session.transcript import Transcript
 from rootguard.store import Disclosure, Record, Store
 from rootguard.template import Template
 from rootguard.values import Principal, RootName, Sanitized
@@ -90,7 +90,7 @@ class Kept:
         template: Template,
         *,
         tokens: Tokens | None = None,
-        transcript: list[Event] | None = None,
+        transcript: Transcript | None = None,
         calibrate: bool = False,
     ) -> Session:
         """A session on those roots of a template that were noised; it finds others later."""

@@ -35,6 +35,7 @@ from rootguard.session.once import noise_once, sight_once
 from rootguard.session.opening import Notice, warn_owner
 from rootguard.session.profile import Profile
 from rootguard.session.questions import answer
+from rootguard.session.transcript import KEPT, Transcript
 from rootguard.session.wording import Vocabulary
 from rootguard.store import Store
 from rootguard.template import Root, Template
@@ -69,7 +70,7 @@ class Person:
         self._declarations = declarations
         self._on_clamp = on_clamp
         self._kept = Kept(store, principal, tier=tier)
-        self._transcript: list[Event] = []
+        self._transcript = Transcript(KEPT)
         self._lock = threading.RLock()
         self._sessions = tuple(
             self._kept.session(
@@ -268,7 +269,7 @@ class Person:
             return answer(question, self, Vocabulary.of(self.templates, self._tokens))
 
     def transcript(self) -> tuple[Event, ...]:
-        """What crossed the boundary, in order over all templates, and what was refused."""
+        """What crossed the boundary lately, in order over all templates, and what was refused."""
         with self._lock:
             return tuple(self._transcript)
 
@@ -320,7 +321,7 @@ class Person:
         self._kept.disclose(rests_on)
         self._transcript.append(
             ValueReleased(
-                turn=len(self._transcript) + 1,
+                turn=self._transcript.next_turn,
                 name="",
                 formula=text,
                 value=value,
@@ -368,7 +369,7 @@ class Person:
     def _refused(self, refusal: RootGuardError) -> RootGuardError:
         """Write down a refusal, and give it back to be raised."""
         self._transcript.append(
-            RequestRefused(turn=len(self._transcript) + 1, reason=type(refusal).__name__)
+            RequestRefused(turn=self._transcript.next_turn, reason=type(refusal).__name__)
         )
         return refusal
 
