@@ -61,6 +61,18 @@ def advantage_bound(steps: Mapping[str, float], epsilons: Mapping[str, Fraction]
     return math.tanh(sum(float(epsilons[root]) * abs(d) for root, d in steps.items()) / 2)
 
 
+def bound_with_misses(advantage: float, miss_rate: float, mentions: int) -> float:
+    """The advantage bound when identifiers are found by a detector that misses some.
+
+    With n mentions, each missed with probability p independently of the others, all are protected
+    with probability (1-p)**n and then Adv holds. A miss counts as a full loss:
+    1 - (1-p)**n * (1 - Adv). No mentions, or no misses, leave Adv as it is.
+    """
+    if not (0 <= advantage <= 1 and 0 <= miss_rate <= 1 and mentions >= 0):
+        raise ValueError("advantage and miss rate lie in [0, 1], mentions are not negative")
+    return 1 - (1 - miss_rate) ** mentions * (1 - advantage)
+
+
 def paper_advantage_bound(steps: Mapping[str, float], epsilons: Mapping[str, Fraction]) -> float:
     """Theorem 1 as printed: sum of exp(eps_i d_i). Never below 1, so it excludes nothing."""
     return sum(math.exp(min(float(epsilons[root]) * abs(d), 700.0)) for root, d in steps.items())

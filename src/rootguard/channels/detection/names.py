@@ -1,0 +1,336 @@
+"""Persons' names in a text, by lists, titles, introductions and shape.
+
+The text is read as words once. A name is a run of neighbouring words of which enough are known
+names, or words that stand where a name must stand: after "Dr.", "my name is", "Patient:". What
+is a word, a place, a product or an eponym ("Bell's palsy") is known too, and is no name.
+
+Latin script only. Every word is looked at a bounded number of times, so the cost is linear.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from rootguard.channels.detection import introductions, vocabulary
+from rootguard.channels.detection.found import Found, merge
+from rootguard.identifiers.names import PARTICLES, SUFFIXES, TITLES
+
+_LETTER = r"[^\W\d_][\u0300-\u036f]*"
+_WORD = re.compile(rf"(?:{_LETTER})+(?:['’‐-](?:{_LETTER})+)*")
+_GAP = re.compile(r"[ \u00a0\t]{1,2}|\.[ \u00a0]{0,2}")
+_CONTRACTION = re.compile(r"\w+'(?:m|d|t|ll|re|ve)")
+_SENTENCE_END = '.!?:;\n\r"“”()[]•*>|'
+_TIED = "/\\_@#=&~$%"
+_MOST_WORDS = 6
+_POSSESSIVES = {" ", "\u00a0", "-", "'s ", "’s ", "'S ", "’S ", "' ", "’ "}
+_LOWER_OPENERS = {"san", "santa", "sao", "saint", "los", "las"}
+
+Shape = Literal["title", "upper", "lower", "initial"]
+Standing = Literal["strong", "weak", "unknown", "doubtful", "plain"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Word:
+    """A word of the text, folded. Private."""
+
+    start: int
+    end: int
+    key: str
+    shape: Shape
+    standing: Standing
+
+    @property
+    def given(self) -> bool:
+        return any(part in vocabulary.GIVEN for part in self.key.split("-"))
+
+    @property
+    def surname(self) -> bool:
+        return any(part in vocabulary.SURNAMES for part in self.key.split("-"))
+
+    @property
+    def particle(self) -> bool:
+        return self.key in PARTICLES and self.shape != "initial"
+
+
+def find_names(text: str) -> list[Found]:
+    """The persons named in the text."""
+    reading = _Reading(text)
+    spans = [*reading.introduced(), *reading.standing_alone()]
+    return merge(Found(start, end, "person") for start, end in spans)
+
+
+def _shape(word: str) -> Shape:
+    if len(word) == 1 and word.isupper():
+        return "initial"
+    if word.isupper():
+        return "upper"
+    opening, _, rest = word.partition("-")
+    if rest and opening in PARTICLES:  # al-Sayed
+        return _shape(rest)
+    return "title" if word[0].isupper() else "lower"
+
+
+def _standing(written: str, key: str, shape: Shape) -> Standing:
+    """Whether a word is a name: surely, perhaps, who knows, hardly, or surely not."""
+    if shape == "initial":
+        return "unknown"
+    if _CONTRACTION.fullmatch(key):
+        return "plain"
+    # English words have no accents: "Mạc" is not "Mac".
+    accented = not written.isascii()
+    plain = vocabulary.FOREIGN if accented else vocabulary.PLAIN
+    doubles = vocabulary.FOREIGN if accented else vocabulary.AMBIGUOUS
+    parts = [part for part in key.split("-") if part]
+    listed = [key] if key in vocabulary.LISTED else [p for p in parts if p in vocabulary.LISTED]
+    if listed:
+        if all(part in doubles for part in listed):
+            return "weak"
+        if shape in {"lower", "upper"} and (key in vocabulary.LOWERCASE or len(key) < 4):
+            return "weak"
+        mixed = key not in listed and len(parts) > len(listed)
+        if mixed and (shape == "lower" or any(part in plain for part in parts)):
+            return "plain"  # "li-ion", "Smith-type"
+        return "strong"
+    if any(part in plain for part in (key, *parts)):
+        return "plain"
+    if shape == "title" and (
+        vocabulary.NAME_SHAPE.fullmatch(written) or vocabulary.NAME_ENDING.fullmatch(key)
+    ):
+        return "strong"
+    return "doubtful" if vocabulary.THING_ENDING.fullmatch(key) else "unknown"
+
+
+class _Reading:
+    """One text as words; asked for its names."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._words = [self._read(match) for match in _WORD.finditer(text)]
+        self._starts = [word.start for word in self._words]
+
+    @cached_property
+    def _shouted(self) -> bool:
+        """Whether the text is written in capitals throughout."""
+        longer = [word for word in self._words if word.end - word.start > 1]
+        return sum(word.shape == "upper" for word in longer) > 0.7 * len(longer)
+
+    def _read(self, match: re.Match[str]) -> _Word:
+        start, end = match.span()
+        written = match[0]
+        if len(written) > 2 and written[-1] in "sS" and written[-2] in "'’":
+            end, written = end - 2, written[:-2]
+        key = vocabulary.fold(written)
+        shape = _shape(written)
+        return _Word(start, end, key, shape, _standing(written, key, shape))
+
+    def introduced(self) -> Iterator[tuple[int, int]]:
+        """Names where a name must stand."""
+        for place, trust in introductions.places(self._text):
+            at = bisect_left(self._starts, place)
+            if at < len(self._words) and self._starts[at] == place:
+                span = self._take(at, trust)
+                if span is not None:
+                    yield span
+
+    def _take(self, at: int, trust: introductions.Trust) -> tuple[int, int] | None:
+        """The name that begins at a word, as far as its words look alike."""
+        first = self._words[at]
+        telling = (
+            word.shape
+            for word in self._words[at : at + _MOST_WORDS]
+            if word.shape != "initial" and not word.particle
+        )
+        style = next(telling, "initial")
+        if style == "lower" and not (trust == "sure" or first.standing == "strong"):
+            return None
+        most = 2 if style == "lower" else 4
+        last, words = None, 0
+        for i in range(at, min(at + _MOST_WORDS, len(self._words))):
+            word = self._words[i]
+            if i > at and not (
+                self._joined(i - 1) or (words == 1 and self._turned(i, expected=True))
+            ):
+                break
+            if word.particle and i + 1 < len(self._words) and self._joined(i):
+                continue
+            if word.shape not in {style, "initial"} or words == most:
+                break
+            if self._no_name(word) or (style == "lower" and word.key in vocabulary.ORDINARY):
+                break
+            if word.key in TITLES or (style == "lower" and len(word.key) == 1):
+                break
+            if word.standing == "doubtful" and (style == "lower" or trust == "perhaps"):
+                break
+            if word.key in SUFFIXES and words:
+                break
+            words += word.shape != "initial"
+            last = i
+        if last is None or not words:
+            return None
+        if trust == "perhaps" and self._follows(last, vocabulary.EPONYM_NOUNS):
+            return None
+        return first.start, self._words[last].end
+
+    def _no_name(self, word: _Word) -> bool:
+        if word.standing == "plain":
+            return True
+        return self._shouted and word.key in vocabulary.ORDINARY
+
+    def standing_alone(self) -> Iterator[tuple[int, int]]:
+        """Names that are recognised by themselves."""
+        at = 0
+        while at < len(self._words):
+            end = self._run_end(at)
+            if end > at:
+                run = self._trimmed(at, end)
+                if run is not None:
+                    first, last = run
+                    first -= first > 0 and self._turned(first)
+                    yield self._words[first].start, self._words[last - 1].end
+            at = max(end, at + 1)
+
+    def _run_end(self, at: int) -> int:
+        """Where the run of alike name-like words that begins at a word ends."""
+        first = self._words[at]
+        if not self._may_stand(first) or first.particle:
+            return at
+        style = first.shape
+        end = at + 1
+        while end < len(self._words) and end - at < _MOST_WORDS and self._joined(end - 1):
+            word = self._words[end]
+            particle = word.particle and word.shape == "lower"
+            if style == "initial" and not particle:
+                style = word.shape
+            if not particle and (word.shape not in {style, "initial"} or not self._may_stand(word)):
+                break
+            end += 1
+        while end > at and self._words[end - 1].particle and self._words[end - 1].shape == "lower":
+            end -= 1
+        return end
+
+    def _may_stand(self, word: _Word) -> bool:
+        before = self._text[word.start - 1 : word.start]
+        after = self._text[word.end : word.end + 1]
+        if (before and before in _TIED + "." and not self._gap_before(word)) or (
+            after and after in _TIED
+        ):
+            return False
+        if word.shape == "lower":
+            return word.standing in {"strong", "weak"} and word.key not in vocabulary.ORDINARY
+        if word.shape == "upper" and word.standing == "unknown":
+            return len(word.key) > 2 and not self._no_name(word)
+        return not self._no_name(word)
+
+    def _gap_before(self, word: _Word) -> bool:
+        """Whether the full stop in front ends an initial ("J.Smith"), not a file or host name."""
+        return (
+            self._text[word.start - 1] == "."
+            and self._text[word.start - 2 : word.start - 1].isupper()
+        )
+
+    def _joined(self, i: int) -> bool:
+        """Whether the next word follows directly, as within a name."""
+        word, then = self._words[i], self._words[i + 1]
+        gap = _GAP.fullmatch(self._text, word.end, then.start)
+        if gap is None or then.start - word.end > 3:
+            return False
+        return not gap[0].startswith(".") or word.shape == "initial"
+
+    def _turned(self, at: int, *, expected: bool = False) -> bool:
+        """Whether a surname and a comma stand before a given name: "Lopez, Maria"."""
+        surname, given = self._words[at - 1], self._words[at]
+        if self._text[surname.end : given.start] not in {", ", ","} or given.shape == "lower":
+            return False
+        if surname.shape != given.shape or surname.given or self._no_name(surname):
+            return False
+        if not given.given and given.standing != "unknown":
+            return False
+        if surname.surname:
+            return True
+        surely = expected or not self._opens_sentence(at - 1)
+        return surname.standing in {"unknown", "strong"} and surely
+
+    def _trimmed(self, at: int, end: int) -> tuple[int, int] | None:
+        """The part of a run that is a name."""
+        words = self._words
+        shapes = [word.shape for word in words[at:end] if word.shape != "initial"]
+        if not shapes:
+            return None
+        style = shapes[0]
+        if self._opens_sentence(at) and style == "title":
+            then = at + 1
+            if then < end and words[then].given and words[then].standing == "strong":
+                long = end - at > 2
+                if (words[at].standing == "unknown" and (long or not words[then].surname)) or (
+                    words[at].standing == "weak" and (long or not words[then].surname)
+                ):
+                    at = then
+        if words[at].key in vocabulary.PLACE_OPENERS or self._after_opener(at, end):
+            return None
+        while words[end - 1].key in SUFFIXES and end - at > 1:
+            end -= 1
+        return (at, end) if self._is_name(at, end, style) else None
+
+    def _is_name(self, at: int, end: int, style: Shape) -> bool:
+        run = [word for word in self._words[at:end] if not word.particle]
+        whole = [word for word in run if word.shape != "initial"]
+        strong = [word for word in whole if word.standing == "strong"]
+        led = len(whole) > 1 and whole[0].given
+        if style != "lower" and self._follows(end - 1, vocabulary.ORGANISATION_NOUNS, capital=True):
+            return False
+        if not led and self._follows(end - 1, vocabulary.EPONYM_NOUNS):
+            return False
+        if not whole:
+            return False
+        match style:
+            case "lower":
+                paired = (led and any(word.surname for word in whole[1:])) or (
+                    whole[0].surname and any(word.given for word in whole[1:])
+                )
+                sound = all(word.key not in vocabulary.AMBIGUOUS for word in whole)
+                return len(strong) == len(whole) or (paired and (sound or bool(strong)))
+            case "upper" if not self._shouted:
+                return bool(strong)
+            case _:
+                pass
+        if strong:
+            return True
+        if any(word.standing == "doubtful" for word in whole):
+            return False
+        if len(run) > len(whole) and run[0].shape == "initial":
+            return self._text[run[0].end : run[0].end + 1] == "."
+        if len(whole) > 1:
+            weak = [word for word in whole if word.standing == "weak"]
+            if len(weak) == len(whole):
+                return led and whole[-1].surname
+            return len(whole) < 4 and not (weak and self._opens_sentence(at))
+        return self._follows(end - 1, vocabulary.PERSON_VERBS)
+
+    def _follows(self, i: int, nouns: frozenset[str], *, capital: bool = False) -> bool:
+        """Whether one of these words comes next."""
+        if i + 1 >= len(self._words):
+            return False
+        then = self._words[i + 1]
+        gap = self._text[self._words[i].end : then.start]
+        if gap not in _POSSESSIVES or then.key not in nouns:
+            return False
+        return not capital or (then.shape != "lower" and gap == " ")
+
+    def _after_opener(self, at: int, end: int) -> bool:
+        """Whether "San", "Lake", "New" stands before a single word."""
+        if at == 0 or end - at > 1:
+            return False
+        before, word = self._words[at - 1], self._words[at]
+        if self._text[before.end : word.start] not in {" ", ". "}:
+            return False
+        if word.shape == "lower":
+            return before.key in _LOWER_OPENERS
+        return before.key in vocabulary.PLACE_OPENERS and before.shape != "lower"
+
+    def _opens_sentence(self, at: int) -> bool:
+        start = self._words[at].start
+        before = self._text[max(0, start - 3) : start].rstrip(" \t'‘")
+        return not before or before[-1] in _SENTENCE_END

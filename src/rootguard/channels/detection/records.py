@@ -1,0 +1,189 @@
+"""Record numbers: beside a word that names them, or by their own checksum.
+
+A labelled number needs no particular form ("MRN 00482-9"). Without a label only forms that carry
+their own proof count: card numbers (Luhn), IBAN (mod 97), NHS numbers (mod 11), and the national
+numbers of several countries. Each pattern is bounded in length, so the cost is linear.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import cycle
+
+from rootguard.channels.detection.signs import any_of, phrases
+
+_NEEDS_MORE = frozenset(phrase.lower() for phrase in phrases("record_words"))
+_LABEL = re.compile(
+    rf"(?<![\w-])(?P<label>{any_of('records', 'record_words')})(?![^\W\d_])"
+    rf"(?P<word>[ \t]{{1,2}}(?:{any_of('number_words')})(?![^\W_])\.?)?"
+    r"(?P<mark>[ \t]{0,2}[:#=]{1,2}|[ \t]{1,2}(?:is|was|ist|est|es|è|é|to|jest)(?=[ \t])|\.)?"
+    r"[ \t]{0,3}#?(?=[A-Za-z0-9])",
+    re.IGNORECASE,
+)
+_VALUE = re.compile(
+    r"(?:[A-Za-z]{1,6}[-/ ]?)?[0-9][A-Za-z0-9]{0,24}"
+    r"(?:[-/.][A-Za-z0-9]{1,20}|[ ][0-9]{2,7}(?![A-Za-z0-9])){0,8}",
+)
+_DATE_LIKE = re.compile(r"[0-9]{1,2}([-/.])[0-9]{1,2}\1[0-9]{2,4}|[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_LEAST_DIGITS = 4
+_LEAST_BARE = 6
+
+Check = Callable[[str], bool]
+
+
+def find_records(text: str) -> Iterator[tuple[int, int]]:
+    """Record numbers, labelled ones first; spans may overlap."""
+    yield from _labelled(text)
+    for pattern, check in _CHECKED:
+        for match in pattern.finditer(text):
+            if check(_plain(match[0])):
+                yield match.span()
+    for match in _CARD.finditer(text):
+        end = _card_end(match)
+        if end is not None:
+            yield match.start(), end
+
+
+def _labelled(text: str) -> Iterator[tuple[int, int]]:
+    for label in _LABEL.finditer(text):
+        value = _VALUE.match(text, label.end())
+        if value is None or _DATE_LIKE.fullmatch(value[0]):
+            continue
+        digits = sum(character.isdigit() for character in value[0])
+        if digits < (_LEAST_DIGITS if _announces(text, label) else _LEAST_BARE):
+            continue
+        after = text[value.end() : value.end() + 1]
+        if not (after.isalnum() or after == "_"):
+            yield value.span()
+
+
+def _announces(text: str, label: re.Match[str]) -> bool:
+    """Whether the label surely names a number: "policy no." and "MRN" do, "policy" does not."""
+    if label["label"].lower() not in _NEEDS_MORE or label["word"] or text[label.end() - 1] == "#":
+        return True
+    return (label["mark"] or "").strip()[:1] in {":", "="}
+
+
+def _plain(written: str) -> str:
+    return "".join(character for character in written if character.isalnum()).upper()
+
+
+def luhn(digits: str) -> bool:
+    """The check of card numbers: every second digit from the right doubled, sum 0 mod 10."""
+    total = 0
+    for digit, double in zip(reversed(digits), cycle((False, True)), strict=False):
+        value = int(digit) * (1 + double)
+        total += value - 9 * (value > 9)
+    return total % 10 == 0
+
+
+def iban(code: str) -> bool:
+    """ISO 13616: country and check digits moved to the end, letters as 10-35, 1 mod 97."""
+    moved = code[4:] + code[:4]
+    return int("".join(str(int(character, 36)) for character in moved)) % 97 == 1
+
+
+def nhs(digits: str) -> bool:
+    """The check digit of an NHS number: weights 10 to 2, mod 11."""
+    check = 11 - sum(int(d) * w for d, w in zip(digits[:9], range(10, 1, -1), strict=True)) % 11
+    return check % 11 == int(digits[9]) and check != 10
+
+
+def npi(digits: str) -> bool:
+    """A United States provider's number: Luhn behind the prefix 80840."""
+    return luhn("80840" + digits)
+
+
+def _weighted(digits: str, weights: tuple[int, ...]) -> int:
+    return sum(int(digit) * weight for digit, weight in zip(digits, weights, strict=False))
+
+
+def pesel(digits: str) -> bool:
+    """Poland: weights 1 3 7 9, and a day of birth that can be."""
+    month, day = int(digits[2:4]) % 20, int(digits[4:6])
+    total = _weighted(digits, (1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1))
+    return total % 10 == 0 and 1 <= month <= 12 and 1 <= day <= 31
+
+
+def kimlik(digits: str) -> bool:
+    """Türkiye: two check digits."""
+    odd, even = (sum(map(int, digits[first:9:2])) for first in (0, 1))
+    tenth = (7 * odd - even) % 10
+    return (
+        digits[0] != "0"
+        and int(digits[9]) == tenth
+        and int(digits[10]) == (odd + even + tenth) % 10
+    )
+
+
+def cpf(digits: str) -> bool:
+    """Brazil: two check digits mod 11."""
+    for length in (9, 10):
+        total = _weighted(digits, tuple(range(length + 1, 1, -1))[:length])
+        if int(digits[length]) != total * 10 % 11 % 10:
+            return False
+    return len(set(digits)) > 1
+
+
+def resident(code: str) -> bool:
+    """China: a day of birth, and ISO 7064 mod 11-2."""
+    month, day = int(code[10:12]), int(code[12:14])
+    total = _weighted(code[:17], tuple(pow(2, 17 - i, 11) for i in range(17)))
+    return "10X98765432"[total % 11] == code[17] and 1 <= month <= 12 and 1 <= day <= 31
+
+
+def nir(digits: str) -> bool:
+    """France: the key is 97 minus the number mod 97."""
+    return 97 - int(digits[:13]) % 97 == int(digits[13:])
+
+
+def dni(code: str) -> bool:
+    """Spain: the letter is the number mod 23."""
+    number = code.translate(str.maketrans("XYZ", "012"))
+    return "TRWAGMYFPDXBNJZSQVHLCKE"[int(number[:8]) % 23] == code[-1]
+
+
+def social_security(digits: str) -> bool:
+    """United States: no group is all zeros, the first is not 666."""
+    return digits[:3] not in {"000", "666"} and digits[3:5] != "00" and digits[5:] != "0000"
+
+
+def _card_end(match: re.Match[str]) -> int | None:
+    """Where a card number ends that begins here; other digits may follow it."""
+    written = match[0]
+    for length in range(len(written), 11, -1):
+        if len(written) > length and written[length].isdigit():
+            continue
+        digits = _plain(written[:length])
+        if written[length - 1].isdigit() and _ISSUER.fullmatch(digits) and luhn(digits):
+            return match.start() + length
+    return None
+
+
+_ISSUER = re.compile(
+    r"4[0-9]{12}(?:[0-9]{3}){0,2}|5[1-5][0-9]{14}|2[2-7][0-9]{14}|3[47][0-9]{13}|3[0689][0-9]{12}"
+    r"|35[0-9]{14}|6(?:011|4[4-9]|5|2)[0-9]{12,16}|(?:50|5[6-9]|6[0-9])[0-9]{10,17}"
+)
+_CARD = re.compile(r"(?<![\w.+-])[2-6][0-9]{3}(?:[ -]?[0-9]){8,15}(?![\w])")
+
+
+def _always(_: str) -> bool:
+    return True
+
+
+_CHECKED: tuple[tuple[re.Pattern[str], Check], ...] = tuple(
+    (re.compile(rf"(?<![\w.+-]){pattern}(?![\w]|-[0-9])", re.ASCII), check)
+    for pattern, check in (
+        (r"[0-9]{3}-[0-9]{2}-[0-9]{4}", social_security),
+        (r"[A-Z]{2}[0-9]{2}(?:[ ]?[A-Z0-9]{4}){2,7}(?:[ ]?[A-Z0-9]{1,3})?", iban),
+        (r"(?<!\+[0-9] )(?<!\+[0-9]{2} )(?<!\+[0-9]{3} )[0-9]{3} [0-9]{3} [0-9]{4}", nhs),
+        (r"[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z](?: ?[0-9]{2}){3} ?[A-D]", _always),
+        (r"[0-9]{11}", lambda digits: pesel(digits) or kimlik(digits)),
+        (r"[0-9]{3}\.[0-9]{3}\.[0-9]{3}-[0-9]{2}", cpf),
+        (r"[0-9]{17}[0-9Xx]", resident),
+        (r"[12] ?[0-9]{2} ?[0-9]{2} ?[0-9]{2} ?[0-9]{3} ?[0-9]{3} ?[0-9]{2}", nir),
+        (r"(?:[0-9]{8}|[XYZ][0-9]{7})-?[A-Z]", dni),
+        (r"[A-Z]{6}[0-9]{2}[A-EHLMPRST][0-9]{2}[A-Z][0-9]{3}[A-Z]", _always),
+        (r"(?:[0-9]{2})?[0-9]{6}[-+][0-9]{4}", lambda digits: luhn(digits[-10:])),
+        (r"(?:MRN|PT|PAT|ACCT|ACC|POL|CLM|CASE|EMP|MEM|HN|CUST|UHID)[-#]?[0-9]{4,12}", _always),
+    )
+)  # fmt: skip

@@ -1,0 +1,87 @@
+"""The default detector: rules and lists, without a model, a download or a network.
+
+Each kind has its own rules; where two claim the same characters the surer one wins, in the order
+e-mail, record number, date, phone, name. All patterns are bounded, so the cost grows with the
+length of the text and no faster.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from rootguard.channels.detection.dates import find_dates
+from rootguard.channels.detection.found import Found
+from rootguard.channels.detection.names import find_names
+from rootguard.channels.detection.phones import DEFAULT_REGIONS, find_phones
+from rootguard.channels.detection.records import find_records
+from rootguard.errors import UnknownNameError
+from rootguard.identifiers.formats import KINDS, Kind
+
+_LOCAL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}\Z")
+_DOMAIN = re.compile(r"(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}[^\W\d_]{2,24}")
+_LONGEST_LOCAL, _LONGEST_DOMAIN = 64, 253
+
+
+class Rules:
+    """Finds identifiers by rules.
+
+    `regions` are the countries whose phone numbers are known by their national form; in the first
+    of them also a number that nothing else marks as one.
+    """
+
+    def __init__(
+        self, *, regions: Sequence[str] = DEFAULT_REGIONS, kinds: Collection[Kind] = KINDS
+    ) -> None:
+        for kind in kinds:
+            if kind not in KINDS:
+                raise UnknownNameError("kind of identifier", kind, KINDS)
+        self._regions = tuple(regions)
+        self._kinds = frozenset(kinds)
+
+    def find(self, text: str) -> list[Found]:
+        """The identifiers in the text, in order and without overlaps."""
+        claims = _Claims(text)
+        claims.add("email", find_emails(text))
+        claims.add("code", find_records(text))
+        claims.add("date", find_dates(text))
+        claims.add("phone", find_phones(claims.free_text(), self._regions))
+        claims.add("person", ((item.start, item.end) for item in find_names(text)))
+        return [item for item in claims.found() if item.kind in self._kinds]
+
+
+class _Claims:
+    """Who was first on each character of a text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._taken = bytearray(len(text))
+        self._found: list[Found] = []
+
+    def add(self, kind: Kind, spans: Iterable[tuple[int, int]]) -> None:
+        """Claim the spans that are still free; of one kind the longer first."""
+        for start, end in sorted(spans, key=lambda span: (span[0] - span[1], span[0])):
+            if start < end and not any(self._taken[start:end]):
+                self._taken[start:end] = b"\x01" * (end - start)
+                self._found.append(Found(start, end, kind))
+
+    def free_text(self) -> str:
+        """The text with a line break for every claimed character."""
+        return "".join(
+            "\n" if taken else character
+            for character, taken in zip(self._text, self._taken, strict=True)
+        )
+
+    def found(self) -> list[Found]:
+        return sorted(self._found, key=lambda item: item.start)
+
+
+def find_emails(text: str) -> Iterator[tuple[int, int]]:
+    """E-mail addresses, read outwards from each "@"."""
+    at = text.find("@")
+    while at != -1:
+        local = _LOCAL.search(text[max(0, at - _LONGEST_LOCAL) : at])
+        domain = _DOMAIN.match(text, at + 1, at + 1 + _LONGEST_DOMAIN)
+        if local is not None and domain is not None:
+            kept = local[0].lstrip(".'`!#$%&*/=?^{|}~-")
+            if kept:
+                yield at - len(kept), domain.end()
+        at = text.find("@", at + 1)

@@ -1,0 +1,64 @@
+"""The names and words that the rules know, from the two data files and `identifiers/names.toml`.
+
+Words are compared folded: without case and accents, so that "Muñoz", "MUNOZ" and "munoz" are one.
+"""
+
+import re
+import tomllib
+import unicodedata
+from importlib import resources
+
+from rootguard.identifiers.names import LISTS, PARTICLES
+
+_LETTERS = str.maketrans(
+    {"ł": "l", "ø": "o", "đ": "d", "ı": "i", "ð": "d", "ß": "ss", "æ": "ae", "’": "'", "‐": "-"}
+)
+
+
+def fold(word: str) -> str:
+    """The word without case and accents."""
+    lower = word.lower()
+    if lower.isascii():
+        return lower
+    spread = unicodedata.normalize("NFKD", lower.translate(_LETTERS))
+    return "".join(character for character in spread if not unicodedata.combining(character))
+
+
+def _words(file: str) -> dict[str, list[str]]:
+    source = resources.files(__package__).joinpath(file).read_text(encoding="utf-8")
+    return {key: words.split() for key, words in tomllib.loads(source).items()}
+
+
+_LISTED = _words("lists.toml")
+_WORDS = {key: frozenset(words) for key, words in _words("words.toml").items()}
+
+GIVEN = frozenset(map(fold, (*LISTS["given"], *_LISTED["given"]))) - PARTICLES
+SURNAMES = frozenset(map(fold, (*LISTS["surname"], *_LISTED["surnames"]))) - PARTICLES
+LISTED = GIVEN | SURNAMES
+FOREIGN = _WORDS["foreign"]
+ORDINARY = _WORDS["ordinary"] | FOREIGN
+_NOT_NAMES = ORDINARY | _WORDS["places"] | _WORDS["things"]
+AMBIGUOUS = LISTED & (_WORDS["ambiguous"] | _NOT_NAMES)
+"""Names that are also words, places or products."""
+LOWERCASE = _WORDS["lowercase"]
+EPONYM_NOUNS = _WORDS["eponym_nouns"]
+ORGANISATION_NOUNS = _WORDS["organisation_nouns"]
+PLACE_OPENERS = _WORDS["place_openers"]
+PERSON_VERBS = _WORDS["person_verbs"]
+PLAIN = (_NOT_NAMES | _WORDS["ambiguous"] | EPONYM_NOUNS | ORGANISATION_NOUNS) - LISTED
+"""Words that are no names."""
+
+NAME_SHAPE = re.compile(r"(?:O['’]|D['’]|Mc|Mac)[A-Z][a-z]{2,20}")
+"""O'Brien, D'Amico, McKay: capitals that only names have."""
+NAME_ENDING = re.compile(
+    r"\w{2,20}(?:sk[iay]|wicz|czyk|czak|enko|chuk|ovi[cć]h?|evi[cć]h?|[oe]va|sson|dott[ie]r|escu|eanu"
+    r"|poulos|idis|akis|o[gğ]lu|shvili|inen|mann|qvist|gren|elli|etti|ucci|aldi|azzi|eir[oa]"
+    r"|ndez|guez|quez|auskas|evicius|swamy|murthy|jee|nathan)"
+)
+"""Endings that only surnames have, near enough."""
+THING_ENDING = re.compile(
+    r"\w{2,20}(?:mab|nib|pril|sartan|statin|olol|azole|cillin|mycin|floxacin|formin|gliptin|gliflozin"
+    r"|tide|triptan|pam|lam|zine|caine|cycline|vir|itis|osis|emia|aemia|opathy|ology|ectomy|oscopy"
+    r"|gram|graphy|tion|sion|ment|ness|ical|ally|able|ing|ware|soft|ism|ity|ance|ence|phobia)"
+)
+"""Endings of medicines, illnesses and abstract nouns."""
