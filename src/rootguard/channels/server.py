@@ -1,0 +1,121 @@
+"""The HTTP server under the gateway: uvicorn, quiet, with limits, and patient with nobody.
+
+uvicorn waits for ever for the rest of a request's headers. Connections that begin a request and do
+not go on would pile up, so they are closed after a while.
+"""
+
+import asyncio
+import socket
+from typing import Final
+
+import h11
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from rootguard.channels.faults import FAULTS
+from rootguard.channels.replies import write_reply
+
+HEADER_TIMEOUT: Final = 15.0
+
+
+class LimitedProtocol(H11Protocol):
+    """HTTP/1.1 with a time limit for the headers of a request, and fixed words for a bad one."""
+
+    header_timeout = HEADER_TIMEOUT
+    _waiting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start waiting for a request."""
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Go on waiting only if a request has begun and its headers are not complete."""
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        self._forget()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        if self._busy() or self.timeout_keep_alive_task is not None:
+            self._forget()
+        elif self._waiting is None:
+            self._waiting = self.loop.call_later(self.header_timeout, self._expire)
+
+    def _forget(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _expire(self) -> None:
+        self._waiting = None
+        if not self._busy() and not self.transport.is_closing():
+            self.transport.close()
+
+    def _busy(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.response_complete
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002
+        """What is not HTTP is refused in the same words as what is not JSON."""
+        fault = FAULTS["bad_value"]
+        body = write_reply({"error": {"message": fault.text, "code": fault.code}})
+        if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+            headers = [
+                (b"content-type", b"application/json"),
+                (b"content-length", str(len(body)).encode()),
+                (b"connection", b"close"),
+            ]
+            answer = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
+            for event in (answer, h11.Data(data=body), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens; asyncio sends small pieces at once only if it says that it is TCP."""
+    family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    listening = socket.socket(family, kind, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(1024)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def make_server(
+    app: ASGIApp,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    connections: int = 1024,
+    max_header_bytes: int = 16 * 1024,
+    shutdown_timeout: int = 60,
+) -> uvicorn.Server:
+    """A server for the gateway. On SIGTERM it takes no more requests and finishes its streams."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            http=LimitedProtocol,
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=connections,
+            h11_max_incomplete_event_size=max_header_bytes,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=shutdown_timeout,
+        )
+    )

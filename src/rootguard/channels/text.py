@@ -1,0 +1,246 @@
+"""The text channel: what a person writes, made fit to leave, and what comes back, restored.
+
+Tokens that were issued before are left alone. Then, in this order: identifiers of the profile and
+mentions of roots, identifiers that detectors find, numbers that belong to nothing. A root's number
+becomes its released value in the unit and style of the place; an identifier becomes its token; an
+identifier that cannot have one (too few look-alikes, or part of a longer word) becomes its kind in
+brackets, "[code]", which is not restored. A stray number is let through, becomes "[number]" or
+blocks the text, by policy.
+
+Only replaced stretches change. What was sanitized is left as it is when it is sanitized again.
+Not covered: what is said without a number or a name, and what the detectors miss.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from rootguard.channels.detection import Detector, Found, merge
+from rootguard.channels.documents import Walk
+from rootguard.channels.edits import Edit, JsonSanitization, Sanitization, apply_edits
+from rootguard.channels.mentions import mentions_on, write
+from rootguard.channels.numbers import HOLE
+from rootguard.channels.pages import Page, read_page
+from rootguard.channels.spans import Spans
+from rootguard.channels.strays import strays_on
+from rootguard.errors import IdentifierError, RootGuardError, StoreError, TextBlockedError
+from rootguard.identifiers import Kind
+from rootguard.identifiers.mentions import closes, opens
+from rootguard.identifiers.streaming import StreamRestorer
+from rootguard.session.person import Person
+from rootguard.values import RootName
+
+NumberPolicy = Literal["pass", "redact", "block"]
+MAX_CHARACTERS = 1_000_000
+_ROUNDS = 8
+_SCRAP = 3  # the "+1" before an issued token, and the like
+_LEAST_CODE = 4
+_MANY_DIGITS = 6
+_PLACEHOLDER = re.compile(r"\[(?:number|code|phone|date|email|person)\]")
+
+
+class TextChannel:
+    """One person's texts on their way to a service and back. Safe to share by threads."""
+
+    __slots__ = ("_detectors", "_elsewhere", "_near_private", "_person")
+
+    def __init__(
+        self,
+        person: Person,
+        *,
+        detectors: Sequence[Detector] = (),
+        near_private: NumberPolicy = "block",
+        elsewhere: NumberPolicy = "pass",
+    ) -> None:
+        self._person = person
+        self._detectors = tuple(detectors)
+        self._near_private: NumberPolicy = near_private
+        self._elsewhere: NumberPolicy = elsewhere
+
+    def __repr__(self) -> str:
+        return f"<TextChannel of {self._person!r}>"
+
+    def sanitize(self, text: str) -> Sanitization:
+        """The text as it may leave.
+
+        Raises `TextBlockedError` if a number in it cannot be placed or a value not be released, and
+        `StoreError` if the store does not answer.
+        """
+        outcome = self.attempt(text)
+        del text  # so that no frame of the error holds what was written
+        if isinstance(outcome, RootGuardError):
+            raise outcome
+        return outcome
+
+    def sanitize_json(self, value: object) -> JsonSanitization:
+        """A JSON value as it may leave: numbers by their keys, texts as texts."""
+        outcome = Walk(self).sanitize(value)
+        del value
+        if isinstance(outcome, RootGuardError):
+            raise outcome
+        return outcome
+
+    def restore(self, text: str) -> str:
+        """A reply with issued tokens put back. For the owner's eyes."""
+        return self._person.restore(text)
+
+    def restorer(self) -> StreamRestorer:
+        """Restores a reply that arrives in pieces."""
+        return self._person.restorer()
+
+    def attempt(self, text: str, *, context: str = "") -> Sanitization | RootGuardError:
+        """The text as it may leave, or the refusal; `context` is read before it and not written.
+
+        Repeats until nothing changes: a token may make a detector see what it did not see before.
+        What does not come to rest is refused.
+        """
+        counts: Counter[str] = Counter()
+        for _ in range(_ROUNDS):
+            edits = self.edits(text, context=context)
+            if isinstance(edits, RootGuardError):
+                return edits
+            after = apply_edits(text, edits)
+            counts.update(edit.kind for edit in edits if text[edit.start : edit.end] != edit.text)
+            if after == text:
+                return Sanitization(text=text, replaced=dict(counts))
+            text = after
+        return TextBlockedError()
+
+    def edits(self, text: str, *, context: str = "") -> list[Edit] | RootGuardError:
+        """What is to be written where, in order; or the refusal, without a trace of the text."""
+        if len(context) + len(text) > MAX_CHARACTERS:
+            return TextBlockedError()
+        try:
+            found = self._edits(context + text)
+        except StoreError as problem:
+            return problem.bare()
+        except RootGuardError:  # not allowed, no budget left, not a finite number
+            return TextBlockedError()
+        if found is None:
+            return TextBlockedError()
+        skip = len(context)
+        return [
+            replace(edit, start=edit.start - skip, end=edit.end - skip)
+            for edit in found
+            if edit.start >= skip
+        ]
+
+    def identifiers_in(self, text: str, *, detect: bool) -> list[Edit] | RootGuardError:
+        """Identifiers alone, for the keys of JSON objects."""
+        try:
+            kept = self._kept(text)
+            edits = self._declared(text, kept)
+            if detect:
+                taken = [*kept, *((edit.start, edit.end) for edit in edits)]
+                edits += self._detected(text, taken)
+        except StoreError as problem:
+            return problem.bare()
+        except RootGuardError:
+            return TextBlockedError()
+        return sorted(edits, key=lambda edit: edit.start)
+
+    def _edits(self, text: str) -> list[Edit] | None:
+        """None if a stray number blocks the text."""
+        kept = self._kept(text)
+        edits = self._declared(text, kept)
+        # A few digits may be a token and a root's value; behind a root's name they are the value.
+        sure = [span for span in kept if not _few_digits(text[slice(*span)])]
+        taken = [*sure, *((edit.start, edit.end) for edit in edits)]
+        page = read_page(text, self._person.roots)
+        edits += self._mentioned(page, taken)
+        taken = [*kept, *((edit.start, edit.end) for edit in edits)]
+        edits += self._detected(text, taken)
+        taken = [*kept, *((edit.start, edit.end) for edit in edits)]
+        for stray in strays_on(page, taken):
+            policy = self._near_private if stray.beside_private_noun else self._elsewhere
+            if policy == "block":
+                return None
+            if policy == "redact":
+                edits.append(Edit(start=stray.start, end=stray.end, text=HOLE, kind="number"))
+        return sorted(edits, key=lambda edit: edit.start)
+
+    def _kept(self, text: str) -> list[tuple[int, int]]:
+        """Issued tokens, and what stands for something that was taken out."""
+        return self._person.issued(text) + [m.span() for m in _PLACEHOLDER.finditer(text)]
+
+    def _declared(self, text: str, kept: Sequence[tuple[int, int]]) -> list[Edit]:
+        """Identifiers of the profile, unless they are issued tokens through and through."""
+        left_alone = Spans(kept)
+        edits: list[Edit] = []
+        for found in sorted(self._person.declared(text), key=lambda each: each.start):
+            new = any(text[a:b].strip() for a, b in left_alone.cut(found.start, found.end))
+            if new and (not edits or found.start >= edits[-1].end):
+                edits.append(
+                    Edit(start=found.start, end=found.end, text=found.text, kind="declared")
+                )
+        return edits
+
+    def _mentioned(self, page: Page, taken: Sequence[tuple[int, int]]) -> list[Edit]:
+        spoken_for = Spans(taken)
+        released: dict[RootName, float] = {}
+        edits = []
+        for mention in mentions_on(page):
+            if spoken_for.meet(mention.start, mention.end):
+                continue
+            if mention.root not in released:
+                if not self._person.known(mention.root):
+                    self._person.sight(mention.root, mention.number)
+                released[mention.root] = float(self._person.release(mention.root))
+            value = released[mention.root]
+            edits.append(
+                Edit(
+                    start=mention.start,
+                    end=mention.end,
+                    text=write(mention, value),
+                    kind="root",
+                    released=value,
+                )
+            )
+        return edits
+
+    def _detected(self, text: str, taken: Sequence[tuple[int, int]]) -> list[Edit]:
+        """What detectors find outside of what is taken; of a find that meets it, the rest."""
+        spoken_for = Spans(taken)
+        edits = []
+        for each in self._finds(text):
+            for start, end in spoken_for.cut(each.start, each.end):
+                left, right = _trimmed(text, start, end)
+                whole = (start, end) == (each.start, each.end) or each.kind == "person"
+                if right - left > (0 if whole else _SCRAP):
+                    token = self._token(each.kind, text, left, right)
+                    edits.append(Edit(start=left, end=right, text=token, kind=each.kind))
+        return edits
+
+    def _finds(self, text: str) -> list[Found]:
+        try:
+            return merge(each for detector in self._detectors for each in detector.find(text))
+        except Exception:  # noqa: BLE001 - a stranger's message may hold the text
+            failed = TextBlockedError()
+        raise failed
+
+    def _token(self, kind: Kind, text: str, start: int, end: int) -> str:
+        """A token, unless it could not be told apart from other text and restored."""
+        found = text[start:end]
+        short = kind == "code" and sum(map(str.isalnum, found)) < _LEAST_CODE
+        if not short and opens(text, start) and closes(text, start, end):
+            try:
+                return self._person.protect(kind, found)
+            except IdentifierError:
+                pass
+        return f"[{kind}]"
+
+
+def _few_digits(text: str) -> bool:
+    digits = sum(map(str.isdigit, text))
+    return digits < _MANY_DIGITS and not any(map(str.isalpha, text)) and not text.startswith("[")
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """A stretch without what is neither letter nor digit at its ends."""
+    while start < end and not text[start].isalnum() and text[start] != "+":
+        start += 1
+    while start < end and not text[end - 1].isalnum():
+        end -= 1
+    return start, end

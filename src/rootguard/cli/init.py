@@ -1,0 +1,274 @@
+"""`rootguard init`: a first profile, in a minute.
+
+Values that are typed here are noised at once and kept in the vault; the file that is written holds
+none of them. It does hold identifiers, which have to be found in texts again, so only its owner may
+read it.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from fractions import Fraction
+from pathlib import Path
+
+import click
+
+from rootguard.cli.options import EpsilonType, TemplateType, json_option, store_option
+from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
+from rootguard.cli.values import read_table, tell_owner
+from rootguard.errors import BudgetError, ProfileError, RootGuardError
+from rootguard.graph import Graph
+from rootguard.session import Person, parse_profile
+from rootguard.store import open_store
+from rootguard.template import Template, catalog, load_template
+
+_PER_ROOT = Fraction(1, 4)
+"""The budget that is offered, for each root of the largest template."""
+
+
+@click.command("init", epilog=EXIT_CODES)
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("me.toml"),
+    show_default=True,
+    help="Where the profile is written.",
+)
+@click.option(
+    "--template",
+    "templates",
+    type=TemplateType(),
+    multiple=True,
+    metavar="NAME_OR_FILE",
+    help="What is calculated from your values; repeatable. Asked for when left out.",
+)
+@click.option("--budget", type=EpsilonType(), help="Total epsilon of each template.")
+@click.option("--principal", default="owner", show_default=True, help="Whose values they are.")
+@click.option(
+    "--values",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="TOML or JSON file of root = number, - for standard input; noised into the vault now.",
+)
+@click.option(
+    "--identifiers",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="TOML or JSON file of name = text; written into the profile.",
+)
+@click.option("--force", is_flag=True, help="Replace a profile that is there.")
+@store_option
+@json_option
+def command(
+    *,
+    out: Path,
+    templates: tuple[str, ...],
+    budget: Fraction | None,
+    principal: str,
+    values: str | None,
+    identifiers: str | None,
+    force: bool,
+    url: str,
+    as_json: bool,
+) -> None:
+    """Write a first profile, noise its values into the vault, and say how to use it.
+
+    Asks for what is not given, on a terminal. Values are never taken from the command line.
+
+    \b
+    Examples:
+      rootguard init
+      rootguard init --template fib4 --budget 0.9 --values me-values.toml
+      rootguard init --template fib4 --template homa --out agent.toml --json
+    """
+    if out.exists() and not force:
+        raise ProfileError(str(out), "", "is there already", "use --force or another --out")
+    asking = sys.stdin.isatty() and not as_json
+    chosen = _templates(templates, asking=asking)
+    total = budget if budget is not None else _budget(chosen, asking=asking)
+    known = read_table(values) if values else _ask_values(chosen) if asking else {}
+    named = read_table(identifiers) if identifiers else _ask_identifiers() if asking else {}
+    names = _entries(templates, out) or [template.name for template in chosen]
+    text = _profile_text(names, total, principal, url, named)
+    opened = _open(text, known, out, url)
+    del known, named
+    if isinstance(opened, RootGuardError):
+        del text
+        raise opened
+    _write(out, text)
+    del text
+    noised = tuple(root for root in opened.roots if opened.known(root))
+    if as_json:
+        write_json(
+            {
+                "profile": str(out),
+                "templates": [template.name for template in chosen],
+                "budget": float(total),
+                "store": _without_password(url),
+                "noised": list(noised),
+                "mcp": _mcp(out),
+                "gateway": _gateway(out),
+            }
+        )
+        return
+    _print(out, chosen, total, noised)
+
+
+def _open(text: str, values: Mapping[str, object], out: Path, url: str) -> Person | RootGuardError:
+    """Noise the values into the vault, or the error to raise without the frames that saw them."""
+    try:
+        profile = parse_profile(text + _section("values", values), file=str(out))
+        return Person.open(profile, store=open_store(url), on_clamp=tell_owner)
+    except RootGuardError as problem:
+        return problem.bare()
+
+
+def _entries(given: tuple[str, ...], out: Path) -> list[str]:
+    """Templates as the profile names them: files by their path from the profile's folder."""
+    folder = out.resolve().parent
+    return [
+        Path(os.path.relpath(name, folder)).as_posix() if Path(name).suffix == ".toml" else name
+        for name in dict.fromkeys(given)
+    ]
+
+
+def _templates(given: tuple[str, ...], *, asking: bool) -> list[Template]:
+    if given:
+        return [load_template(name) for name in dict.fromkeys(given)]
+    if not asking:
+        raise click.UsageError(
+            "say what is calculated: --template NAME (see `rootguard templates`)"
+        )
+    listed = catalog()
+    console().print(
+        table("templates", ("name", "title"), [(n, load_template(n).title) for n in listed])
+    )
+    answer = click.prompt("Which of them? Names, separated by spaces")
+    return [load_template(name) for name in dict.fromkeys(answer.replace(",", " ").split())]
+
+
+def _budget(templates: list[Template], *, asking: bool) -> Fraction:
+    most = max(len(Graph.of(template).roots) for template in templates)
+    offered = _PER_ROOT * most
+    if not asking:
+        return offered
+    console().print(
+        "The budget is how much may become known of your values, in all, for ever. A tenth of it "
+        "makes everything ten times as noisy; `rootguard explain TEMPLATE` shows what that means."
+    )
+    for template in templates:
+        console().print(_expected(template, offered))
+    typed: Fraction | float = click.prompt(
+        "Budget", default=str(float(offered)), type=EpsilonType()
+    )
+    return Fraction(typed)
+
+
+def _expected(template: Template, budget: Fraction) -> str:
+    """What a plan under this budget means for one template, in a sentence."""
+    from rootguard.calibration import make_plan
+
+    try:
+        plan = make_plan(template, budget)
+    except BudgetError as refusal:
+        return f"{template.name}: {refusal}"
+    parts = [
+        f"{share.root} by {number(share.expected_error)} {template.roots[share.root].unit}".strip()
+        for share in plan.shares
+    ]
+    return f"{template.name} with {float(budget):g}: on average off are {', '.join(parts)}."
+
+
+def _ask_values(templates: list[Template]) -> dict[str, object]:
+    """Ask for each root, unseen; an empty answer leaves it for its first mention in a text."""
+    console().print("Your values, unseen. Leave one empty: it is noised when first mentioned.")
+    answers: dict[str, object] = {}
+    for template in templates:
+        for root in Graph.of(template).roots:
+            if root in answers:
+                continue
+            unit = template.roots[root].unit
+            typed = click.prompt(
+                f"{root} [{unit}]", default="", hide_input=True, show_default=False
+            )
+            number_typed = None
+            with suppress(ValueError):
+                number_typed = float(typed)
+            if number_typed is not None:
+                answers[str(root)] = number_typed
+            elif typed:
+                console().print(f"{root} is not a number and is left out")
+    return answers
+
+
+def _ask_identifiers() -> dict[str, object]:
+    console().print("Identifiers that must not leave, such as your name. Leave empty what is not.")
+    answers: dict[str, object] = {}
+    for name in ("name", "email", "phone", "record"):
+        typed = click.prompt(name, default="", show_default=False)
+        if typed:
+            answers[name] = typed
+    return answers
+
+
+def _profile_text(
+    templates: list[str], budget: Fraction, principal: str, url: str, named: Mapping[str, object]
+) -> str:
+    lines = [
+        f"principal = {_quoted(principal)}",
+        f"templates = {_quoted(templates)}",
+        f'budget = "{float(budget)!r}"',
+        f"store = {_quoted(url)}",
+    ]
+    return "\n".join(lines) + "\n" + _section("identifiers", named)
+
+
+def _section(name: str, content: Mapping[str, object]) -> str:
+    """A TOML table; JSON's texts and numbers are TOML's too."""
+    if not content:
+        return ""
+    lines = [f"{_quoted(key)} = {_quoted(value)}" for key, value in content.items()]
+    return f"\n[{name}]\n" + "\n".join(lines) + "\n"
+
+
+def _quoted(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _write(path: Path, text: str) -> None:
+    """Readable by its owner alone, and whole or not at all."""
+    draft = path.with_name(f".{path.name}.new")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    draft.replace(path)
+
+
+def _mcp(path: Path) -> dict[str, object]:
+    arguments = ["mcp", "serve", "--profile", str(path.resolve())]
+    return {"mcpServers": {"me": {"command": "rootguard", "args": arguments}}}
+
+
+def _gateway(path: Path) -> list[str]:
+    return [
+        f"rootguard gateway --profile {path} --upstream https://api.openai.com/v1",
+        "export OPENAI_BASE_URL=http://127.0.0.1:8791/v1",
+    ]
+
+
+def _without_password(url: str) -> str:
+    return url if url.startswith(("sqlite:", "memory:")) else url.split(":", 1)[0] + "://…"
+
+
+def _print(out: Path, templates: list[Template], budget: Fraction, noised: tuple[str, ...]) -> None:
+    screen = console()
+    screen.print(f"Wrote {out}, readable by you alone.", markup=False)
+    if noised:
+        screen.print(f"Noised once and kept in the vault: {', '.join(noised)}.", markup=False)
+    for template in templates:
+        screen.print(_expected(template, budget), markup=False)
+    screen.print("\nFor an MCP client:")
+    click.echo(json.dumps(_mcp(out), indent=2))
+    screen.print("\nFor a chat API:")
+    for line in _gateway(out):
+        click.echo(line)

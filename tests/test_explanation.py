@@ -1,0 +1,91 @@
+"""`rootguard explain`: figures that agree with the studies and move the right way."""
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from rootguard.cli.main import cli
+from rootguard.evaluation.explanation import Explanation, explain, with_misses
+from rootguard.template import load_template
+
+EPSILONS = tuple(Fraction(text) for text in ("0.01", "0.1", "1"))
+
+
+@pytest.fixture(scope="module")
+def nlr() -> Explanation:
+    return explain(load_template("nlr"), epsilons=EPSILONS, people=150, repeats=2)
+
+
+def test_every_configuration_is_explained_at_every_epsilon(nlr: Explanation) -> None:
+    assert nlr.configurations == ("all", "roots", "opt", "calibrated", "population")
+    for config in nlr.configurations:
+        assert [each.epsilon for each in nlr.of(config)] == list(EPSILONS)
+
+
+def test_more_budget_means_less_error_for_the_service_and_for_the_adversary(
+    nlr: Explanation,
+) -> None:
+    for config in nlr.configurations:
+        low, middle, high = nlr.of(config)
+        assert low.target_error > middle.target_error > high.target_error
+        assert low.adversary_error > middle.adversary_error > high.adversary_error
+        assert low.advantage < high.advantage
+
+
+def test_calibration_helps_the_service_and_leaves_the_adversary_where_it_was(
+    nlr: Explanation,
+) -> None:
+    strong, plain = nlr.of("calibrated")[0], nlr.of("opt")[0]
+    assert strong.target_error < 0.8 * plain.target_error
+    assert [each.adversary_error for each in nlr.of("calibrated")] == [
+        each.adversary_error for each in nlr.of("opt")
+    ]
+
+
+def test_budgets_are_turns_times_epsilon(nlr: Explanation) -> None:
+    assert nlr.turns == 5
+    assert {each.budget for each in nlr.of("opt")} == {5 * epsilon for epsilon in EPSILONS}
+
+
+def test_enough_is_where_twice_the_budget_gains_less_than_a_point() -> None:
+    found = explain(
+        load_template("vascular"),
+        epsilons=EPSILONS,
+        configurations=("opt",),
+        people=150,
+        repeats=2,
+    )
+    at = found.enough("opt")
+    assert at is not None
+    assert at.epsilon == Fraction("0.1")
+    assert at.target_error < 2
+
+
+def test_misses_lift_the_bound_towards_one(nlr: Explanation) -> None:
+    honest = with_misses(nlr.of("opt"), miss_rate=0, mentions=10)
+    missed = with_misses(nlr.of("opt"), miss_rate=0.05, mentions=10)
+    for each in nlr.of("opt"):
+        assert honest[each.epsilon] == pytest.approx(each.advantage)
+        assert missed[each.epsilon] >= 1 - 0.95**10
+        assert missed[each.epsilon] <= 1
+
+
+def test_the_command_prints_advice_and_draws_a_figure(tmp_path: Path) -> None:
+    picture = tmp_path / "vascular.png"
+    arguments = ["explain", "vascular", "--no-plan-for-population", "--plot", str(picture)]
+    result = CliRunner().invoke(cli, [*arguments, "--miss-rate", "0.1"])
+    assert result.exit_code == 0, result.output
+    assert "improves the calibrated target by less than a point" in result.output.replace("\n", " ")
+    assert "with misses" in result.output
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_command_speaks_json() -> None:
+    result = CliRunner().invoke(cli, ["explain", "vascular", "--no-plan-for-population", "--json"])
+    body = json.loads(result.output)
+    assert body["synthetic"] is True
+    assert {each["config"] for each in body["outlooks"]} == {"all", "roots", "opt", "calibrated"}
+    assert body["enough"]["calibrated"] <= body["enough"]["all"]
