@@ -27,7 +27,6 @@ class Commands(click.Group):
         "init": "rootguard.cli.init",
         "learn": "rootguard.cli.learn",
         "mcp": "rootguard.cli.mcp",
-        "mcp": "rootguard.cli.mcp",
         "plan": "rootguard.cli.plan",
         "release": "rootguard.cli.release",
         "templates": "rootguard.cli.templates",

@@ -1,0 +1,210 @@
+"""What `rootguard mcp inspect` finds out: a server's tools, their mapping, and the plan it implies.
+
+The server is started, asked for its list of tools, and ended; no tool is called. The profile is
+read for its public part: nothing is noised and no vault is opened.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+
+import anyio
+import click
+import mcp_types as types
+from mcp import Client, StdioServerParameters
+from mcp.shared.exceptions import MCPError
+from rich.markup import escape
+
+from rootguard.calibration import make_plan
+from rootguard.channels.schema import ToolMap, load_pins, understand
+from rootguard.cli.output import console, number, table, write_json
+from rootguard.expressions import Name, Node, names, parse
+from rootguard.graph import Graph
+from rootguard.session import Profile, load_profile
+from rootguard.template import Root
+from rootguard.values import RootName
+
+_PATIENCE = 60
+_MAX_PAGES = 100
+_SHOWN = 200
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Share:
+    """A root that the tools ask for, directly or in a formula, and what noising it costs, once."""
+
+    root: str
+    unit: str
+    epsilon: float
+    step: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inspection:
+    """What a server's tools ask for, and what that comes to."""
+
+    tools: tuple[ToolMap, ...]
+    shares: tuple[Share, ...]
+    computed: tuple[str, ...]
+    """Values that follow from these roots and cost nothing more."""
+
+
+def inspect_server(
+    profile_path: str, *, command: Sequence[str], url: str | None, pins_path: str | None
+) -> Inspection:
+    """Look at a server with one person's templates in mind."""
+    profile = load_profile(profile_path)
+    pins = None if pins_path is None else load_pins(pins_path)
+    tools = _listed(command, url)
+    roots = _roots(profile)
+    maps = tuple(
+        understand(
+            tool.name,
+            tool.description or "",
+            tool.input_schema,
+            roots,
+            profile.templates,
+            pins=pins,
+            identifiers=profile.identifiers.names,
+        )
+        for tool in tools
+    )
+    asked = {each.name: each.formula or each.name for made in maps for each in made.bindings}
+    tokens = set(profile.identifiers.names)
+    formulas = {name: parse(formula) for name, formula in asked.items() if name not in tokens}
+    return Inspection(
+        tools=maps,
+        shares=_shares(profile, roots, formulas.values()),
+        computed=tuple(name for name in formulas if name not in roots),
+    )
+
+
+def show(found: Inspection, *, as_json: bool) -> None:
+    """For programs or for people."""
+    if as_json:
+        write_json(
+            {
+                "tools": [asdict(each) for each in found.tools],
+                "plan": {
+                    "roots": [asdict(share) for share in found.shares],
+                    "computed": list(found.computed),
+                },
+            }
+        )
+        return
+    out = console()
+    for each in found.tools:
+        rows = [
+            (
+                _dotted(b.parameter),
+                b.name,
+                b.unit or "its own",
+                f"{b.confidence:.2f}",
+                _plain(b.reason),
+            )
+            for b in each.bindings
+        ]
+        rows += [
+            (_dotted(q.parameter), " or ".join(q.candidates) or "?", "", "asked", _plain(q.why))
+            for q in each.asked
+        ]
+        rows += [(_dotted(path), "-", "", "", "not one of your values") for path in each.unbound]
+        computes = "" if each.formula is None else f", computes {each.formula}"
+        out.print(
+            table(
+                escape(f"{_plain(each.tool)}{computes}"),
+                ("parameter", "value", "unit", ">confidence", "why"),
+                rows,
+            )
+        )
+    out.print(
+        table(
+            "What these tools would be told, noised once",
+            ("root", "unit", ">epsilon per step", ">step"),
+            [(s.root, s.unit, number(s.epsilon), number(s.step)) for s in found.shares],
+        )
+    )
+    if found.computed:
+        out.print(f"Computed from these at no further cost: {', '.join(found.computed)}.")
+    if any(each.asked for each in found.tools):
+        out.print("What is asked is not acted on; say which it is in a file for --pins.")
+
+
+def _listed(command: Sequence[str], url: str | None) -> list[types.Tool]:
+    """Every tool of a server, or one sentence about why there is none."""
+    server: StdioServerParameters | str
+    if url is None:
+        server = StdioServerParameters(command=command[0], args=list(command[1:]))
+    else:
+        server = url
+
+    async def read() -> list[types.Tool]:
+        found: list[types.Tool] = []
+        cursor: str | None = None
+        async with Client(server) as client:
+            for _ in range(_MAX_PAGES):
+                page = await client.list_tools(cursor=cursor)
+                found += page.tools
+                cursor = page.next_cursor
+                if cursor is None:
+                    break
+        return found
+
+    async def patient() -> list[types.Tool]:
+        with anyio.fail_after(_PATIENCE):
+            return await read()
+
+    try:
+        return anyio.run(patient)
+    except (OSError, MCPError, TimeoutError, ExceptionGroup):
+        raise click.ClickException("the server could not be started, reached or read") from None
+
+
+def _roots(profile: Profile) -> Mapping[RootName, Root]:
+    """The roots that are noised, of all templates, as a person would describe them."""
+    found: dict[RootName, Root] = {}
+    for template in profile.templates:
+        for root in Graph.of(template).roots:
+            found.setdefault(root, template.roots[root])
+    return MappingProxyType(found)
+
+
+def _behind(profile: Profile, formula: Node) -> Iterator[RootName]:
+    """The roots under a formula, each name of it looked up in the first template that has it."""
+    for name in names(formula):
+        graph = next((each for each in map(Graph.of, profile.templates) if name in each), None)
+        if graph is not None:
+            yield from graph.rests_on(Name(name))
+
+
+def _shares(
+    profile: Profile, roots: Mapping[RootName, Root], formulas: Iterable[Node]
+) -> tuple[Share, ...]:
+    """The roots behind what is asked, at the price that the profile's budgets give them."""
+    behind = {root for formula in formulas for root in _behind(profile, formula)}
+    prices: dict[RootName, Share] = {}
+    for template in profile.templates:
+        plan = make_plan(
+            template,
+            profile.budgets[template.name],
+            mechanism_name=profile.mechanism,
+            allocation=profile.allocation,
+        )
+        for share in plan.shares:
+            made = Share(
+                root=share.root,
+                unit=roots[share.root].unit,
+                epsilon=float(share.epsilon),
+                step=share.domain.step,
+            )
+            prices.setdefault(share.root, made)
+    return tuple(prices[root] for root in prices if root in behind)
+
+
+def _dotted(path: Sequence[str]) -> str:
+    return _plain(".".join(path))
+
+
+def _plain(text: str) -> str:
+    """A stranger's text for a terminal: one line, and no control sequence."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:_SHOWN])

@@ -1,0 +1,230 @@
+"""`rootguard mcp`: serve a person's guarded values to agents, guard a server, look at its tools.
+
+Each subcommand imports what it needs when it runs: an MCP client starts these processes itself and
+waits for them.
+"""
+
+import os
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import click
+
+from rootguard.cli.options import json_option
+from rootguard.cli.output import EXIT_CODES
+
+if TYPE_CHECKING:
+    from rootguard.session import Person
+
+_profile = click.option(
+    "--profile",
+    "profile_path",
+    required=True,
+    type=click.Path(dir_okay=False),
+    help="The person's profile.",
+)
+_store = click.option(
+    "--store",
+    "store_url",
+    envvar="ROOTGUARD_STORE",
+    help="In place of the profile's store: sqlite:///FILE, postgresql://… or memory:",
+)
+_pins = click.option(
+    "--pins",
+    "pins_path",
+    type=click.Path(dir_okay=False),
+    help="TOML file that says which parameter is which value.",
+)
+_command = click.argument("command", nargs=-1, type=click.UNPROCESSED)
+
+
+@click.group("mcp", epilog=EXIT_CODES)
+def command() -> None:
+    """Guarded values over the Model Context Protocol.
+
+    \b
+    Examples:
+      rootguard mcp serve --profile me.toml
+      rootguard mcp proxy --profile me.toml --service clinic -- clinic-mcp-server --stdio
+      rootguard mcp inspect --profile me.toml -- clinic-mcp-server --stdio
+    """
+    if find_spec("mcp") is None:
+        raise click.ClickException("this needs the MCP SDK; run: pip install 'rootguard[mcp]'")
+
+
+@command.command("serve", epilog=EXIT_CODES)
+@_profile
+@click.option("--service", help="Serve at this service's tier, within the profile's policy.")
+@click.option("--http", "address", metavar="HOST:PORT", help="On HTTP, in place of stdio.")
+@click.option(
+    "--key-env",
+    metavar="NAME",
+    help="Environment variable with a bearer key that HTTP clients must send.",
+)
+@_store
+def serve(
+    *,
+    profile_path: str,
+    service: str | None,
+    address: str | None,
+    key_env: str | None,
+    store_url: str | None,
+) -> None:
+    """A server that knows only noised values, for any agent that speaks MCP.
+
+    Without --http it speaks on standard input and output, as MCP clients start it. With --http it
+    listens at http://HOST:PORT/mcp; a host that others can reach needs --key-env.
+    """
+    place = None if address is None else _address(address)
+    key = None if key_env is None else _key(key_env)
+    if place is None and key is not None:
+        raise click.UsageError("--key-env is for --http")
+    if place is not None and key is None and not _is_loopback(place[0]):
+        raise click.UsageError(
+            "without a key anybody who reaches that host would read your values; "
+            "give --key-env, or stay on 127.0.0.1"
+        )
+    person = _open(profile_path, service, store_url)
+    from rootguard.channels.mcp_server import run_stdio
+    from rootguard.channels.mcp_wire import quiet
+
+    quiet()
+    try:
+        if place is None:
+            run_stdio(person)
+        else:
+            _serve_http(person, *place, key=key)
+    except KeyboardInterrupt:
+        # A thread may still wait for input, and would keep the process.
+        os._exit(0)
+
+
+@command.command("proxy", epilog=EXIT_CODES)
+@_profile
+@click.option("--service", help="The service behind, as the profile's policy calls it.")
+@click.option("--url", help="Of a server on HTTP, in place of a command.")
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(dir_okay=False),
+    help="An mcpServers file: stand before all servers that it lists.",
+)
+@_pins
+@_store
+@_command
+def proxy(
+    *,
+    profile_path: str,
+    service: str | None,
+    url: str | None,
+    config_path: str | None,
+    pins_path: str | None,
+    store_url: str | None,
+    command: tuple[str, ...],
+) -> None:
+    """Stand before another MCP server; what goes to it is guarded, what comes back is restored.
+
+    \b
+    Examples:
+      rootguard mcp proxy --profile me.toml --service clinic -- clinic-mcp-server --stdio
+      rootguard mcp proxy --profile me.toml --service clinic --url https://clinic.example/mcp
+      rootguard mcp proxy --profile me.toml --config servers.json
+    """
+    _one_of(command=command, url=url, config=config_path)
+    from rootguard.channels.mcp_proxy import run_proxy
+
+    run_proxy(
+        profile_path,
+        service=service,
+        command=list(command) or None,
+        url=url,
+        config=config_path,
+        pins=pins_path,
+        store=store_url,
+    )
+
+
+@command.command("inspect", epilog=EXIT_CODES)
+@_profile
+@click.option("--url", help="Of a server on HTTP, in place of a command.")
+@_pins
+@json_option
+@_command
+def inspect(
+    *,
+    profile_path: str,
+    url: str | None,
+    pins_path: str | None,
+    as_json: bool,
+    command: tuple[str, ...],
+) -> None:
+    """Which parameter of a server's tools is which value, and what that would release.
+
+    Starts the server, reads its list of tools, and calls none of them. Nothing is noised.
+
+    \b
+    Example:
+      rootguard mcp inspect --profile me.toml -- clinic-mcp-server --stdio
+    """
+    _one_of(command=command, url=url)
+    from rootguard.cli.inspection import inspect_server, show
+
+    found = inspect_server(profile_path, command=command, url=url, pins_path=pins_path)
+    show(found, as_json=as_json)
+
+
+def _open(profile_path: str, service: str | None, store_url: str | None) -> "Person":
+    from rootguard.cli.values import tell_owner
+    from rootguard.session import Person, load_profile
+    from rootguard.store import default_url, open_store
+
+    profile = load_profile(profile_path)
+    store = open_store(store_url or profile.store or default_url())
+    return Person.open(profile, store=store, service=service, on_clamp=tell_owner)
+
+
+def _serve_http(person: "Person", host: str, port: int, *, key: str | None) -> None:
+    from rootguard.channels.mcp_server import PATH, http_app
+    from rootguard.channels.server import listen, make_server
+
+    try:
+        listening = listen(host, port)
+    except OSError:
+        raise click.ClickException(f"cannot listen on {host}, port {port}") from None
+    shown = f"[{host}]" if ":" in host else host
+    click.echo(f"http://{shown}:{listening.getsockname()[1]}{PATH}")
+    sys.stdout.flush()
+    app = http_app(person, key=key, loopback=_is_loopback(host))
+    make_server(app, host=host, shutdown_timeout=5).run(sockets=[listening])
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise click.UsageError("--http is HOST:PORT, such as 127.0.0.1:8792")
+    return host.strip("[]"), int(port)
+
+
+def _key(variable: str) -> str:
+    key = os.environ.get(variable, "")
+    if len(key) < 16:
+        raise click.UsageError(
+            f"the environment variable {variable} holds no key of 16 characters or more"
+        )
+    return key
+
+
+def _is_loopback(host: str) -> bool:
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _one_of(**given: object) -> None:
+    if sum(map(bool, given.values())) != 1:
+        ways = " or ".join("-- COMMAND" if each == "command" else f"--{each}" for each in given)
+        raise click.UsageError(f"give one of {ways}")
