@@ -19,7 +19,7 @@ from benchmarks.measure import Case, Contender
 from rootguard import Template, load_template
 from rootguard.allocation import EPSILON_MIN, sensitivities
 from rootguard.evaluation.cohorts import Cohort, load_cohort
-from rootguard.evaluation.experiment import PAPER_MECHANISMS, Sweep
+from rootguard.evaluation.experiment import PAPER_CONFIGURATIONS, PAPER_MECHANISMS, Sweep
 from rootguard.expressions import evaluate
 from rootguard.graph import Graph
 from rootguard.mechanisms.base import Floats
@@ -31,7 +31,7 @@ _AIM = 300.0
 
 
 def evaluation() -> Iterator[Case]:
-    sweep = Sweep(mechanisms=PAPER_MECHANISMS)
+    sweep = Sweep(mechanisms=PAPER_MECHANISMS, configurations=PAPER_CONFIGURATIONS)
     for name in _TEMPLATES:
         template = load_template(name)
         cohort = load_cohort(template, None)

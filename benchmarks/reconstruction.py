@@ -18,6 +18,7 @@ from rootguard.attacks.map import map_estimates
 from rootguard.attacks.priors import prior
 from rootguard.attacks.reconstruction import Observation, map_estimate
 from rootguard.evaluation.cohorts import synthetic_cohort
+from rootguard.evaluation.experiment import PAPER_CONFIGURATIONS
 from rootguard.evaluation.reconstruction import AttackCell, AttackSweep, Victims
 from rootguard.mechanisms import MECHANISMS, mechanism
 from rootguard.mechanisms.base import Floats, Indices
@@ -33,7 +34,7 @@ def reconstruction() -> Iterator[Case]:
     cohort = synthetic_cohort(template, size=_PEOPLE)
     for name in MECHANISMS:
         for repeats in (1, 20):
-            sweep = AttackSweep(repeats=repeats)
+            sweep = AttackSweep(repeats=repeats, configurations=PAPER_CONFIGURATIONS)
             victims = Victims(template, cohort, sweep)
             cells = list(sweep.cells(template.name, name, _EPSILON))
             yield Case(

@@ -91,6 +91,22 @@ def test_against_rootguard_every_adversary_ends_where_one_answer_does(
             assert row.tobytes() == once.estimates[root][0].tobytes()  # to the last digit
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_against_calibrated_releases_too_many_queries_are_worth_one(strategy: Strategy) -> None:
+    many = curve(strategy, "calibrated", "homa", queries=3)
+    once = curve(strategy, "calibrated", "homa", queries=1)
+    for root in many.estimates:
+        assert many.factors[root] == 1
+        for row in many.estimates[root]:
+            assert row.tobytes() == once.estimates[root][0].tobytes()
+
+
+def test_a_calibrated_answer_is_not_the_noised_one() -> None:
+    noised, released = curve("repeat", "rootguard", "homa"), curve("repeat", "calibrated", "homa")
+    for root in noised.estimates:
+        assert (noised.estimates[root] != released.estimates[root]).any()
+
+
 @pytest.mark.parametrize("template", ["fib4", "nlr"])
 @pytest.mark.parametrize("name", list(MECHANISMS))
 def test_the_equality_holds_for_every_mechanism(name: MechanismName, template: str) -> None:

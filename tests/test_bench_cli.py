@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from rootguard.cli.bench import command
+from rootguard.cli.bench import CONFIGURATION_NAMES, command
 from rootguard.evaluation.aggregates import ROW_COLUMNS
-from rootguard.evaluation.experiment import Row, Subject
+from rootguard.evaluation.experiment import CONFIGURATIONS, Row, Subject
 
-QUICK = ("--template", "homa", "--template", "nlr", "--mechanism", "geometric")
+PAPERS = ("--config", "all", "--config", "roots", "--config", "opt")
+QUICK = ("--template", "homa", "--template", "nlr", "--mechanism", "geometric", *PAPERS)
 MINE = """
 name = "mine"
 title = "My own"
@@ -67,8 +68,10 @@ def test_all_writes_every_table_and_figure_without_other_arguments_than_out(fini
     figures = ("double_asymmetry", "per_template", "privacy_utility", "power_law", "budget_bars")
     assert names == {
         "rq1.csv", "rq1_wmape.csv", "rq1_rce.csv", "rq1_template_wmape.csv", "rq1_template_rce.csv",
-        "rq1_win_rate.csv", "rq3_roots.csv", "rq3_power_law.csv", "rq3_regimes.csv",
-        "rq3_amplification.csv", "comparison.csv", "comparison.md", "tables.md", "tables.tex",
+        "rq1_sensitivity.csv", "rq1_template_sensitivity.csv", "rq1_population_median.csv",
+        "rq1_win_rate.csv", "rq3_gains.csv", "rq3_roots.csv", "rq3_power_law.csv",
+        "rq3_regimes.csv", "rq3_amplification.csv", "comparison.csv", "comparison.md",
+        "tables.md", "tables.tex",
         "report.html", *(f"figures/{n}.{kind}" for n in figures for kind in ("pdf", "svg", "png")),
     }  # fmt: skip
 
@@ -83,6 +86,44 @@ def test_rows_begin_with_the_figures_and_end_with_the_provenance(finished: Path)
     assert len(rows) == 2 * 10 * 3 * 3
     assert {row["synthetic"] for row in rows} == {"true"}
     assert {row["error"] for row in rows} == {""}
+
+
+def test_calibrated_configurations_stand_beside_the_papers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All five by default; other mechanisms than geometric are without population plans."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # drawing takes longest
+    chosen = ("--template", "tyg", "--mechanism", "geometric", "--mechanism", "laplace")
+    result = bench("rq3", *chosen, "--out", tmp_path, "--json")
+    assert result.exit_code == 0
+    gains = {row["config"]: float(row["wmape"]) for row in lines(tmp_path / "rq3_gains.csv")}
+    assert list(gains) == [*CONFIGURATION_NAMES, "population median"]
+    assert gains["calibrated"] < gains["all"]
+    plans = {(row["mechanism"], row["allocation"]) for row in lines(tmp_path / "rq3_roots.csv")}
+    assert plans == {
+        ("geometric", "optimal"), ("geometric", "population"), ("laplace", "optimal"),
+    }  # fmt: skip
+    text = (tmp_path / "tables.md").read_text()
+    assert "geometric, population plan" in text
+
+
+def test_a_calibrated_study_has_its_tables_figures_and_summary(tmp_path: Path) -> None:
+    chosen = ("--template", "tyg", "--mechanism", "laplace", "--out", tmp_path)
+    result = bench("rq1", *chosen, "--config", "opt", "--config", "calibrated", "--json")
+    body = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert (body["cells"], body["failed"]) == (60, 0)
+    assert {mean["config"] for mean in body["means"]} == {"opt", "calibrated", "population median"}
+    assert {"wmape", "rce", "sensitivity"} <= body["means"][0].keys()
+    assert {"figures/calibrated.svg", "figures/sensitivity.svg"} <= set(body["files"])
+    (median,) = lines(tmp_path / "rq1_population_median.csv")
+    assert median["template"] == "TYG"
+    assert {row["median_wmape"] for row in lines(tmp_path / "rq1.csv")} == {median["wmape"]}
+    assert "BLap cal" in (tmp_path / "tables.md").read_text()
+
+
+def test_the_configurations_offered_are_those_there_are() -> None:
+    assert CONFIGURATION_NAMES == CONFIGURATIONS
 
 
 def test_aggregates_have_the_shape_of_the_published_files(finished: Path) -> None:
@@ -136,7 +177,7 @@ def test_the_same_seed_gives_the_same_bytes_also_after_a_stop(
 
 def test_rows_of_another_run_in_the_same_directory_are_replaced(tmp_path: Path) -> None:
     bench("rq1", *QUICK, "--out", tmp_path, "--seed", 1)
-    bench("rq1", "--template", "homa", "--mechanism", "laplace", "--out", tmp_path)
+    bench("rq1", "--template", "homa", "--mechanism", "laplace", "--out", tmp_path, *PAPERS)
     rows = lines(tmp_path / "rq1.csv")
     assert {(row["template"], row["mechanism"], row["seed"]) for row in rows} == {
         ("homa", "laplace", "0")
@@ -146,7 +187,7 @@ def test_rows_of_another_run_in_the_same_directory_are_replaced(tmp_path: Path) 
 def test_ones_own_template_and_people_need_no_code(mine: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     arguments = ("--template", mine / "mine.toml", "--cohort", mine, "--out", out, "--json")
-    result = bench("all", *arguments, "--mechanism", "laplace")
+    result = bench("all", *arguments, "--mechanism", "laplace", *PAPERS)
     body = json.loads(result.stdout)
     assert result.exit_code == 0
     assert (body["synthetic"], body["cells"], body["failed"]) == (False, 90, 0)
@@ -161,7 +202,8 @@ def test_ones_own_template_and_people_need_no_code(mine: Path, tmp_path: Path) -
 
 def test_a_missing_file_costs_its_template_only(mine: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    chosen = ("--template", mine / "mine.toml", "--template", "homa", "--mechanism", "laplace")
+    own = ("--template", mine / "mine.toml")
+    chosen = (*own, "--template", "homa", "--mechanism", "laplace", *PAPERS)
     result = bench("rq1", *chosen, "--cohort", mine, "--out", out)
     assert result.exit_code == 0
     assert "failed: homa: no cohort" in result.output

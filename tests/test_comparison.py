@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rootguard import load_template
-from rootguard.evaluation import plots
+from rootguard.evaluation import plots, structure_plots
 from rootguard.evaluation.aggregates import aggregates
 from rootguard.evaluation.cohorts import PAPER_TEMPLATES, load_cohort
 from rootguard.evaluation.comparison import (
@@ -20,8 +20,10 @@ from rootguard.evaluation.comparison import (
 )
 from rootguard.evaluation.experiment import (
     EPSILONS,
+    PAPER_CONFIGURATIONS,
     PAPER_MECHANISMS,
     STUDY_MECHANISMS,
+    Configuration,
     Row,
     Sweep,
 )
@@ -54,7 +56,7 @@ def published() -> list[Row]:
         for c in published_cells()
         if c.template is None
     }
-    sweep = Sweep(mechanisms=PAPER_MECHANISMS)
+    sweep = Sweep(mechanisms=PAPER_MECHANISMS, configurations=PAPER_CONFIGURATIONS)
     rows = []
     for template in TEMPLATES:
         for cell in sweep.cells(template.name):
@@ -213,8 +215,12 @@ def test_a_power_law_is_found_again_and_needs_something_that_varies() -> None:
 def test_templates_are_sorted_into_the_papers_regimes() -> None:
     """On synthetic people: the gaps are far from the limit of 7.5 points on either side."""
     sweep = Sweep(
-        mechanisms=("exponential",), epsilons=(FOCUS,), budgets=("2k+1",), repeats=20
-    )  # fmt: skip
+        mechanisms=("exponential",),
+        epsilons=(FOCUS,),
+        budgets=("2k+1",),
+        repeats=20,
+        configurations=("all", "opt"),
+    )
     rows = list(sweep.run(TEMPLATES, lambda template: load_cohort(template, None)))
     found = {regime.template: regime.regime for regime in regimes(TEMPLATES, rows)}
     assert {name for name, regime in found.items() if regime == "compressing"} == {
@@ -247,6 +253,40 @@ def test_sheets_put_the_best_in_bold(published: list[Row]) -> None:
     assert [cell for cell in line if isinstance(cell, Strong)] == ["6.9 ± 0.1", "6.9 ± 0.1"]
 
 
+def test_sheets_hold_every_configuration_that_ran_and_the_population_median(
+    published: list[Row],
+) -> None:
+    def row(row: Row, wmape: float, config: Configuration, sensitivity: float) -> Row:
+        return replace(
+            row,
+            cell=replace(row.cell, config=config),
+            wmape=wmape,
+            median_wmape=3.0,
+            sensitivity=sensitivity,
+            sensitivity_se=1.0,
+        )
+
+    some = [r for r in published if r.cell.mechanism == "laplace" and r.cell.config == "opt"]
+    rows = [row(r, 5.0, "opt", 90.0) for r in some] + [
+        row(r, 4.0, "calibrated", 80.0) for r in some
+    ]
+    made = [sheet for sheet in rq1_sheets(rows, focus=FOCUS) if "mean of" in sheet.title]
+    sheets = {sheet.title.split(" (")[0]: sheet for sheet in made}
+    errors = sheets["wMAPE"]
+    assert errors.header == ("ε", "BLap opt", "BLap cal", "population median")
+    assert [cell for cell in errors.lines[0] if isinstance(cell, Strong)] == ["3.0"]
+    found = sheets["sensitivity for the highest risk class"]  # of which more is better
+    assert found.header == ("ε", "BLap opt", "BLap cal")
+    assert [cell for cell in found.lines[0] if isinstance(cell, Strong)] == ["90.0 ± 0.4"]
+
+
+def test_the_widest_tables_are_made_to_fit_a_page() -> None:
+    wide = Sheet(title="t", header=("x",) * 18, lines=(("1",) * 18,))
+    latex = to_latex(wide)
+    assert r"\resizebox{\textwidth}" in latex
+    assert latex.count("{") == latex.count("}")
+
+
 def test_figures_are_the_same_bytes_twice_and_say_when_people_are_made_up(
     tmp_path: Path, published: list[Row]
 ) -> None:
@@ -265,8 +305,10 @@ def test_figures_are_the_same_bytes_twice_and_say_when_people_are_made_up(
 
 
 def test_every_figure_can_be_drawn(tmp_path: Path, published: list[Row]) -> None:
-    found = analyse(TEMPLATES, PAPER_MECHANISMS, published)
-    drawings = plots.rq1_figures(published) | plots.rq3_figures(found.shares, found.laws)
+    sweep = Sweep(mechanisms=PAPER_MECHANISMS, configurations=PAPER_CONFIGURATIONS)
+    found = analyse(TEMPLATES, sweep, published)
+    assert found.gains[0].figures.keys() == {"all", "roots", "opt"}
+    drawings = plots.rq1_figures(published) | structure_plots.rq3_figures(found.shares, found.laws)
     written = plots.save(drawings, tmp_path)
     assert set(written) == {
         "double_asymmetry", "privacy_utility", "per_template", "power_law", "budget_bars",
@@ -275,7 +317,9 @@ def test_every_figure_can_be_drawn(tmp_path: Path, published: list[Row]) -> None
 
 def test_a_figure_without_data_is_left_out(tmp_path: Path, published: list[Row]) -> None:
     empty = [replace(row, wmape=None, wmape_se=None, error="x") for row in published]
-    assert plots.save(plots.rq1_figures(empty) | plots.rq3_figures([], []), tmp_path) == {}
+    assert (
+        plots.save(plots.rq1_figures(empty) | structure_plots.rq3_figures([], []), tmp_path) == {}
+    )
 
 
 def test_the_report_stands_alone_and_warns_of_synthetic_people(tmp_path: Path) -> None:
@@ -295,7 +339,7 @@ def test_the_report_stands_alone_and_warns_of_synthetic_people(tmp_path: Path) -
 @pytest.mark.slow
 def test_the_real_cohort_reproduces_the_paper() -> None:
     """With seed 0. Each cell would fall outside 4 standard errors once in 16,000, so 5 never do."""
-    sweep = Sweep(repeats=20)
+    sweep = Sweep(repeats=20, configurations=PAPER_CONFIGURATIONS)
     rows = list(sweep.run(TEMPLATES, lambda template: load_cohort(template, FOLDER)))
     found = compare(rows)
     assert not any(row.error for row in rows)

@@ -11,12 +11,29 @@ from rootguard import Template, load_template
 from rootguard.errors import CohortError
 from rootguard.evaluation.aggregates import aggregates, read_rows, win_rates, write_rows
 from rootguard.evaluation.cohorts import Cohort, load_cohort
-from rootguard.evaluation.experiment import EPSILONS, Cell, Row, Subject, Sweep, snap
+from rootguard.evaluation.experiment import (
+    CONFIGURATIONS,
+    EPSILONS,
+    PAPER_CONFIGURATIONS,
+    STUDY_MECHANISMS,
+    Cell,
+    Row,
+    Subject,
+    Sweep,
+    snap,
+)
 from rootguard.template import parse_template
 from rootguard.values import Domain, RootName
 
 TENTH = Fraction(1, 10)
-SMALL = Sweep(seed=3, repeats=2, mechanisms=("geometric",), epsilons=(Fraction(1, 20), TENTH))
+SMALL = Sweep(
+    seed=3,
+    repeats=2,
+    mechanisms=("geometric",),
+    epsilons=(Fraction(1, 20), TENTH),
+    configurations=PAPER_CONFIGURATIONS,
+)
+FIVE = replace(SMALL, epsilons=(TENTH,), budgets=("2k+1",), configurations=CONFIGURATIONS)
 
 RATIO = parse_template(
     """
@@ -63,6 +80,8 @@ def test_a_sweep_gives_one_row_per_cell_with_its_provenance() -> None:
         assert row.error == ""
         assert row.wmape is not None
         assert row.rce is not None
+        assert row.sensitivity is not None
+        assert row.median_wmape == rows[0].median_wmape
         assert row.wmape_mc is not None
         assert row.synthetic
         assert row.template_hash == load_template("homa").digest
@@ -77,6 +96,57 @@ def test_a_cell_gives_the_same_row_alone_and_in_any_order() -> None:
     chosen = [row for row in rows if row.cell.template == "homa"][::-4]
     for row in chosen:
         assert subject.run([subject.outline(row.cell)]) == [row]
+
+
+def test_the_papers_cells_are_the_same_whatever_else_runs() -> None:
+    alone = {row.cell: row for row in run("homa")}
+    among = {row.cell: row for row in run("homa", sweep=FIVE)}
+    shared = alone.keys() & among.keys()
+    assert len(shared) == 3
+    assert all(alone[cell] == among[cell] for cell in shared)
+
+
+def test_population_plans_are_searched_for_one_mechanism_unless_others_are_asked_for() -> None:
+    sweep = Sweep()
+    cells = list(sweep.cells("homa"))
+    assert {cell.mechanism for cell in cells if cell.config == "population"} == {"geometric"}
+    assert {cell.mechanism for cell in cells if cell.config == "calibrated"} == {*STUDY_MECHANISMS}
+    assert len(sweep) == len(cells) == 30 * (4 * 4 + 1)
+    assert len(replace(sweep, searched=STUDY_MECHANISMS)) == 30 * 4 * 5
+
+
+def test_calibrated_has_the_draws_of_opt_and_population_its_own() -> None:
+    """Without population figures calibration changes nothing, so equal draws give equal figures."""
+    sweep = replace(FIVE, epsilons=(Fraction(1),))
+    rows = sweep.run([RATIO], lambda _: people("ratio", a=[3.0, 4.0], b=[5.0, 6.0]))
+    found = {row.cell.config: row for row in rows}
+    assert found["calibrated"].wmape == found["opt"].wmape
+    assert found["population"].plan_hash == found["opt"].plan_hash
+    assert found["population"].wmape != found["opt"].wmape
+    assert found["opt"].median_wmape is None
+
+
+def test_a_calibrated_cell_is_the_same_alone_and_in_other_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = run("homa", sweep=FIVE)
+    template = load_template("homa")
+    subject = Subject(template, synthetic(template), seed=3, repeats=2)
+    for row in rows:
+        assert subject.run([subject.outline(row.cell)]) == [row]
+    monkeypatch.setattr("rootguard.evaluation.experiment._SEARCHES", 1)
+    assert run("homa", sweep=FIVE) == rows
+
+
+def test_the_population_median_is_what_half_of_the_population_exceeds() -> None:
+    template = load_template("homa")
+    subject = Subject(template, load_cohort(template, None, size=4000), seed=0, repeats=1)
+    median = subject.population_median()
+    assert median is not None
+    assert np.mean(subject.truth < median) == pytest.approx(0.5, abs=0.05)
+    row = subject.outline(next(SMALL.cells("homa")))
+    off = np.abs(subject.truth - median).sum() / subject.truth.sum()
+    assert row.median_wmape == pytest.approx(100 * off)
 
 
 def test_another_seed_gives_other_figures() -> None:
@@ -169,7 +239,10 @@ def test_a_budget_that_is_too_small_to_split_is_a_row() -> None:
 
 
 def test_rows_read_back_as_they_were_written(tmp_path: Path) -> None:
-    rows = [*run("homa"), *SMALL.run([RATIO], lambda _: people("ratio", a=[0.0], b=[1.0]))]
+    rows = [
+        *run("homa", sweep=FIVE),
+        *SMALL.run([RATIO], lambda _: people("ratio", a=[0.0], b=[1.0])),
+    ]
     write_rows(tmp_path / "rq1.csv", rows)
     assert list(read_rows(tmp_path / "rq1.csv").values()) == rows
 

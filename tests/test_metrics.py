@@ -122,3 +122,21 @@ def test_streams_are_told_apart_by_what_they_are_for() -> None:
     ]
     assert len(set(drawn)) == len(drawn)
     assert generator(0, "a").integers(2**62).item() == drawn[0]
+
+
+def test_sensitivity_is_of_the_patients_truly_in_the_last_class() -> None:
+    made = bootstrap(np.array([1.0, 3.0, 4.0, 9.0]))
+    released = np.array([[[9.0, 3.0, 2.0, 9.0], [1.0, 3.0, 2.0, 1.0]]])
+    (figure,) = made.sensitivity(released, CLASSES)
+    assert figure is not None
+    assert figure.value == pytest.approx(100 * 3 / 6)
+    each = [100 * 2 / 3, 100 * 1 / 3]
+    assert figure.monte_carlo == pytest.approx(np.std(each, ddof=1) / math.sqrt(2))
+    assert figure.se > 0
+
+
+def test_sensitivity_has_no_value_without_classes_or_anybody_in_the_last() -> None:
+    released = np.ones((2, 1, 3))
+    assert bootstrap(TRUTH).sensitivity(released, ()) == [None, None]
+    assert bootstrap(np.array([1.0, 1.0, 2.0])).sensitivity(released, CLASSES) == [None, None]
+    assert bootstrap(TRUTH).sensitivity(np.empty((0, 1, 3)), CLASSES) == []

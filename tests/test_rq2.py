@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -12,9 +13,14 @@ from click.testing import CliRunner
 
 from rootguard.attacks.map import map_estimates
 from rootguard.attacks.priors import grid, prior
-from rootguard.cli.rq2 import rq2
+from rootguard.cli.rq2 import CONFIGURATION_NAMES, rq2
 from rootguard.evaluation.cohorts import PAPER_TEMPLATES, Cohort, read_cohort, synthetic_cohort
-from rootguard.evaluation.experiment import STUDY_MECHANISMS, snap
+from rootguard.evaluation.experiment import (
+    PAPER_CONFIGURATIONS,
+    STUDY_MECHANISMS,
+    calibration_of,
+    snap,
+)
 from rootguard.evaluation.reconstruction import (
     EPSILONS,
     QUERIES,
@@ -22,6 +28,7 @@ from rootguard.evaluation.reconstruction import (
     AttackSweep,
     Victims,
 )
+from rootguard.evaluation.reconstruction_errors import ATTACK_CONFIGURATIONS, posterior_medians
 from rootguard.evaluation.reconstruction_tables import (
     ROW_COLUMNS,
     Key,
@@ -40,6 +47,7 @@ SMALL = AttackSweep(
     mechanisms=("exponential", "geometric"),
     epsilons=(FOCUS, Fraction(2)),
     queries=(1, 4),
+    configurations=PAPER_CONFIGURATIONS,
 )
 
 
@@ -59,9 +67,11 @@ def test_every_cell_has_a_row_in_order(rows: list[AttackRow]) -> None:
 
 
 def test_the_whole_study_is_the_papers_cells_and_the_default_mechanism() -> None:
-    per_mechanism = 2 * 2 * len(EPSILONS) * len(QUERIES) * 3
-    assert len(AttackSweep()) * 8 == 8 * per_mechanism * len(STUDY_MECHANISMS)
-    assert 8 * per_mechanism * 3 == 5760
+    settings = 2 * 2 * len(EPSILONS) * len(QUERIES)
+    papers = AttackSweep(configurations=PAPER_CONFIGURATIONS)
+    assert len(papers) == settings * 3 * len(STUDY_MECHANISMS)
+    assert 8 * settings * 3 * 3 == 5760
+    assert len(AttackSweep()) == settings * (6 * len(STUDY_MECHANISMS) + 1)
 
 
 def test_cached_releases_are_identical_at_every_q_to_the_last_bit(rows: list[AttackRow]) -> None:
@@ -72,6 +82,57 @@ def test_cached_releases_are_identical_at_every_q_to_the_last_bit(rows: list[Att
             seen.setdefault(replace(row.cell, queries=0), set()).add(figures)
     assert seen
     assert all(len(figures) == 1 for figures in seen.values())
+
+
+def test_whoever_inverts_the_calibration_gains_nothing() -> None:
+    """It is given the noised roots, so that nobody can do better: `opt`, to the last bit."""
+    configs = tuple(c for c in ATTACK_CONFIGURATIONS if c not in ("all", "roots"))
+    sweep = replace(SMALL, epsilons=(FOCUS,), queries=(1,), configurations=configs)
+    found = {row.cell: row for row in sweep.run([HOMA], few)}
+    for cell, row in found.items():
+        assert row.error == ""
+        assert row.wmape is not None
+        if cell.config == "calibrated":
+            assert (
+                replace(row, cell=replace(cell, config="opt")) == found[replace(cell, config="opt")]
+            )
+    assert {c.mechanism for c in found if c.config == "population"} == {"geometric"}
+
+
+def test_other_lines_leave_the_papers_as_they_were(rows: list[AttackRow]) -> None:
+    sweep = replace(
+        SMALL, mechanisms=("exponential",), configurations=(*PAPER_CONFIGURATIONS, "naive")
+    )
+    known = {row.cell: row for row in rows}
+    found = [row for row in sweep.run([HOMA], few) if row.cell.config != "naive"]
+    assert found == [known[row.cell] for row in found]
+
+
+def test_a_naive_reader_takes_the_released_values_for_noised_ones() -> None:
+    """With a flat prior and geometric noise the likeliest value is the one that is read."""
+    cohort, sweep = few(HOMA), AttackSweep(configurations=("naive",), priors=("uniform",))
+    victims = Victims(HOMA, cohort, sweep)
+    plan = victims.plan("geometric", FOCUS)
+    noised = {
+        share.root: victims.draws("geometric", FOCUS, share.root, share.epsilon, turns=1)[:, 0]
+        for share in plan.shares
+    }
+    released = calibration_of(HOMA, plan).release_many(noised)
+    row = next(row for row in victims.run("geometric", FOCUS) if row.cell.strategy == "B")
+    for figure in row.by_root:
+        truth = cohort.columns[figure.root]
+        off = 100 * np.abs(released[figure.root] - truth).sum() / np.abs(truth).sum()
+        assert figure.wmape == pytest.approx(off, rel=0.05)  # read on the grid, ends are likelier
+
+
+def test_the_posteriors_median_is_found_by_its_definition() -> None:
+    noise = mechanism("geometric", Fraction(1, 5), 9)
+    belief = np.log(np.arange(1.0, 10.0))
+    noised = np.array([8, 0, 4, 0])
+    for index, found in zip(noised, posterior_medians(noise, noised, belief), strict=True):
+        mass = np.exp(belief + noise.log_pmf(np.arange(9), index))
+        assert mass[:found].sum() < mass.sum() / 2 <= mass[: found + 1].sum()
+    assert posterior_medians(noise, np.array([4]), None).tolist() == [4]
 
 
 def test_independent_noise_gives_way_to_many_queries() -> None:
@@ -105,7 +166,8 @@ def test_without_queries_all_is_roots() -> None:
 
 
 def test_a_figure_is_the_mean_over_roots_of_their_relative_errors() -> None:
-    cohort, sweep = few(HOMA), AttackSweep(mechanisms=("staircase",), epsilons=(FOCUS,))
+    cohort = few(HOMA)
+    sweep = AttackSweep(configurations=PAPER_CONFIGURATIONS)
     victims = Victims(HOMA, cohort, sweep)
     errors = []
     for root in victims.roots:
@@ -204,13 +266,14 @@ def test_the_command_writes_rows_tables_figures_and_a_report(tmp_path: Path) -> 
     result = CliRunner().invoke(rq2, [*arguments, "--json"], catch_exceptions=False)
     assert result.exit_code == 0
     said = json.loads(result.stdout)
-    assert said["cells"] == 240
+    assert said["cells"] == 480
     assert said["failed"] == said["cached_series_that_vary"] == 0
     assert said["synthetic"] is True
     with (tmp_path / "rq2.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
     assert tuple(lines[0]) == ROW_COLUMNS
-    assert len(lines) == 240
+    assert len(lines) == 480
+    assert {line["config"] for line in lines} == {*CONFIGURATION_NAMES} - {"population"}
     for name in (
         "rq2_wmape.csv", "rq2_template_wmape.csv", "rq2_roots.csv", "rq2_comparison.csv",
         "rq2_comparison.md", "rq2_tables.md", "rq2_tables.tex", "rq2_report.html",
@@ -222,6 +285,17 @@ def test_the_command_writes_rows_tables_figures_and_a_report(tmp_path: Path) -> 
     assert "SYNTHETIC" in (tmp_path / "rq2_tables.md").read_text()
 
 
+def test_the_configurations_offered_are_those_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # drawing takes longest
+    assert CONFIGURATION_NAMES == ATTACK_CONFIGURATIONS
+    arguments = ["--out", str(tmp_path), "--template", "homa", "--mechanism", "laplace"]
+    result = CliRunner().invoke(rq2, [*arguments, "--config", "opt", "--json"])
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["cells"] == 80
+
+
 def test_two_templates_of_one_name_are_a_misuse(tmp_path: Path) -> None:
     twice = ["--template", "homa", "--template", "homa", "--out", str(tmp_path)]
     assert CliRunner().invoke(rq2, twice).exit_code == 2
@@ -230,7 +304,12 @@ def test_two_templates_of_one_name_are_a_misuse(tmp_path: Path) -> None:
 @needs_cohort
 @pytest.mark.slow
 def test_the_papers_reconstruction_figures_are_reproduced() -> None:
-    sweep = AttackSweep(repeats=20, mechanisms=("exponential",), strategies=("B",))
+    sweep = AttackSweep(
+        repeats=20,
+        mechanisms=("exponential",),
+        strategies=("B",),
+        configurations=PAPER_CONFIGURATIONS,
+    )
     templates = [load_template(name) for name in PAPER_TEMPLATES]
     found = list(sweep.run(templates, lambda template: read_cohort(FOLDER, template)))
     over = means(found)

@@ -32,8 +32,8 @@ from rootguard.mechanisms.base import MAX_EPSILON, Floats, Indices
 from rootguard.template import Template
 from rootguard.values import MICRO, AllocationName, Domain, MechanismName
 
-PEOPLE = 2048
-_POINTS = 64
+PEOPLE = 1024
+_POINTS = 128
 _STRIDES = (0.6, 0.3, 0.15)
 """Steps of the search, in the logarithm of a root's epsilon."""
 _FINE = 0.3

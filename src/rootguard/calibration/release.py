@@ -42,15 +42,18 @@ from rootguard.values import Domain, MechanismName, RootName, Sanitized
 POINTS = 256
 """Points per person, half of each kind."""
 ALARM_ODDS = 1.5
-ALARM_SHARE = 0.2
+ALARM_SHARE, ALARM_CAP = 0.2, 0.45
 """An alarm that the noised roots raise is kept if they make the highest class at least this many
-times as likely, in odds, as it is in the population, and at least this likely."""
+times as likely, in odds, as it is in the population, and at least this likely; where the class is
+common, this likely is enough."""
 _WHOLE = 2048
 """A root that is alone is weighed on its whole grid up to this many points."""
 _BLOCK = 256
 """People whose points are weighed together: few enough for the CPU's cache."""
 _PEOPLE = 1 << 13
 _CENSUS = 1024
+_LONELY = 60
+"""A point with more than this many times the mean weight says that no point fits."""
 _STEPS = 12
 _CLOSE = 1e-9
 _LEAST_WEIGHT = 690.0
@@ -84,11 +87,11 @@ class _Posterior:
         self._noise = noise
         self._order = np.argsort(shares)
         self._shares = shares[self._order]
-        self._fixed = fixed
+        self.fixed = fixed
         self._row = np.full(noise.size, -1, dtype=np.int64)
-        count = shares.size + fixed.size
         self._met = 0
-        self.values, self.scores, self.doubt = (np.empty((0, count)) for _ in range(3))
+        self.values, self.scores = np.empty((0, shares.size)), np.empty((0, shares.size))
+        self.doubt = np.empty((0, shares.size + fixed.size))
         self.medians, self.spreads = np.empty(0), np.empty(0)
 
     def rows(self, noised: Indices) -> Indices:
@@ -113,14 +116,14 @@ class _Posterior:
         found = np.minimum([np.searchsorted(row, wanted) for row in below], size - 1)
         drawn = np.empty((count, self._shares.size), dtype=np.int64)
         drawn[:, self._order] = found[:, :-3]
-        indices = np.hstack([drawn, np.broadcast_to(self._fixed, (count, self._fixed.size))])
+        indices = np.hstack([drawn, np.broadcast_to(self.fixed, (count, self.fixed.size))])
         if self._shares.size == 0:  # the fixed points are the whole grid, each once
             likelihood *= self.prior.mass
         evidence = np.take_along_axis(likelihood, indices, axis=1) / total
         doubt = 1 / np.maximum(evidence, math.exp(-self._most_doubt))
         points = self.prior.points
-        self.values = np.vstack([self.values, points[indices]])
-        self.scores = np.vstack([self.scores, self.prior.scores[indices]])
+        self.values = np.vstack([self.values, points[drawn]])
+        self.scores = np.vstack([self.scores, self.prior.scores[drawn]])
         self.doubt = np.vstack([self.doubt, doubt])
         low, middle, high = (points[found[:, i]] for i in (-3, -2, -1))
         self.medians = np.concatenate([self.medians, middle])
@@ -178,6 +181,13 @@ class Calibration:
             )
             for i, (prior, level) in enumerate(zip(priors, self._levels.values(), strict=True))
         ]
+
+    @cached_property
+    def _shared(self) -> tuple[list[Floats], Floats, Floats]:
+        """Values, targets and copula density (one over it) of the points that all people share."""
+        values = [p.prior.points[p.fixed] for p in self._posteriors]
+        scores = [p.prior.scores[p.fixed] for p in self._posteriors]
+        return values, self._target(values), self._rarity(scores)
 
     @cached_property
     def _ties(self) -> tuple[Floats, float]:
@@ -247,15 +257,21 @@ class Calibration:
         """The target to release for each person, NaN where none has a value, and where it is."""
         wanted = np.empty(plain.size)
         anchors = [np.empty(plain.size) for _ in rows]
+        shared_values, shared_targets, _ = self._shared
         for start in range(0, plain.size, _BLOCK):
             block = slice(start, start + _BLOCK)
             part = [row[block] for row in rows]
             values = [p.values[row] for p, row in zip(self._posteriors, part, strict=True)]
-            targets = self._target(values)
+            people, own = values[0].shape
+            targets = np.empty((people, own + shared_targets.size))
+            targets[:, :own], targets[:, own:] = self._target(values), shared_targets
             place = self._middle(targets, self._weights(part), plain[block])
-            wanted[block] = targets.ravel()[place]
-            for anchor, value in zip(anchors, values, strict=True):
-                anchor[block] = value.ravel()[place]
+            person = np.arange(people)
+            wanted[block] = targets[person, place]
+            for anchor, value, shared in zip(anchors, values, shared_values, strict=True):
+                anchor[block] = shared[place - own]
+                drawn = np.flatnonzero(place < own)
+                anchor[start + drawn] = value[drawn, place[drawn]]
         return wanted, anchors
 
     def _target(self, columns: Sequence[Floats]) -> Floats:
@@ -265,7 +281,7 @@ class Calibration:
         return evaluate_many(self._formula, used).reshape(shape)
 
     def _middle(self, targets: Floats, weights: Floats, plain: Floats) -> Indices:
-        """The flat place of each person's weighted median, or of the alarm that is kept.
+        """The place of each person's weighted median, or of the alarm that is kept.
 
         A median favours the common classes. Where the noised roots alone say that a person is in
         the highest class and the evidence bears them out, the least target of that class is taken
@@ -275,18 +291,18 @@ class Calibration:
         if undefined.any():
             weights[undefined] = 0
         order = np.argsort(targets, axis=1)  # what has no value comes last
-        first = np.arange(len(targets)) * targets.shape[1]
-        order += first[:, None]
-        below = np.cumsum(weights.ravel()[order], axis=1)
+        person = np.arange(len(targets))
+        first = person * targets.shape[1]
+        below = np.cumsum(weights.ravel()[order + first[:, None]], axis=1)
         total = below[:, -1]
         middle = (below < total[:, None] / 2).sum(axis=1)
         limit = self._alarm_limit
         if limit is not None:
             under = (targets < limit).sum(axis=1)
-            lower = np.where(under > 0, below[np.arange(len(below)), under - 1], 0)
+            lower = np.where(under > 0, below[person, under - 1], 0)
             kept = (plain >= limit) & (total - lower >= self._alarm_share * total)
             middle = np.where(kept, np.maximum(middle, under), middle)
-        place: Indices = order.ravel()[first + np.minimum(middle, targets.shape[1] - 1)]
+        place: Indices = order[person, np.minimum(middle, targets.shape[1] - 1)]
         return place
 
     @cached_property
@@ -295,7 +311,7 @@ class Calibration:
         domains = tuple(level.domain for level in self._levels.values())
         common = _commonness(self.template, domains, self._alarm_limit or 0.0)
         share = ALARM_ODDS * common / (ALARM_ODDS * common + 1 - common)
-        return min(max(share, ALARM_SHARE), 0.5)
+        return min(max(share, ALARM_SHARE), ALARM_CAP)
 
     @cached_property
     def _alarm_limit(self) -> float | None:
@@ -311,8 +327,23 @@ class Calibration:
         """Posterior over proposal of every point of every person."""
         if self._whole:
             return np.divide(1, self._posteriors[0].doubt[rows[0]])
-        ties, constant = self._ties
+        doubt = self._posteriors[0].doubt[rows[0]]
+        for posterior, row in zip(self._posteriors[1:], rows[1:], strict=True):
+            doubt *= posterior.doubt[row]
         scores = [p.scores[r] for p, r in zip(self._posteriors, rows, strict=True)]
+        own = scores[0].shape[1]
+        doubt[:, :own] += self._rarity(scores)
+        doubt[:, own:] += self._shared[2]
+        weights = np.divide(1, doubt, out=doubt)
+        # The figures contradict what was drawn: then each root is believed on its own.
+        lonely = weights.max(axis=1) > _LONELY * weights.mean(axis=1)
+        weights[lonely, :own] = 1
+        weights[lonely, own:] = 0
+        return weights
+
+    def _rarity(self, scores: Sequence[Floats]) -> Floats:
+        """One over the copula's density at these normal scores."""
+        ties, constant = self._ties
         exponent = np.full(scores[0].shape, constant)
         for i, first in enumerate(scores):
             pull = ties[i, i] / 2 * first
@@ -320,12 +351,9 @@ class Calibration:
                 pull += ties[i, j] * scores[j]
             pull *= first
             exponent += pull
-        doubt = self._posteriors[0].doubt[rows[0]]
-        for posterior, row in zip(self._posteriors[1:], rows[1:], strict=True):
-            doubt *= posterior.doubt[row]
         np.minimum(exponent, _LEAST_WEIGHT, out=exponent)
-        doubt += np.exp(exponent, out=exponent)
-        return np.divide(1, doubt, out=doubt)
+        np.exp(exponent, out=exponent)
+        return exponent
 
     def _nearest(
         self,

@@ -4,9 +4,10 @@ Everything goes into one directory: `rq1.csv`, aggregates, tables, figures, the 
 published figures and `report.html`. A run that was stopped goes on where it was.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
@@ -19,15 +20,21 @@ from rootguard.template import Template, load_template
 from rootguard.values import MechanismName
 
 if TYPE_CHECKING:
-    from rootguard.evaluation.experiment import Row, Sweep
+    from rich.table import Table
+
+    from rootguard.evaluation.experiment import Cell, Row, Sweep
     from rootguard.evaluation.outputs import Results
 
+_NONE: "Mapping[Cell, Row]" = MappingProxyType({})
+CONFIGURATION_NAMES = ("all", "roots", "opt", "calibrated", "population")
+"""`experiment.CONFIGURATIONS`, which is not imported to print a help text."""
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _EXAMPLES = """
     \b
     Examples:
       rootguard bench all --out study
       rootguard bench rq1 --cohort people --out study --repeats 20
+      rootguard bench rq1 --config opt --config calibrated --out study
       rootguard bench all --template ./mine.toml --cohort ./mine --out study
 """
 
@@ -52,6 +59,14 @@ def _options(command: _Command) -> _Command:
             type=click.Choice(get_args(MechanismName)),
             multiple=True,
             help="Only this noise; repeatable. [default: all four]",
+        ),
+        click.option(
+            "--config",
+            "configurations",
+            type=click.Choice(CONFIGURATION_NAMES),
+            multiple=True,
+            help="Only this way of spending and releasing; repeatable. [default: all five, but "
+            "population, whose plans take seconds each, for geometric noise alone]",
         ),
         click.option(
             "--template",
@@ -125,7 +140,12 @@ def everything(**given: Any) -> None:  # noqa: ANN401 - click's options, read by
 
 def _study(given: dict[str, Any]) -> _Study:
     from rootguard.evaluation.cohorts import PAPER_TEMPLATES
-    from rootguard.evaluation.experiment import STUDY_MECHANISMS, Sweep
+    from rootguard.evaluation.experiment import (
+        CONFIGURATIONS,
+        SEARCHED,
+        STUDY_MECHANISMS,
+        Sweep,
+    )
 
     templates = tuple(load_template(name) for name in given["templates"] or PAPER_TEMPLATES)
     names = [template.name.lower() for template in templates]
@@ -133,12 +153,18 @@ def _study(given: dict[str, Any]) -> _Study:
     if twice is not None:
         raise click.UsageError(f"two templates are called {twice}; rows could not be told apart")
     chosen = tuple(mechanism_named(name) for name in dict.fromkeys(given["mechanisms"]))
+    mechanisms = chosen or STUDY_MECHANISMS
+    asked = given["configurations"]
     return _Study(
         out=given["out"],
         directory=given["directory"],
         templates=templates,
         sweep=Sweep(
-            seed=given["seed"], repeats=given["repeats"], mechanisms=chosen or STUDY_MECHANISMS
+            seed=given["seed"],
+            repeats=given["repeats"],
+            mechanisms=mechanisms,
+            configurations=tuple(c for c in CONFIGURATIONS if not asked or c in asked),
+            searched=mechanisms if "population" in asked else SEARCHED,
         ),
         as_json=given["as_json"],
     )
@@ -146,15 +172,22 @@ def _study(given: dict[str, Any]) -> _Study:
 
 def _run(study: _Study, *, utility: bool, structure: bool) -> None:
     from rootguard.evaluation.comparison import compare
-    from rootguard.evaluation.outputs import Results, analyse, focus_sweep, write_outputs
+    from rootguard.evaluation.outputs import (
+        Results,
+        analyse,
+        focus_sweep,
+        gain_sweep,
+        write_outputs,
+    )
 
     study.out.mkdir(parents=True, exist_ok=True)
     rows = _sweep(study, study.sweep, study.out / "rq1.csv") if utility else []
     found = None
     if structure:
-        enough = rows and "exponential" in study.sweep.mechanisms
-        measured = rows if enough else _sweep(study, focus_sweep(study.sweep), None)
-        found = analyse(study.templates, study.sweep.mechanisms, measured)
+        known = {row.cell: row for row in rows}
+        for needed in (focus_sweep(study.sweep), gain_sweep(study.sweep)):
+            known |= {row.cell: row for row in _sweep(study, needed, None, known)}
+        found = analyse(study.templates, study.sweep, known.values())
     results = Results(
         source=str(study.directory or "drawn from the templates' population figures"),
         templates=study.templates,
@@ -172,8 +205,10 @@ def _run(study: _Study, *, utility: bool, structure: bool) -> None:
         click.get_current_context().exit(EXIT_CHECK_FAILED)
 
 
-def _sweep(study: _Study, sweep: "Sweep", path: Path | None) -> list["Row"]:
-    """Run the cells that `path` does not hold yet, keeping it up to date."""
+def _sweep(
+    study: _Study, sweep: "Sweep", path: Path | None, known: Mapping["Cell", "Row"] = _NONE
+) -> list["Row"]:
+    """Run the cells that are not known and `path` does not hold yet, keeping it up to date."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     from rootguard.evaluation.aggregates import read_rows, write_rows
@@ -184,8 +219,8 @@ def _sweep(study: _Study, sweep: "Sweep", path: Path | None) -> list["Row"]:
 
     # What an earlier run found stays in the file until this run is through, so that a second
     # stop loses nothing; then the file holds what was asked for and nothing else.
-    done = read_rows(path) if path else {}
-    known = dict(done)
+    done = read_rows(path) if path else dict(known)
+    kept = dict(done)
     rows: list[Row] = []
     every = len(sweep) // len(sweep.mechanisms)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
@@ -195,13 +230,13 @@ def _sweep(study: _Study, sweep: "Sweep", path: Path | None) -> list["Row"]:
         try:
             for row in sweep.run(study.templates, load, done=done):
                 rows.append(row)
-                known[row.cell] = row
+                kept[row.cell] = row
                 bar.update(task, advance=1, description=f"{row.cell.template} {row.cell.mechanism}")
                 if path and len(rows) % every == 0:
-                    write_rows(path, known.values())
+                    write_rows(path, kept.values())
         except BaseException:  # stopped: keep what there is, then stop
             if path:
-                write_rows(path, known.values())
+                write_rows(path, kept.values())
             raise
     if path:
         write_rows(path, rows)
@@ -223,12 +258,33 @@ def _as_json(study: _Study, results: "Results") -> dict[str, object]:
         "failed": sum(bool(row.error) for row in results.measured),
         "failures": list(results.failures),
         "matching": {name: {"match": m, "of": n} for name, (m, n) in _matches(results).items()},
+        "means": _means(results),
         "slopes": [
             {"mechanism": law.mechanism, "epsilon": float(law.epsilon), "slope": law.slope}
             for law in (found.laws if found else ())
         ],
         "files": [path.relative_to(study.out).as_posix() for path in files],
     }
+
+
+def _means(results: "Results") -> list[dict[str, object]]:
+    """Every mean over templates, and the population's median beside them."""
+    from rootguard.evaluation.aggregates import MEASURES, MEDIAN, aggregates, mean_population_median
+
+    found: dict[tuple[object, ...], dict[str, object]] = {}
+    for measure in MEASURES:
+        for (budget, epsilon, name, config), mean in aggregates(results.rows, measure).items():
+            about: dict[str, object] = {
+                "budget": budget,
+                "epsilon": float(epsilon),
+                "mechanism": name,
+                "config": config,
+            }
+            line = found.setdefault(tuple(about.values()), about)
+            line[measure] = round(mean.value, 6)
+    middle = mean_population_median(results.rows)
+    alone = [] if middle is None else [{"config": MEDIAN, "wmape": round(middle, 6)}]
+    return [*found.values(), *alone]
 
 
 def _print(study: _Study, results: "Results") -> None:
@@ -241,12 +297,32 @@ def _print(study: _Study, results: "Results") -> None:
     if lines:
         title = "beside the paper" + (", whose cohort is not this one" if results.synthetic else "")
         out.print(table(title, ("table", ">match", ">of"), lines))
+    if results.rows:
+        out.print(_accuracy(results))
     for law in results.structure.laws if results.structure else ():
         text = f"power law, {law.mechanism}, epsilon {float(law.epsilon):g}: slope {law.slope:.3f}"
         out.print(text, markup=False)
     for failure in results.failures:
         out.print(f"failed: {failure}", markup=False, soft_wrap=True)
     out.print(f"{len(results.measured)} cells; look at {study.out / 'report.html'}", soft_wrap=True)
+
+
+def _accuracy(results: "Results") -> "Table":
+    """The mean error of each configuration, in a table for the terminal."""
+    from rootguard.evaluation.aggregates import MEDIAN, aggregates, mean_population_median
+    from rootguard.evaluation.outputs import gain_mechanism
+    from rootguard.evaluation.structure import FOCUS_BUDGET
+
+    means = aggregates(results.rows, "wmape")
+    name, configs = gain_mechanism(results.sweep.mechanisms), results.sweep.configurations
+    middle = mean_population_median(results.rows)
+    lines = []
+    for epsilon in sorted(results.sweep.epsilons, reverse=True):
+        found = [means.get((FOCUS_BUDGET, epsilon, name, config)) for config in configs]
+        texts = ["–" if mean is None else f"{mean.value:.2f}" for mean in found]
+        lines.append((f"{float(epsilon):g}", *texts, "–" if middle is None else f"{middle:.2f}"))
+    heads = ("epsilon", *(f">{config}" for config in configs), f">{MEDIAN}")
+    return table(f"wMAPE (%), {name}, B = ({FOCUS_BUDGET}) epsilon", heads, lines)
 
 
 def _matches(results: "Results") -> dict[str, tuple[int, int]]:

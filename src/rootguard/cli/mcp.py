@@ -4,8 +4,10 @@ Each subcommand imports what it needs when it runs: an MCP client starts these p
 waits for them.
 """
 
+import functools
 import os
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,8 @@ from rootguard.cli.options import json_option
 from rootguard.cli.output import EXIT_CODES
 
 if TYPE_CHECKING:
-    from rootguard.session import Person
+    from rootguard.session import Person, Profile
+    from rootguard.store import Store
 
 _profile = click.option(
     "--profile",
@@ -111,6 +114,13 @@ def serve(
     help="An mcpServers file: stand before all servers that it lists.",
 )
 @_pins
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0.1),
+    default=300.0,
+    show_default=True,
+    help="Seconds until a server that does not answer is given up.",
+)
 @_store
 @_command
 def proxy(
@@ -120,6 +130,7 @@ def proxy(
     url: str | None,
     config_path: str | None,
     pins_path: str | None,
+    timeout: float,
     store_url: str | None,
     command: tuple[str, ...],
 ) -> None:
@@ -133,15 +144,20 @@ def proxy(
     """
     _one_of(command=command, url=url, config=config_path)
     from rootguard.channels.mcp_proxy import run_proxy
+    from rootguard.channels.mcp_rpc import Limits
+    from rootguard.session import load_profile
 
+    profile = load_profile(profile_path)
     run_proxy(
-        profile_path,
+        profile,
+        _opener(profile, store_url),
+        file=profile_path,
         service=service,
-        command=list(command) or None,
+        command=command,
         url=url,
         config=config_path,
         pins=pins_path,
-        store=store_url,
+        limits=Limits(start=min(timeout, 60.0), answer=timeout),
     )
 
 
@@ -175,13 +191,22 @@ def inspect(
 
 
 def _open(profile_path: str, service: str | None, store_url: str | None) -> "Person":
+    from rootguard.session import load_profile
+
+    return _opener(load_profile(profile_path), store_url)(service)
+
+
+def _opener(profile: "Profile", store_url: str | None) -> "Callable[[str | None], Person]":
+    """Speaks for a profile's person to any service. The vault is opened once, when it is needed."""
     from rootguard.cli.values import tell_owner
-    from rootguard.session import Person, load_profile
+    from rootguard.session import Person
     from rootguard.store import default_url, open_store
 
-    profile = load_profile(profile_path)
-    store = open_store(store_url or profile.store or default_url())
-    return Person.open(profile, store=store, service=service, on_clamp=tell_owner)
+    @functools.cache
+    def vault() -> "Store":
+        return open_store(store_url or profile.store or default_url())
+
+    return lambda service: Person.open(profile, store=vault(), service=service, on_clamp=tell_owner)
 
 
 def _serve_http(person: "Person", host: str, port: int, *, key: str | None) -> None:

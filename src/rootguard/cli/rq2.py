@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from rootguard.evaluation.reconstruction import AttackRow, AttackSweep
     from rootguard.evaluation.reconstruction_tables import AttackComparison
 
+CONFIGURATION_NAMES = ("all", "roots", "opt", "calibrated", "population", "naive", "median")
+"""`reconstruction.ATTACK_CONFIGURATIONS`, which is not imported to print a help text."""
 TITLE = "RootGuard: the reconstruction study"
 
 
@@ -60,6 +62,14 @@ TITLE = "RootGuard: the reconstruction study"
     help="Only this noise; repeatable. [default: all four]",
 )
 @click.option(
+    "--config",
+    "configurations",
+    type=click.Choice(CONFIGURATION_NAMES),
+    multiple=True,
+    help="Only this way of spending and releasing, or of reading what calibrated releases (naive, "
+    "median); repeatable. [default: all, but population for geometric noise alone]",
+)
+@click.option(
     "--shared",
     is_flag=True,
     help="Under strategy B share the q queries among the roots, as the paper's text has it; "
@@ -94,15 +104,20 @@ def rq2(*, directory: Path | None, out: Path, as_json: bool, **given: Any) -> No
 
 
 def _sweep(given: dict[str, Any]) -> "AttackSweep":
-    from rootguard.evaluation.experiment import STUDY_MECHANISMS
+    from rootguard.evaluation.experiment import SEARCHED, STUDY_MECHANISMS
     from rootguard.evaluation.reconstruction import AttackSweep
+    from rootguard.evaluation.reconstruction_errors import ATTACK_CONFIGURATIONS
 
     chosen = tuple(mechanism_named(name) for name in dict.fromkeys(given["mechanisms"]))
+    asked = given["configurations"]
+    mechanisms = chosen or STUDY_MECHANISMS
     return AttackSweep(
         seed=given["seed"],
         repeats=given["repeats"],
         spread="shared" if given["shared"] else "each",
-        mechanisms=chosen or STUDY_MECHANISMS,
+        mechanisms=mechanisms,
+        configurations=tuple(c for c in ATTACK_CONFIGURATIONS if not asked or c in asked),
+        searched=mechanisms if "population" in asked else SEARCHED,
     )
 
 
@@ -159,6 +174,7 @@ def _write(
         "patients per template": ", ".join(map(str, sorted({row.patients for row in rows}))),
         "templates": ", ".join(template.name for template in templates),
         "mechanisms": ", ".join(sweep.mechanisms),
+        "configurations": ", ".join(sweep.configurations),
         "repeats": str(sweep.repeats),
         "seed": str(sweep.seed),
         "version": __version__,
@@ -237,7 +253,7 @@ def _print(rows: list["AttackRow"], comparison: "AttackComparison", out: Path) -
     if lines:
         to.print(table("beside the paper", ("table", ">match", ">of"), lines))
     to.print(
-        f"roots and opt: {comparison.cached - comparison.varying} of {comparison.cached} series "
+        f"cached: {comparison.cached - comparison.varying} of {comparison.cached} series "
         "identical at every q"
     )
     for failure in _failures(rows):

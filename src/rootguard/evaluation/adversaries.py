@@ -1,8 +1,11 @@
 """Every adversary against independent noising and against RootGuard, for whole cohorts, seeded.
 
 `CrowdNoising` answers each question afresh for everybody in a cohort, `CrowdVault` from one noised
-root vector per person. Streams are addressed by template, question and how often it was asked, so
-the first answer about a root is the same draw in both: they part with the second.
+root vector per person, and `CrowdCalibrated` from what calibration makes of that vector: there the
+adversaries take released values for noised ones. (One who inverts the calibration has at best the
+noised roots, and so is an adversary of `CrowdVault`.) Streams are addressed by template, question
+and how often it was asked, so the first answer about a root is the same draw in all three, before
+any calibration: they part with the second.
 
 Reconstruction error is relative, |estimate - truth| / |truth|, and the truth is the person's own
 value, not its grid point.
@@ -30,6 +33,7 @@ from rootguard.attacks.oracle import (
     snap,
 )
 from rootguard.attacks.zoom import zoom
+from rootguard.calibration import Calibration, Level
 from rootguard.evaluation.baselines import IndependentNoising
 from rootguard.evaluation.cohorts import Cohort
 from rootguard.evaluation.seeded import generator
@@ -40,7 +44,7 @@ from rootguard.template import Template
 from rootguard.values import Domain, MechanismName, RootName
 
 Strategy = Literal["repeat", "derived", "zoom", "joint", "collusion", "posterior"]
-Guarding = Literal["independent", "rootguard"]
+Guarding = Literal["independent", "rootguard", "calibrated"]
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 GUARDINGS: tuple[Guarding, ...] = get_args(Guarding)
 
@@ -95,14 +99,39 @@ class CrowdVault:
         self.terms = Terms(template=template, mechanism=mechanism, epsilon=epsilon, cached=True)
         self.people = len(cohort)
         once = CrowdNoising(template, cohort, mechanism=mechanism, epsilon=epsilon, seed=seed)
-        self._noised: dict[str, Floats] = {
-            root: grid(self.terms.domain(root))[once.ask(direct(root, self.terms.domain(root)))]
-            for root in self.terms.roots
-        }
+        self._shown = self._values(
+            {root: once.ask(direct(root, self.terms.domain(root))) for root in self.terms.roots}
+        )
+
+    def _values(self, noised: Mapping[RootName, Indices]) -> dict[str, Floats]:
+        """What answers are computed from, given the noised roots."""
+        return {root: grid(self.terms.domain(root))[index] for root, index in noised.items()}
 
     def ask(self, question: Question) -> Indices:
         """A function of the noised roots: no draw is made."""
-        return _answers(question, self._noised)
+        return _answers(question, self._shown)
+
+
+class CrowdCalibrated(CrowdVault):
+    """RootGuard over a cohort, with calibrated releases, read on the roots' own grids."""
+
+    def _values(self, noised: Mapping[RootName, Indices]) -> dict[str, Floats]:
+        terms = self.terms
+        levels = {
+            root: Level(domain=terms.domain(root), mechanism=terms.mechanism, epsilon=terms.epsilon)
+            for root in noised
+        }
+        released = Calibration(terms.template, levels).release_many(noised)
+        return super()._values(
+            {root: snap(terms.domain(root), column) for root, column in released.items()}
+        )
+
+
+_GUARDS: Mapping[Guarding, type[CrowdNoising] | type[CrowdVault]] = {
+    "independent": CrowdNoising,
+    "rootguard": CrowdVault,
+    "calibrated": CrowdCalibrated,
+}
 
 
 def _answers(question: Question, columns: Mapping[str, Floats]) -> Indices:
@@ -191,8 +220,7 @@ def attack(
     seed: int = 0,
 ) -> Curve:
     """Run one adversary against one way of guarding a cohort."""
-    guard = CrowdNoising if guarding == "independent" else CrowdVault
-    oracle = guard(template, cohort, mechanism=mechanism, epsilon=epsilon, seed=seed)
+    oracle = _GUARDS[guarding](template, cohort, mechanism=mechanism, epsilon=epsilon, seed=seed)
     roots = oracle.terms.roots
     truth = {root: np.asarray(cohort.columns[root], np.float64) for root in roots}
     estimates: dict[RootName, Floats] = {}

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Literal
 
 from rootguard.evaluation.experiment import (
     CONFIGURATIONS,
@@ -24,13 +25,18 @@ from rootguard.evaluation.experiment import (
     Turns,
 )
 from rootguard.evaluation.metrics import mean_se, wins
-from rootguard.evaluation.published import Metric
 from rootguard.mechanisms import mechanism_named
 from rootguard.values import MechanismName
 
+Measure = Literal["wmape", "rce", "sensitivity"]
+"""What a row tells of its cell. The paper has the first two; of the third, more is better."""
+MEASURES: tuple[Measure, ...] = ("wmape", "rce", "sensitivity")
+MEDIAN = "population median"
+"""What the figure is called that needs no release: see `Row.median_wmape`."""
 ROW_COLUMNS = (
     "budget", "epsilon", "template", "mechanism", "config", "wmape", "wmape_se", "rce", "rce_se",
-    "wmape_mc_se", "rce_mc_se", "k", "patients", "template_hash", "plan_hash", "cohort_digest",
+    "sensitivity", "sensitivity_se", "wmape_mc_se", "rce_mc_se", "sensitivity_mc_se",
+    "median_wmape", "k", "patients", "template_hash", "plan_hash", "cohort_digest",
     "synthetic", "seed", "repeats", "version", "error",
 )  # fmt: skip
 
@@ -72,9 +78,10 @@ def _fields(row: Row) -> tuple[object, ...]:
     cell = row.cell
     return (
         cell.budget, epsilon_text(cell.epsilon), cell.template, cell.mechanism, cell.config,
-        row.wmape, row.wmape_se, row.rce, row.rce_se, row.wmape_mc, row.rce_mc, row.roots,
-        row.patients, row.template_hash, row.plan_hash, row.cohort, str(row.synthetic).lower(),
-        row.seed, row.repeats, row.version, row.error,
+        row.wmape, row.wmape_se, row.rce, row.rce_se, row.sensitivity,
+        row.sensitivity_se, row.wmape_mc, row.rce_mc, row.sensitivity_mc, row.median_wmape,
+        row.roots, row.patients, row.template_hash, row.plan_hash, row.cohort,
+        str(row.synthetic).lower(), row.seed, row.repeats, row.version, row.error,
     )  # fmt: skip
 
 
@@ -97,10 +104,7 @@ def _row(fields: Mapping[str, str]) -> Row | None:
     configs: list[Configuration] = [name for name in CONFIGURATIONS if name == fields["config"]]
     if not (budgets and configs) or None in fields.values():
         return None
-    figures = {
-        name: float(fields[name]) if fields[name] else None
-        for name in ("wmape", "wmape_se", "rce", "rce_se", "wmape_mc_se", "rce_mc_se")
-    }
+    figures = {name: float(fields[name]) if fields[name] else None for name in ROW_COLUMNS[5:15]}
     return Row(
         cell=Cell(
             budget=budgets[0],
@@ -115,6 +119,10 @@ def _row(fields: Mapping[str, str]) -> Row | None:
         rce_se=figures["rce_se"],
         wmape_mc=figures["wmape_mc_se"],
         rce_mc=figures["rce_mc_se"],
+        sensitivity=figures["sensitivity"],
+        sensitivity_se=figures["sensitivity_se"],
+        sensitivity_mc=figures["sensitivity_mc_se"],
+        median_wmape=figures["median_wmape"],
         roots=int(fields["k"]),
         patients=int(fields["patients"]),
         template_hash=fields["template_hash"],
@@ -144,28 +152,44 @@ class Aggregate:
 AggregateKey = tuple[Turns, Fraction, MechanismName, Configuration]
 
 
-def figure(row: Row, metric: Metric) -> tuple[float, float, float | None] | None:
+def figure(row: Row, measure: Measure) -> tuple[float, float, float | None] | None:
     """A row's value, standard error and Monte Carlo error; None where it has no such figure."""
-    value, se, spread = (
-        (row.wmape, row.wmape_se, row.wmape_mc)
-        if metric == "wmape"
-        else (row.rce, row.rce_se, row.rce_mc)
-    )
+    value, se, spread = {
+        "wmape": (row.wmape, row.wmape_se, row.wmape_mc),
+        "rce": (row.rce, row.rce_se, row.rce_mc),
+        "sensitivity": (row.sensitivity, row.sensitivity_se, row.sensitivity_mc),
+    }[measure]
     return None if value is None or se is None else (value, se, spread)
 
 
+def population_medians(rows: Iterable[Row]) -> dict[str, float]:
+    """By template, the wMAPE of answering everybody with the population's median target."""
+    return {
+        row.cell.template: row.median_wmape
+        for row in rows
+        if row.wmape is not None and row.median_wmape is not None
+    }
+
+
+def mean_population_median(rows: Sequence[Row]) -> float | None:
+    """The mean over the templates that were measured; None where one of them has no median."""
+    found = population_medians(rows)
+    measured = {row.cell.template for row in rows if row.wmape is not None}
+    return sum(found.values()) / len(found) if found and found.keys() == measured else None
+
+
 def aggregates(
-    rows: Iterable[Row], metric: Metric, *, weights: Mapping[str, float] | None = None
+    rows: Iterable[Row], measure: Measure, *, weights: Mapping[str, float] | None = None
 ) -> dict[AggregateKey, Aggregate]:
     """Means over templates of a figure, each first multiplied by its template's weight if given.
 
     A template without a single such figure (no risk classes, or no cohort) has no part in them.
     """
     rows = list(rows)
-    taking_part = {row.cell.template for row in rows if figure(row, metric) is not None}
+    taking_part = {row.cell.template for row in rows if figure(row, measure) is not None}
     groups: dict[AggregateKey, dict[str, tuple[float, float, float | None]]] = {}
     for row in rows:
-        found = figure(row, metric)
+        found = figure(row, measure)
         if found is not None:
             cell = row.cell
             key = (cell.budget, cell.epsilon, cell.mechanism, cell.config)
@@ -232,13 +256,12 @@ def win_rates(rows: Iterable[Row]) -> tuple[Wins, ...]:
 
 
 def write_aggregates(folder: Path, rows: Sequence[Row]) -> None:
-    """The published files' shape, with our figures: `rq1_wmape.csv` and its four siblings."""
-    metrics: tuple[Metric, ...] = ("wmape", "rce")
-    for metric in metrics:
-        means = aggregates(rows, metric).values()
+    """The published files' shape, with our figures: `rq1_wmape.csv` and its siblings."""
+    for measure in MEASURES:
+        means = aggregates(rows, measure).values()
         write_csv(
-            folder / f"rq1_{metric}.csv",
-            ("budget", "epsilon", "mechanism", "config", metric, "se"),
+            folder / f"rq1_{measure}.csv",
+            ("budget", "epsilon", "mechanism", "config", measure, "se"),
             (
                 (
                     m.budget,
@@ -252,8 +275,8 @@ def write_aggregates(folder: Path, rows: Sequence[Row]) -> None:
             ),
         )
         write_csv(
-            folder / f"rq1_template_{metric}.csv",
-            ("budget", "epsilon", "template", "mechanism", "config", metric, "se"),
+            folder / f"rq1_template_{measure}.csv",
+            ("budget", "epsilon", "template", "mechanism", "config", measure, "se"),
             (
                 (
                     c.budget,
@@ -265,19 +288,20 @@ def write_aggregates(folder: Path, rows: Sequence[Row]) -> None:
                 )
                 for row in sorted(rows, key=lambda r: _rank(r.cell.budget, r.cell.epsilon))
                 for c in (row.cell,)
-                for f in (figure(row, metric),)
+                for f in (figure(row, measure),)
                 if f is not None
             ),
         )
+    write_csv(
+        folder / "rq1_population_median.csv",
+        ("template", "wmape"),
+        ((template.upper(), value) for template, value in population_medians(rows).items()),
+    )
     write_csv(
         folder / "rq1_win_rate.csv",
         ("template", "k", *TURNS, "pairs"),
         ((w.template.upper(), w.roots, *w.counts.values(), w.pairs) for w in win_rates(rows)),
     )
-
-
-def _names(budget: Turns, epsilon: Fraction) -> tuple[str, str]:
-    return budget, epsilon_text(epsilon)
 
 
 def _six(value: float) -> float:

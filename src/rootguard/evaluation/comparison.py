@@ -23,7 +23,7 @@ from rootguard.evaluation.aggregates import (
     win_rates,
 )
 from rootguard.evaluation.cohorts import PAPER_TEMPLATES
-from rootguard.evaluation.experiment import CONFIGURATIONS, PAPER_MECHANISMS, TURNS, Row
+from rootguard.evaluation.experiment import PAPER_CONFIGURATIONS, PAPER_MECHANISMS, TURNS, Row
 from rootguard.evaluation.published import Metric, PublishedCell, published_cells, published_wins
 from rootguard.evaluation.structure import FOCUS, PowerLaw
 from rootguard.evaluation.tables import METRIC_NAMES, Sheet
@@ -284,14 +284,16 @@ def _disorders(means: Mapping[AggregateKey, Aggregate]) -> tuple[Disorder, ...]:
     }
     found = []
     for budget, epsilon, name, config in means:
-        keys = [(budget, epsilon, name, other) for other in CONFIGURATIONS]
+        keys = [(budget, epsilon, name, other) for other in PAPER_CONFIGURATIONS]
         if config != "all" or epsilon > ORDERED_TO or not all(key in means for key in keys):
             continue
         trio = [means[key] for key in keys]
         every, roots, opt = (mean.value for mean in trio)
         if every > roots > opt:
             continue
-        theirs = [printed.get((budget, float(epsilon), name, other)) for other in CONFIGURATIONS]
+        theirs = [
+            printed.get((budget, float(epsilon), name, other)) for other in PAPER_CONFIGURATIONS
+        ]
         known = [value for value in theirs if value is not None]
         found.append(
             Disorder(

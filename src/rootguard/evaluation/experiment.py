@@ -6,7 +6,15 @@ k+1, 2k+1 or 3k+1 turns for k noised roots, and B = t * epsilon is spent as the 
 - `all`: every release gets fresh noise at epsilon and the target is computed from the last noised
   value of each root; the earlier ones change nothing, so one draw per root at epsilon is enough;
 - `roots`: each root is noised once at B / k;
-- `opt`: each root is noised once under the optimal plan for B.
+- `opt`: each root is noised once under the optimal plan for B;
+- `calibrated`: the very draws of `opt`, released through the population's figures (`calibration`),
+  so that the two differ by calibration alone;
+- `population`: noised under the plan that is best over the population, then calibrated. The search
+  for such a plan takes seconds, so a sweep makes it for the default mechanism only, geometric,
+  unless `Sweep.searched` says otherwise.
+
+The paper has the first three. Beside them stands what costs no privacy at all: answering everybody
+with the population's median target.
 
 Values are snapped to the grid and clamped to the bounds as in a real release; the truth they are
 compared with is not. Sensitivities come from the template's population figures, never from the
@@ -28,7 +36,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rootguard import __version__
-from rootguard.allocation import Plan, make_plan
+from rootguard.allocation import Plan
+from rootguard.calibration import Calibration, Level, make_plan
+from rootguard.calibration.priors import has_figures, people
 from rootguard.errors import RootGuardError
 from rootguard.evaluation.cohorts import Cohort
 from rootguard.evaluation.metrics import Bootstrap, Floats
@@ -36,13 +46,17 @@ from rootguard.evaluation.seeded import generator
 from rootguard.expressions import evaluate_many
 from rootguard.graph import Graph
 from rootguard.mechanisms import mechanism
+from rootguard.mechanisms.base import Indices
 from rootguard.template import Template
-from rootguard.values import Domain, MechanismName, RootName
+from rootguard.values import AllocationName, Domain, MechanismName, RootName
 
-Configuration = Literal["all", "roots", "opt"]
+Configuration = Literal["all", "roots", "opt", "calibrated", "population"]
 Turns = Literal["k+1", "2k+1", "3k+1"]
 
-CONFIGURATIONS: tuple[Configuration, ...] = ("all", "roots", "opt")
+PAPER_CONFIGURATIONS: tuple[Configuration, ...] = ("all", "roots", "opt")
+CALIBRATED: tuple[Configuration, ...] = ("calibrated", "population")
+"""Those that release calibrated roots."""
+CONFIGURATIONS: tuple[Configuration, ...] = (*PAPER_CONFIGURATIONS, *CALIBRATED)
 TURNS: Mapping[Turns, int] = {"k+1": 1, "2k+1": 2, "3k+1": 3}
 """Adversarial queries per root before the final turn."""
 
@@ -51,11 +65,17 @@ EPSILONS = tuple(
 )
 PAPER_MECHANISMS: tuple[MechanismName, ...] = ("exponential", "laplace", "staircase")
 STUDY_MECHANISMS: tuple[MechanismName, ...] = (*PAPER_MECHANISMS, "geometric")
+SEARCHED: tuple[MechanismName, ...] = ("geometric",)
+"""Whose population plans are searched for unless others are asked for."""
+CENSUS = 4096
+"""People over whom the population's median target is taken."""
 
 DIGITS = 6
 """Decimals that figures are kept to, so that a row read back equals the row that was written."""
 _DRAWS = 1 << 18
 """Cells are run together while they draw fewer values than this per root, to bound the memory."""
+_SEARCHES = 5
+"""And while they ask for fewer searches for a plan, so that progress is seen and kept."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,8 +93,12 @@ class Cell:
 class Row:
     """What became of a cell, and everything that decided it. No figures where there is an error.
 
-    Figures are in percent. `rce` is None for a template without risk classes, the `_mc` fields (the
-    Monte Carlo errors) for a single repeat.
+    Figures are in percent. `sensitivity` is the share of the patients truly in the highest risk
+    class whose released target is in it: a good average must not hide the sick. `rce` is None for a
+    template without risk classes, `sensitivity` also where no patient is in the highest, the `_mc`
+    fields (the Monte Carlo errors) for a single repeat. `median_wmape` is the error of the
+    population's median target in place of any release: the same for all cells of a template, and
+    None without population figures.
     """
 
     cell: Cell
@@ -84,6 +108,10 @@ class Row:
     rce_se: float | None = None
     wmape_mc: float | None = None
     rce_mc: float | None = None
+    sensitivity: float | None = None
+    sensitivity_se: float | None = None
+    sensitivity_mc: float | None = None
+    median_wmape: float | None = None
     roots: int
     patients: int
     template_hash: str
@@ -136,6 +164,7 @@ class Subject:
         self._bootstrap = Bootstrap(self._truth, generator(seed, "bootstrap", template.name))
         self._plan = lru_cache(maxsize=512)(self._make_plan)
         self._fault = self._find_fault()
+        self._median_wmape = None if self._fault else self._find_median_wmape()
 
     def _find_fault(self) -> str:
         """Why no cell can be measured on this cohort; empty if all can."""
@@ -145,6 +174,24 @@ class Subject:
         if missing := int(np.isnan(self._truth).sum()):
             return f"the true target has no value for {missing} patients"
         return "" if self._truth.any() else "every true target is zero: no error relates to that"
+
+    def _find_median_wmape(self) -> float | None:
+        median = self.population_median()
+        if median is None:
+            return None
+        off = np.abs(median - self._truth).sum()
+        return _rounded(100 * float(off / np.abs(self._truth).sum()))
+
+    def population_median(self) -> float | None:
+        """The target of the median person of the template's population; None without figures."""
+        if not any(has_figures(self.template.roots[root]) for root in self.roots):
+            return None
+        found = people(self.template, self.roots, CENSUS)
+        columns = {
+            str(root): self._points[root][index]
+            for root, index in zip(self.roots, found, strict=True)
+        }
+        return float(np.nanmedian(evaluate_many(self._formula, columns)))
 
     @staticmethod
     def _by_name(columns: Mapping[RootName, Floats]) -> dict[str, Floats]:
@@ -163,20 +210,21 @@ class Subject:
                 return self._plan(cell.mechanism, cell.epsilon * len(self.roots), "uniform")
             case "roots":
                 return self._plan(cell.mechanism, cell.epsilon * turns, "uniform")
-            case "opt":
+            case "opt" | "calibrated":
                 return self._plan(cell.mechanism, cell.epsilon * turns, "optimal")
+            case "population":
+                return self._plan(cell.mechanism, cell.epsilon * turns, "population")
             case _:
                 assert_never(cell.config)
 
-    def _make_plan(
-        self, name: MechanismName, budget: Fraction, allocation: Literal["uniform", "optimal"]
-    ) -> Plan:
+    def _make_plan(self, name: MechanismName, budget: Fraction, allocation: AllocationName) -> Plan:
         return make_plan(self.template, budget, mechanism_name=name, allocation=allocation)
 
     def outline(self, cell: Cell) -> Row:
         """The row of a cell before anything is drawn: its provenance, or why it cannot be run."""
         row = Row(
             cell=cell,
+            median_wmape=self._median_wmape,
             roots=len(self.roots),
             patients=self.patients,
             template_hash=self._digest,
@@ -200,7 +248,7 @@ class Subject:
                 finished.append(replace(row, error=row.error or self._fault))
                 continue
             try:
-                drawn.append(self._noised(row.cell))
+                drawn.append(self._received(row.cell))
                 ready.append(row)
             except (RootGuardError, ArithmeticError, ValueError) as refusal:
                 finished.append(replace(row, error=str(refusal)))
@@ -213,7 +261,9 @@ class Subject:
     def _measure(self, rows: Sequence[Row], released: Floats) -> list[Row]:
         missing = np.isnan(released).sum(axis=(1, 2))
         whole = released[missing == 0]
-        figures = iter(self._bootstrap.measure(whole, self.template.risk) if len(whole) else ())
+        risks = self.template.risk
+        figures = iter(self._bootstrap.measure(whole, risks) if len(whole) else ())
+        alarms = iter(self._bootstrap.sensitivity(whole, risks))
         finished = []
         for row, count in zip(rows, missing.tolist(), strict=True):
             if count:
@@ -221,7 +271,7 @@ class Subject:
                 text = f"the noised target has no value in {share} draws"
                 finished.append(replace(row, error=text))
                 continue
-            error, risk = next(figures)
+            (error, risk), alarm = next(figures), next(alarms)
             finished.append(
                 replace(
                     row,
@@ -231,22 +281,40 @@ class Subject:
                     rce=_rounded(risk.value if risk else None),
                     rce_se=_rounded(risk.se if risk else None),
                     rce_mc=_rounded(risk.monte_carlo if risk else None),
+                    sensitivity=_rounded(alarm.value if alarm else None),
+                    sensitivity_se=_rounded(alarm.se if alarm else None),
+                    sensitivity_mc=_rounded(alarm.monte_carlo if alarm else None),
                 )
             )
         return finished
 
-    def _noised(self, cell: Cell) -> dict[str, Floats]:
+    def _received(self, cell: Cell) -> dict[str, Floats]:
         """Each root as the service receives it, repeats and patients in one row."""
         plan = self.plan(cell)
+        stream = "opt" if cell.config == "calibrated" else cell.config
+        noised = self._noised(plan, cell, stream)
+        if cell.config not in CALIBRATED:
+            return self._by_name({root: self._points[root][i] for root, i in noised.items()})
+        return self._by_name(calibration_of(self.template, plan).release_many(noised))
+
+    def _noised(self, plan: Plan, cell: Cell, stream: Configuration) -> dict[RootName, Indices]:
         source = generator(
-            self._seed, cell.template, cell.mechanism, cell.epsilon, cell.budget, cell.config
+            self._seed, cell.template, cell.mechanism, cell.epsilon, cell.budget, stream
         )
         noised = {}
         for share in plan.shares:
             noise = mechanism(plan.mechanism, share.epsilon, share.domain.size)
-            indices = noise.draw_many(self._indices[share.root], source)
-            noised[str(share.root)] = self._points[share.root][indices]
+            noised[share.root] = noise.draw_many(self._indices[share.root], source)
         return noised
+
+
+def calibration_of(template: Template, plan: Plan) -> Calibration:
+    """How releases under a plan are calibrated."""
+    levels = {
+        share.root: Level(domain=share.domain, mechanism=plan.mechanism, epsilon=share.epsilon)
+        for share in plan.shares
+    }
+    return Calibration(template, levels)
 
 
 def snap(domain: Domain, column: Floats) -> NDArray[np.int64]:
@@ -270,7 +338,7 @@ def _rounded(value: float | None) -> float | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sweep:
-    """Which cells to run, and how."""
+    """Which cells to run, and how. `searched` are the mechanisms that have `population` cells."""
 
     seed: int = 0
     repeats: int = 1
@@ -278,21 +346,22 @@ class Sweep:
     epsilons: tuple[Fraction, ...] = EPSILONS
     budgets: tuple[Turns, ...] = tuple(TURNS)
     configurations: tuple[Configuration, ...] = CONFIGURATIONS
+    searched: tuple[MechanismName, ...] = SEARCHED
 
     def cells(self, template: str) -> Iterator[Cell]:
         """Every cell of a template, in the order in which rows are written."""
         for name, budget, epsilon, config in product(
             self.mechanisms, self.budgets, self.epsilons, self.configurations
         ):
+            if config == "population" and name not in self.searched:
+                continue
             yield Cell(
                 budget=budget, epsilon=epsilon, template=template, mechanism=name, config=config
             )
 
     def __len__(self) -> int:
         """Cells per template."""
-        return (
-            len(self.mechanisms) * len(self.budgets) * len(self.epsilons) * len(self.configurations)
-        )
+        return sum(1 for _ in self.cells(""))
 
     def run(
         self,
@@ -309,9 +378,7 @@ class Sweep:
                 yield from self._refused(template, refusal)
                 continue
             at_once = max(1, _DRAWS // (self.repeats * subject.patients))
-            cells = list(self.cells(template.name))
-            for first in range(0, len(cells), at_once):
-                batch = cells[first : first + at_once]
+            for batch in _batches(self.cells(template.name), at_once):
                 outlines = [subject.outline(cell) for cell in batch]
                 known = {o.cell: done[o.cell] for o in outlines if _same(done.get(o.cell), o)}
                 found = subject.run(outline for outline in outlines if outline.cell not in known)
@@ -331,6 +398,18 @@ class Sweep:
                 repeats=self.repeats,
                 error=f"no cohort: {refusal}",
             )
+
+
+def _batches(cells: Iterable[Cell], most: int) -> Iterator[list[Cell]]:
+    batch: list[Cell] = []
+    for cell in cells:
+        batch.append(cell)
+        searches = sum(each.config == "population" for each in batch)
+        if len(batch) == most or searches == _SEARCHES:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
 def _same(found: Row | None, outline: Row) -> bool:

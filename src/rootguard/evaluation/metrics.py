@@ -84,6 +84,22 @@ class Bootstrap:
         risks = _figures(apart, patients, sums[:, :, 1] / patients)
         return list(zip(errors, risks, strict=True))
 
+    def sensitivity(self, released: Floats, classes: Sequence[RiskClass]) -> list[Figure | None]:
+        """Of the patients truly in the last class, how many percent are released in it, by cell.
+
+        None without two classes, and where no patient is in the last. A resample without such a
+        patient is left out.
+        """
+        last = class_numbers(classes, self.truth) == len(classes) - 1
+        if len(classes) < 2 or not last.any() or not len(released):
+            return [None] * len(released)
+        found = (class_numbers(classes, released[:, :, last]) == len(classes) - 1).astype(float)
+        held = self.counts[:, last]
+        sizes = held.sum(axis=1)
+        held, sizes = held[sizes > 0], sizes[sizes > 0]
+        redone = np.stack([held @ each for each in found.mean(axis=1)])
+        return list(_figures(found, float(last.sum()), redone / sizes))
+
 
 def _counts(patients: int, count: int, generator: np.random.Generator) -> Floats:
     counts = np.empty((count, patients))

@@ -5,29 +5,37 @@ while the study runs; the rest comes from here, at its end.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
 from rootguard import __version__
-from rootguard.evaluation import plots, tables
-from rootguard.evaluation.aggregates import epsilon_text, write_aggregates, write_csv, write_text
+from rootguard.evaluation import plots, structure_plots, tables
+from rootguard.evaluation.aggregates import (
+    MEDIAN,
+    epsilon_text,
+    write_aggregates,
+    write_csv,
+    write_text,
+)
 from rootguard.evaluation.comparison import (
     COLUMNS,
     Comparison,
     comparison_lines,
     comparison_sheets,
 )
-from rootguard.evaluation.experiment import Row, Sweep
+from rootguard.evaluation.experiment import SEARCHED, Row, Sweep
 from rootguard.evaluation.report import WARNING, Section, report
 from rootguard.evaluation.structure import (
     FOCUS,
     FOCUS_BUDGET,
     Amplification,
+    Gain,
     PowerLaw,
     Regime,
     RootShare,
     amplifications,
+    gains,
     power_law,
     regimes,
     root_shares,
@@ -42,12 +50,13 @@ TITLE = "RootGuard: the utility study"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Structure:
-    """What RQ3 found. `measured` are the rows that the regimes rest on."""
+    """What RQ3 found. `measured` are the rows that the regimes and gains rest on."""
 
     shares: tuple[RootShare, ...]
     laws: tuple[PowerLaw, ...]
     regimes: tuple[Regime, ...]
     amplified: tuple[Amplification, ...]
+    gains: tuple[Gain, ...]
     measured: tuple[Row, ...]
 
 
@@ -92,6 +101,7 @@ class Results:
             "patients per template": ", ".join(map(str, people)) or "none",
             "templates": ", ".join(template.name for template in self.templates),
             "mechanisms": ", ".join(self.sweep.mechanisms),
+            "configurations": ", ".join(self.sweep.configurations),
             "repeats": str(self.sweep.repeats),
             "seed": str(self.sweep.seed),
             "version": __version__,
@@ -111,11 +121,27 @@ def focus_sweep(sweep: Sweep) -> Sweep:
     )
 
 
-def analyse(
-    templates: Sequence[Template], mechanisms: Sequence[MechanismName], measured: Iterable[Row]
-) -> Structure:
-    """RQ3. `measured` must hold the cells of `focus_sweep` for the regimes to be known."""
-    rows = tuple(measured)
+def gain_sweep(sweep: Sweep) -> Sweep:
+    """The cells that tell what each step gains: every configuration of one mechanism."""
+    return replace(
+        sweep,
+        mechanisms=(gain_mechanism(sweep.mechanisms),),
+        epsilons=(FOCUS,),
+        budgets=(FOCUS_BUDGET,),
+    )
+
+
+def gain_mechanism(mechanisms: Sequence[MechanismName]) -> MechanismName:
+    """The default mechanism, whose population plans are searched for, or the first that runs."""
+    return next((name for name in SEARCHED if name in mechanisms), mechanisms[0])
+
+
+def analyse(templates: Sequence[Template], sweep: Sweep, measured: Iterable[Row]) -> Structure:
+    """RQ3. `measured` must hold the cells of `focus_sweep` for the regimes to be known.
+
+    Those of `gain_sweep` tell the gains. Shares of population plans are shown at the focus alone.
+    """
+    rows, mechanisms = tuple(measured), sweep.mechanisms
     shares = {
         (epsilon, name): tuple(
             share
@@ -125,12 +151,20 @@ def analyse(
         for epsilon in LAW_EPSILONS
         for name in mechanisms
     }
+    searched = [m for m in mechanisms if m in sweep.searched]
+    population = [
+        share
+        for name in (searched if "population" in sweep.configurations else ())
+        for template in templates
+        for share in root_shares(template, name, FOCUS, FOCUS_BUDGET, "population")
+    ]
     laws = (power_law(members) for members in shares.values())
     return Structure(
-        shares=tuple(share for members in shares.values() for share in members),
+        shares=(*(share for members in shares.values() for share in members), *population),
         laws=tuple(law for law in laws if law is not None),
         regimes=regimes(templates, rows),
         amplified=tuple(a for template in templates for a in amplifications(template)),
+        gains=gains(rows, gain_mechanism(mechanisms)),
         measured=rows,
     )
 
@@ -155,9 +189,9 @@ def write_outputs(
     if (found := results.structure) is not None:
         _write_structure(found, out)
         made = tables.rq3_sheets(
-            found.shares, found.laws, found.regimes, found.amplified, focus=FOCUS
+            found.shares, found.laws, found.regimes, found.amplified, found.gains, focus=FOCUS
         )
-        figures = _draw(plots.rq3_figures(found.shares, found.laws), out, missing)
+        figures = _draw(structure_plots.rq3_figures(found.shares, found.laws), out, missing)
         sections.append(Section(title="Structure (RQ3)", sheets=made, figures=figures))
         sheets += made
     warning = (WARNING,) if results.synthetic else ()
@@ -197,9 +231,10 @@ def _write_structure(found: Structure, out: Path) -> None:
     write_csv(
         out / "rq3_roots.csv",
         ("budget", "epsilon", "template", "mechanism", "root", "unit", "sensitivity", "product",
-         "share", "clamped"),
+         "share", "clamped", "allocation"),
         ((s.budget, epsilon_text(s.epsilon), s.template, s.mechanism, s.root, s.unit,
-          s.sensitivity, s.product, s.share, str(s.clamped).lower()) for s in found.shares),
+          s.sensitivity, s.product, s.share, str(s.clamped).lower(), s.allocation)
+         for s in found.shares),
     )  # fmt: skip
     write_csv(
         out / "rq3_power_law.csv",
@@ -212,6 +247,12 @@ def _write_structure(found: Structure, out: Path) -> None:
         ("template", "formula", "regime", "all", "opt", "gap", "ratio"),
         ((r.template, r.formula, r.regime, r.all, r.opt, round(r.gap, 6), r.ratio)
          for r in found.regimes),
+    )  # fmt: skip
+    write_csv(
+        out / "rq3_gains.csv",
+        ("template", "mechanism", "config", "wmape"),
+        ((g.template, g.mechanism, config, value) for g in found.gains
+         for config, value in (*g.figures.items(), (MEDIAN, g.median))),
     )  # fmt: skip
     write_csv(
         out / "rq3_amplification.csv",

@@ -6,37 +6,62 @@ no date is written and ids are salted with a constant. Matplotlib is imported wh
 drawn, so that the tables work without it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from statistics import geometric_mean
 from typing import TYPE_CHECKING, Literal
 
-from rootguard.evaluation.aggregates import aggregates, epsilon_text
+from rootguard.evaluation.aggregates import (
+    MEDIAN,
+    Measure,
+    aggregates,
+    epsilon_text,
+    mean_population_median,
+    population_medians,
+)
+from rootguard.evaluation.aggregates import (
+    figure as figure_of,
+)
 from rootguard.evaluation.cohorts import PAPER_TEMPLATES
-from rootguard.evaluation.experiment import CONFIGURATIONS, TURNS, Configuration, Row
+from rootguard.evaluation.experiment import CALIBRATED, CONFIGURATIONS, TURNS, Configuration, Row
 from rootguard.evaluation.published import published_cells
-from rootguard.evaluation.structure import FOCUS, FOCUS_BUDGET, PowerLaw, RootShare
+from rootguard.evaluation.structure import FOCUS, FOCUS_BUDGET
 from rootguard.values import MechanismName
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 COLUMN, PAGE = 3.3, 6.9
 """Widths in inches: one column of a two-column page, and both."""
 FORMATS = ("pdf", "svg", "png")
-_ORANGE, _SKY, _GREEN, _YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
-_BLUE, _RED, _PURPLE, BLACK = "#0072B2", "#D55E00", "#CC79A7", "#000000"
-COLOURS: Mapping[Configuration, str] = {"all": _RED, "roots": _BLUE, "opt": _GREEN}
-MARKERS: Mapping[Configuration, str] = {"all": "s", "roots": "o", "opt": "^"}
-LABELS: Mapping[Configuration, str] = {
+_ORANGE, _SKY, GREEN, _YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
+BLUE, RED, _PURPLE, BLACK = "#0072B2", "#D55E00", "#CC79A7", "#000000"
+GREY = "#777777"
+COLOURS: Mapping[str, str] = {
+    "all": RED,
+    "roots": BLUE,
+    "opt": GREEN,
+    "calibrated": _PURPLE,
+    "population": _ORANGE,
+}
+MARKERS: Mapping[str, str] = {
+    "all": "s",
+    "roots": "o",
+    "opt": "^",
+    "calibrated": "D",
+    "population": "v",
+}
+LABELS: Mapping[str, str] = {
     "all": "all (independent noise)",
     "roots": "roots (even split)",
     "opt": "opt (weighted split)",
+    "calibrated": "calibrated (opt, then calibrated)",
+    "population": "population (own plan, calibrated)",
 }
-_PALETTE = (_BLUE, _ORANGE, _GREEN, _PURPLE, _SKY, _RED, _YELLOW, BLACK)
-_MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+PALETTE = (BLUE, _ORANGE, GREEN, _PURPLE, _SKY, RED, _YELLOW, BLACK)
 _STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 7.0,
@@ -67,16 +92,23 @@ _SYNTHETIC = "synthetic cohort"
 Drawing = Callable[[], "Figure | None"]
 
 
+@contextmanager
+def style() -> Iterator[None]:
+    """The look of all figures, for one that is drawn elsewhere."""
+    import matplotlib as mpl
+
+    with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
+        yield
+
+
 def save(figures: Mapping[str, Drawing], folder: Path) -> dict[str, Path]:
     """Draw and write each figure in every format; the paths of the SVGs by name.
 
     A figure without data is left out.
     """
-    import matplotlib as mpl
-
-    folder.mkdir(parents=True, exist_ok=True)
     written = {}
-    with mpl.rc_context(_STYLE):  # type: ignore[arg-type]
+    with style():
+        folder.mkdir(parents=True, exist_ok=True)
         for name, draw in figures.items():
             figure = draw()
             if figure is None:
@@ -108,22 +140,26 @@ def new_figure(
         *shape, squeeze=False, sharex=sharing.get("x", False), sharey=sharing.get("y", False)
     )
     if synthetic:
-        figure.supxlabel(_SYNTHETIC.upper(), fontsize=6.5, color=_RED, fontweight="bold")
+        figure.supxlabel(_SYNTHETIC.upper(), fontsize=6.5, color=RED, fontweight="bold")
     return figure, list(grid.flat)
 
 
-def legend_above(figure: "Figure", axes: "Axes", columns: int) -> None:
-    """The legend over the panels, where it hides no data."""
-    handles, labels = axes.get_legend_handles_labels()
-    order = sorted(range(len(labels)), key=lambda i: labels[i] == "published")  # comes last
-    handles, labels = [handles[i] for i in order], [labels[i] for i in order]
+def legend_above(figure: "Figure", panels: "Axes | Sequence[Axes]", columns: int) -> None:
+    """One legend for a panel or several, over them, where it hides no data."""
+    found: dict[str, Artist] = {}
+    for axes in panels if isinstance(panels, Sequence) else (panels,):
+        handles, names = axes.get_legend_handles_labels()
+        found |= dict(zip(names, handles, strict=True))
+    known = list(LABELS.values())
+    order = {label: known.index(label) if label in known else len(known) for label in found}
+    labels = sorted(found, key=lambda label: (label == "published", order[label]))
     figure.legend(
-        handles, labels, loc="outside upper center", ncols=columns, columnspacing=1.2,
-        handletextpad=0.5,
+        [found[label] for label in labels], labels, loc="outside upper center", ncols=columns,
+        columnspacing=1.2, handletextpad=0.5,
     )  # fmt: skip
 
 
-def _plain_log(
+def plain_log(
     axes: "Axes",
     which: Literal["x", "y", "both"],
     ticks: Iterable[float] = (),
@@ -147,26 +183,27 @@ def _plain_log(
 
 
 def rq1_figures(rows: Sequence[Row], *, focus: Fraction = FOCUS) -> dict[str, Drawing]:
-    """Double asymmetry, privacy against utility, and a curve per template."""
+    """Double asymmetry, privacy against utility, curves per template, and what calibration does.
+
+    The last are of the default mechanism, which alone has population plans, or the first that ran.
+    """
     synthetic = any(row.synthetic for row in rows)
     measured = {row.cell.template for row in rows if row.wmape is not None}
     printed = not synthetic and measured == set(PAPER_TEMPLATES)
+    ran = [row.cell.mechanism for row in rows]
+    own: MechanismName = "geometric" if "geometric" in ran or not ran else ran[0]
+    calibrated = any(row.cell.config in CALIBRATED for row in rows)
+    beside: tuple[Configuration, ...] = ("opt", *CALIBRATED) if calibrated else ()
     return {
         "double_asymmetry": lambda: _double_asymmetry(
             rows, focus=focus, synthetic=synthetic, printed=printed
         ),
         "privacy_utility": lambda: _privacy_utility(rows, synthetic=synthetic, printed=printed),
-        "per_template": lambda: _per_template(rows, synthetic=synthetic),
-    }
-
-
-def rq3_figures(
-    shares: Sequence[RootShare], laws: Sequence[PowerLaw], *, focus: Fraction = FOCUS
-) -> dict[str, Drawing]:
-    """The power law of the allocation and the shares themselves."""
-    return {
-        "power_law": lambda: _power_law(shares, laws, focus=focus),
-        "budget_bars": lambda: _budget_bars(shares, focus=focus),
+        "per_template": lambda: _per_template(
+            rows, "wmape", _first(ran), CONFIGURATIONS, synthetic=synthetic
+        ),
+        "calibrated": lambda: _per_template(rows, "wmape", own, beside, synthetic=synthetic),
+        "sensitivity": lambda: _per_template(rows, "sensitivity", own, beside, synthetic=synthetic),
     }
 
 
@@ -185,6 +222,8 @@ def _double_asymmetry(
             for i, budget in enumerate(TURNS)
             if (budget, focus, name, config) in means
         ]
+        if not found:
+            continue
         axes.errorbar(
             [i for i, _ in found],
             [mean.value for _, mean in found],
@@ -237,6 +276,8 @@ def _privacy_utility(rows: Sequence[Row], *, synthetic: bool, printed: bool) -> 
                  and m.config == config),
                 key=lambda m: m.epsilon,
             )  # fmt: skip
+            if not found:
+                continue
             axes.errorbar(
                 [float(m.epsilon) for m in found],
                 [m.value for m in found],
@@ -256,26 +297,43 @@ def _privacy_utility(rows: Sequence[Row], *, synthetic: bool, printed: bool) -> 
                 linestyle="none", marker="x", markersize=3, color=BLACK, label="published",
                 zorder=4,
             )  # fmt: skip
-        _plain_log(axes, "both")
+        _add_median(axes, mean_population_median(rows))
+        plain_log(axes, "both")
         axes.set_title(name)
         axes.set_xlabel("ε per grid step")
     panels[0].set_ylabel(f"wMAPE (%), B = ({FOCUS_BUDGET})ε")
-    legend_above(figure, panels[0], 4)
+    legend_above(figure, panels, 3)
     return figure
 
 
-def _per_template(rows: Sequence[Row], *, synthetic: bool) -> "Figure | None":
-    """Each template's error against epsilon; largest errors first."""
-    name: MechanismName = _first([row.cell.mechanism for row in rows])
+def _add_median(axes: "Axes", value: float | None) -> None:
+    """The error of saying the same to everybody: it needs no release."""
+    if value is not None:
+        axes.axhline(value, color=GREY, linestyle="--", linewidth=0.9, zorder=1, label=MEDIAN)
+
+
+def _per_template(
+    rows: Sequence[Row],
+    measure: Measure,
+    name: MechanismName,
+    configs: Sequence[Configuration],
+    *,
+    synthetic: bool,
+) -> "Figure | None":
+    """Each template's figure against epsilon; the largest errors first."""
     chosen = [
-        row
+        (row.cell, found)
         for row in rows
-        if row.cell.mechanism == name and row.cell.budget == FOCUS_BUDGET and row.wmape is not None
+        if row.cell.mechanism == name and row.cell.budget == FOCUS_BUDGET
+        if row.cell.config in configs and (found := figure_of(row, measure)) is not None
     ]
-    templates = list(dict.fromkeys(row.cell.template for row in chosen))
+    largest: dict[str, float] = {}
+    for cell, found in chosen:
+        largest[cell.template] = max(found[0], largest.get(cell.template, 0.0))
+    templates = sorted(largest, key=lambda template: -largest[template])
     if not templates:
         return None
-    templates.sort(key=lambda t: -max(row.wmape or 0 for row in chosen if row.cell.template == t))
+    medians = population_medians(rows) if measure == "wmape" else {}
     across = min(4, len(templates))
     down = -(-len(templates) // across)
     width = PAGE if across > 1 else COLUMN
@@ -283,129 +341,35 @@ def _per_template(rows: Sequence[Row], *, synthetic: bool) -> "Figure | None":
         width, 0.7 + 1.55 * down, (down, across), synthetic=synthetic, x=True
     )
     for axes, template in zip(panels, templates, strict=False):
-        for config in CONFIGURATIONS:
-            found = [
-                (float(row.cell.epsilon), row.wmape or 0.0, row.wmape_se or 0.0)
-                for row in chosen
-                if row.cell.template == template and row.cell.config == config
+        for config in configs:
+            line = [
+                (float(cell.epsilon), value, se)
+                for cell, (value, se, _) in chosen
+                if (cell.template, cell.config) == (template, config)
             ]
+            if not line:
+                continue
             axes.errorbar(
-                [f[0] for f in found],
-                [f[1] for f in found],
-                yerr=[f[2] for f in found],
+                [point[0] for point in line],
+                [point[1] for point in line],
+                yerr=[point[2] for point in line],
                 color=COLOURS[config],
                 marker=MARKERS[config],
                 markersize=2.8,
                 label=LABELS[config],
             )
-        _plain_log(axes, "both", (0.01, 0.1, 1))
+        _add_median(axes, medians.get(template))
+        plain_log(axes, "both" if measure == "wmape" else "x", (0.01, 0.1, 1))
         axes.set_title(template.upper())
     for axes in panels[len(templates) :]:
         axes.set_visible(False)
     for axes in panels[len(templates) - across : len(templates)]:
         axes.set_xlabel("ε per grid step")
         axes.tick_params(labelbottom=True)
-    figure.supylabel(f"wMAPE (%), {name}, B = ({FOCUS_BUDGET})ε", fontsize=7.5)
-    legend_above(figure, panels[0], 3)
+    text = {"wmape": "wMAPE", "rce": "RCE", "sensitivity": "sensitivity"}[measure]
+    figure.supylabel(f"{text} (%), {name}, B = ({FOCUS_BUDGET})ε", fontsize=7.5)
+    legend_above(figure, panels[: len(templates)], 3)
     return figure
-
-
-def _power_law(
-    shares: Sequence[RootShare], laws: Sequence[PowerLaw], *, focus: Fraction
-) -> "Figure | None":
-    """Shares against |h| D on log-log axes, both over the template's geometric mean, as fitted."""
-    chosen = [share for share in shares if share.epsilon == focus]
-    mechanisms = [law.mechanism for law in laws if law.epsilon == focus]
-    if not mechanisms:
-        return None
-    width = PAGE if len(mechanisms) > 1 else COLUMN
-    figure, panels = new_figure(width, 2.5, (1, len(mechanisms)), synthetic=False, x=True, y=True)
-    templates = list(dict.fromkeys(share.template for share in chosen))
-    for axes, name in zip(panels, mechanisms, strict=True):
-        law = next(law for law in laws if law.epsilon == focus and law.mechanism == name)
-        reach: list[float] = []
-        for i, template in enumerate(templates):
-            members = [
-                s
-                for s in chosen
-                if (s.mechanism, s.template) == (name, template) and s.product > 0 and not s.clamped
-            ]
-            if not members:
-                continue
-            products = [s.product for s in members]
-            parts = [s.share for s in members]
-            middle, level = geometric_mean(products), geometric_mean(parts)
-            reach += [product / middle for product in products]
-            axes.plot(
-                [product / middle for product in products],
-                [part / level for part in parts],
-                linestyle="none",
-                marker=_MARKS[i % len(_MARKS)],
-                color=_PALETTE[i % len(_PALETTE)],
-                markeredgecolor=BLACK,
-                markeredgewidth=0.3,
-                label=template.upper(),
-            )
-        ends = [min(reach) / 1.3, max(reach) * 1.3]
-        axes.plot(
-            ends, [end**0.5 for end in ends], color="#777777", linestyle="--", linewidth=0.9,
-            zorder=1, label="slope 0.50",
-        )  # fmt: skip
-        _plain_log(axes, "both", steps=(1.0, 2.0, 5.0))
-        axes.set_title(f"{name}: slope {law.slope:.2f}")
-        axes.set_xlabel("|h|·D over the\ntemplate's mean")
-    panels[0].set_ylabel("budget share over\nthe template's mean")
-    legend_above(figure, panels[0], min(5, len(templates) + 1) if len(mechanisms) > 1 else 3)
-    return figure
-
-
-def _budget_bars(shares: Sequence[RootShare], *, focus: Fraction) -> "Figure | None":
-    """Who gets how much: one bar per template, one panel per mechanism."""
-    chosen = [share for share in shares if share.epsilon == focus]
-    mechanisms = list(dict.fromkeys(share.mechanism for share in chosen))
-    templates = list(dict.fromkeys(share.template for share in chosen))
-    if not chosen:
-        return None
-    across = min(2, len(mechanisms))
-    down = -(-len(mechanisms) // across)
-    width = PAGE if across > 1 else COLUMN
-    height = 0.25 + down * (0.35 + 0.3 * len(templates))
-    figure, panels = new_figure(width, height, (down, across), synthetic=False, x=True, y=True)
-    for axes in panels[len(mechanisms) :]:
-        axes.set_visible(False)
-    for axes, name in zip(panels, mechanisms, strict=False):
-        for line, template in enumerate(templates):
-            left = 0.0
-            for i, share in enumerate(
-                s for s in chosen if s.mechanism == name and s.template == template
-            ):
-                colour = _PALETTE[i % len(_PALETTE)] if not share.clamped else "#BBBBBB"
-                part = 100 * share.share
-                axes.barh(
-                    line, part, left=left, height=0.72, color=colour, edgecolor="white",
-                    linewidth=0.6,
-                )  # fmt: skip
-                if part >= 9:
-                    axes.text(
-                        left + part / 2, line, f"{share.root} {part:.0f}", ha="center",
-                        va="center", fontsize=5.8,
-                        color="white" if colour in (_BLUE, _GREEN, _RED, BLACK) else "black",
-                    )  # fmt: skip
-                left += part
-        axes.set_yticks(range(len(templates)), [_bar_label(chosen, name) for name in templates])
-        axes.set_xlim(0, 100)
-        axes.grid(visible=False)
-        axes.set_title(name)
-        axes.tick_params(axis="y", length=0)
-    figure.supxlabel(f"share of B = ({FOCUS_BUDGET})ε (%), ε = {epsilon_text(focus)}", fontsize=7.5)
-    panels[0].invert_yaxis()
-    return figure
-
-
-def _bar_label(shares: Sequence[RootShare], template: str) -> str:
-    """The template, with the roots whose bars are too thin to see because they get the least."""
-    least = dict.fromkeys(s.root for s in shares if s.template == template and s.clamped)
-    return f"{template.upper()}\n({', '.join(least)}: least ε)" if least else template.upper()
 
 
 def _first(mechanisms: Sequence[MechanismName]) -> MechanismName:

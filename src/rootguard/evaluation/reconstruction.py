@@ -5,10 +5,19 @@ point with full knowledge of the mechanism. Per-root epsilon e is matched:
 
 - `all`: every answer is a fresh draw at e;
 - `roots`: each root is drawn once at e and replayed;
-- `opt`: each root is drawn once under the optimal plan for B = k * e and replayed.
+- `opt`: each root is drawn once under the optimal plan for B = k * e and replayed;
+- `calibrated`: as `opt`, and what is replayed is calibrated;
+- `population`: as `calibrated`, under the population plan for B.
 
 A replayed value is one likelihood factor, however often it is seen. Streams are addressed by root
 and turn, not by configuration, so the first draw of `all` is the cached one of `roots`.
+
+Who sees a calibrated release sees a function of the noised roots. One who inverts it gets back the
+noised roots at best, so under `calibrated` and `population` the adversary is *given* them: no
+inverter can do better, and `calibrated` is `opt` to the last bit. Two lines more: `naive` takes
+what `calibrated` releases for noised values, `median` is given the noised roots of `opt` and
+guesses the posterior's median. `naive` profits from public figures that the paper's priors lack
+(shapes, covariance). That is no loss: with the noised roots one can calibrate and read the same.
 
 Strategy A spends every turn on r*, the root with the most budget under `opt`, and is measured on
 it; the other roots stay at the prior's guess. Strategy B observes every root q + 1 times, which is
@@ -19,9 +28,8 @@ A root's error is 100 * sum |x^ - x| / sum |x| over people, with x as it was bef
 come from the template's population figures, never from the cohort.
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from typing import Literal, assert_never
@@ -29,25 +37,30 @@ from typing import Literal, assert_never
 import numpy as np
 
 from rootguard import __version__
-from rootguard.allocation import Plan, make_plan
+from rootguard.allocation import Plan
 from rootguard.attacks.map import map_path, map_paths
 from rootguard.attacks.priors import PRIORS, Prior, PriorName, grid, prior
+from rootguard.calibration import make_plan
 from rootguard.errors import RootGuardError
 from rootguard.evaluation.cohorts import Cohort
-from rootguard.evaluation.experiment import (
-    CONFIGURATIONS,
-    DIGITS,
-    STUDY_MECHANISMS,
-    Configuration,
-    snap,
+from rootguard.evaluation.experiment import SEARCHED, STUDY_MECHANISMS, calibration_of, snap
+from rootguard.evaluation.metrics import Bootstrap
+from rootguard.evaluation.reconstruction_errors import (
+    ATTACK_CONFIGURATIONS,
+    AttackConfiguration,
+    EstimatorKey,
+    Figures,
+    Measured,
+    RootFigure,
+    Tally,
+    posterior_medians,
 )
-from rootguard.evaluation.metrics import Bootstrap, Floats
 from rootguard.evaluation.seeded import generator
 from rootguard.graph import Graph
 from rootguard.mechanisms import mechanism
 from rootguard.mechanisms.base import Indices
 from rootguard.template import Template
-from rootguard.values import MechanismName, RootName
+from rootguard.values import AllocationName, MechanismName, RootName
 
 Strategy = Literal["A", "B"]
 Spread = Literal["each", "shared"]
@@ -56,6 +69,7 @@ Spread = Literal["each", "shared"]
 STRATEGIES: tuple[Strategy, ...] = ("A", "B")
 QUERIES = (1, 4, 8, 16)
 EPSILONS = tuple(Fraction(text) for text in ("0.01", "0.05", "0.1", "0.5", "1"))
+_UNDER_OPT: tuple[AttackConfiguration, ...] = ("opt", "calibrated", "naive", "median")
 _DRAWS = 1 << 18
 """Repeats are drawn in batches of about this many values per root and turn."""
 
@@ -69,18 +83,8 @@ class AttackCell:
     prior: PriorName
     epsilon: Fraction
     queries: int
-    config: Configuration
+    config: AttackConfiguration
     template: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RootFigure:
-    """What a strategy makes of one root, in percent, from that many independent draws of it."""
-
-    root: RootName
-    observations: int
-    wmape: float
-    wmape_se: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,7 +116,7 @@ class AttackRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttackSweep:
-    """Which cells to run, and how."""
+    """Which cells to run, and how. `searched` are the mechanisms that have `population` cells."""
 
     seed: int = 0
     repeats: int = 1
@@ -122,7 +126,8 @@ class AttackSweep:
     priors: tuple[PriorName, ...] = PRIORS
     epsilons: tuple[Fraction, ...] = EPSILONS
     queries: tuple[int, ...] = QUERIES
-    configurations: tuple[Configuration, ...] = CONFIGURATIONS
+    configurations: tuple[AttackConfiguration, ...] = ATTACK_CONFIGURATIONS
+    searched: tuple[MechanismName, ...] = SEARCHED
 
     def __post_init__(self) -> None:
         if self.repeats < 1 or not all(q >= 0 for q in self.queries):
@@ -130,14 +135,17 @@ class AttackSweep:
 
     def __len__(self) -> int:
         """Cells per template."""
-        kinds = (self.mechanisms, self.strategies, self.priors, self.epsilons, self.configurations)
-        return math.prod(map(len, kinds)) * len(self.queries)
+        return len(self.epsilons) * sum(
+            sum(1 for _ in self.cells("", name, self.epsilons[0])) for name in self.mechanisms
+        )
 
     def cells(self, template: str, name: MechanismName, epsilon: Fraction) -> Iterator[AttackCell]:
         """The cells that share a plan, in the order in which rows are written."""
         for strategy, belief, queries, config in product(
             self.strategies, self.priors, self.queries, self.configurations
         ):
+            if config == "population" and name not in self.searched:
+                continue
             yield AttackCell(
                 mechanism=name,
                 strategy=strategy,
@@ -177,33 +185,6 @@ class AttackSweep:
                     )
 
 
-@dataclass(kw_only=True, slots=True)
-class _Tally:
-    """Absolute errors of one estimator of one root, summed as batches of repeats come in."""
-
-    by_patient: Floats
-    by_repeat: list[float] = field(default_factory=list)
-
-    def add(self, errors: Floats) -> None:
-        """Take in a batch of shape (repeats, patients)."""
-        self.by_patient += errors.sum(axis=0)
-        self.by_repeat += errors.sum(axis=1).tolist()
-
-
-_Key = tuple[RootName, PriorName, Configuration, int]
-"""A root, a prior, a configuration and the number of independent draws the estimate rests on."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Measured:
-    """An estimator's error: in percent, in each bootstrap resample, and in each repeat."""
-
-    value: float
-    se: float
-    resampled: Floats
-    repeated: Floats
-
-
 class Victims:
     """A cohort made ready: snapped roots, priors and one bootstrap for all of its cells."""
 
@@ -237,14 +218,22 @@ class Victims:
         self._counts = self._counts[usable]
         self._wholes = {root: self._counts @ size for root, size in sizes.items()}
 
-    def plan(self, name: MechanismName, epsilon: Fraction) -> Plan:
-        """The optimal plan for B = k * epsilon."""
+    def plan(
+        self, name: MechanismName, epsilon: Fraction, allocation: AllocationName = "optimal"
+    ) -> Plan:
+        """The plan for B = k * epsilon."""
         return make_plan(
-            self.template,
-            epsilon * len(self.roots),
-            mechanism_name=name,
-            allocation="optimal",
+            self.template, epsilon * len(self.roots), mechanism_name=name, allocation=allocation
         )
+
+    def _plans(
+        self, name: MechanismName, epsilon: Fraction, wanted: Iterable[AttackConfiguration]
+    ) -> dict[AttackConfiguration, Plan]:
+        """The optimal plan for all that are drawn under it, and a population plan if wanted."""
+        plans = dict.fromkeys(_UNDER_OPT, self.plan(name, epsilon))
+        if "population" in wanted:
+            plans["population"] = self.plan(name, epsilon, "population")
+        return plans
 
     def run(self, name: MechanismName, epsilon: Fraction) -> list[AttackRow]:
         """Every cell of a mechanism at an epsilon: the same figures, whatever ran before."""
@@ -263,13 +252,14 @@ class Victims:
             for cell in self._sweep.cells(self.template.name, name, epsilon)
         ]
         try:
-            plan = self.plan(name, epsilon)
-            figures = _Figures(self._measure(plan, epsilon))
+            plans = self._plans(name, epsilon, {row.cell.config for row in rows})
+            figures = Figures(self._measure(plans, epsilon))
         except (RootGuardError, ArithmeticError, ValueError, MemoryError) as refusal:
             error = f"{type(refusal).__name__}: {refusal}"
             return [replace(row, error=error) for row in rows]
-        target, digest = _most_budgeted(plan), plan.hash
-        return [self._filled(row, target, digest, figures) for row in rows]
+        target = _most_budgeted(plans["opt"])
+        hashes = {str(config): plan.hash for config, plan in plans.items()}
+        return [self._filled(r, target, hashes.get(r.cell.config, ""), figures) for r in rows]
 
     def observations(self, cell: AttackCell, root: RootName, target: RootName) -> int:
         """How many independent draws of a root the adversary holds at the end of a cell."""
@@ -291,8 +281,8 @@ class Victims:
     ) -> Indices:  # fmt: skip
         """Answers for a root, turn by turn, (repeats * patients, turns): noise at `own`.
 
-        `all` and `roots` draw at the cell's own epsilon, `opt` at the plan's. The stream is the
-        same and begins with the first turn, so that is the same draw however many turns follow.
+        `all` and `roots` draw at the cell's own epsilon, the others at their plan's. The stream is
+        the same and begins with the first turn, which is the same draw however many turns follow.
         """
         rows = self._sweep.repeats if rows is None else rows
         source = generator(
@@ -302,21 +292,26 @@ class Victims:
         truth = np.tile(self._indices[root], rows)
         return np.column_stack([noise.draw_many(truth, source) for _ in range(turns)])
 
-    def _measure(self, plan: Plan, epsilon: Fraction) -> dict[_Key, _Measured]:
-        target = _most_budgeted(plan)
-        cells = list(self._sweep.cells(self.template.name, plan.mechanism, epsilon))
+    def _measure(
+        self, plans: Mapping[AttackConfiguration, Plan], epsilon: Fraction
+    ) -> dict[EstimatorKey, Measured]:
+        best = plans["opt"]
+        target = _most_budgeted(best)
+        cells = list(self._sweep.cells(self.template.name, best.mechanism, epsilon))
         tallies = {
-            (root, cell.prior, cell.config, self.observations(cell, root, target)): _Tally(
+            (root, cell.prior, cell.config, self.observations(cell, root, target)): Tally(
                 by_patient=np.zeros(self.patients)
             )
             for cell in cells
             for root in self.roots
         }
         batch = max(1, _DRAWS // self.patients)
-        for alike, roots in self._alike(tallies).items():
-            for first in range(0, self._sweep.repeats, batch):
-                rows = min(batch, self._sweep.repeats - first)
-                for key, indices in self._estimates(plan, epsilon, roots, alike, first, rows):
+        for first in range(0, self._sweep.repeats, batch):
+            rows = min(batch, self._sweep.repeats - first)
+            seen = self._seen(plans, epsilon, {c.config for c in cells}, first, rows)
+            for alike, roots in self._alike(tallies).items():
+                fresh = self._fresh(best.mechanism, epsilon, roots, alike, first, rows)
+                for key, indices in (*fresh, *self._cached(plans, roots, seen)):
                     if key in tallies:
                         guessed = self._points[key[0]][indices].reshape(rows, self.patients)
                         tallies[key].add(np.abs(guessed - self._truth[key[0]]))
@@ -326,7 +321,37 @@ class Victims:
                 tally.add(np.tile(errors, (self._sweep.repeats, 1)))
         return self._summed(tallies)
 
-    def _alike(self, keys: Iterable[_Key]) -> dict[tuple[int, ...], list[RootName]]:
+    def _seen(
+        self, plans: Mapping[AttackConfiguration, Plan], epsilon: Fraction,
+        wanted: Iterable[AttackConfiguration], first: int, rows: int,
+    ) -> dict[AttackConfiguration, dict[RootName, Indices]]:  # fmt: skip
+        """What the adversary reads under a plan: the noised roots, or for `naive` the released."""
+
+        def noised(plan: Plan) -> dict[RootName, Indices]:
+            return {
+                s.root: self.draws(
+                    plan.mechanism, epsilon, s.root, s.epsilon, turns=1, first=first, rows=rows
+                )
+                for s in plan.shares
+            }
+
+        best = plans["opt"]
+        drawn = noised(best)
+        seen: dict[AttackConfiguration, dict[RootName, Indices]] = {"opt": drawn}
+        if "population" in wanted:
+            seen["population"] = noised(plans["population"])
+        if "median" in wanted:
+            seen["median"] = drawn
+        if "naive" in wanted:
+            columns = {root: index[:, 0] for root, index in drawn.items()}
+            released = calibration_of(self.template, best).release_many(columns)
+            seen["naive"] = {
+                root: snap(self._domains[root], column)[:, None]
+                for root, column in released.items()
+            }
+        return seen
+
+    def _alike(self, keys: Iterable[EstimatorKey]) -> dict[tuple[int, ...], list[RootName]]:
         """Roots by the size of their grid and, after it, how many observations are asked for."""
         wanted: dict[RootName, set[int]] = {}
         for root, _, _, count in keys:
@@ -336,32 +361,49 @@ class Victims:
             found.setdefault((self._domains[root].size, *sorted(counts)), []).append(root)
         return found
 
-    def _estimates(
-        self, plan: Plan, epsilon: Fraction, roots: Sequence[RootName], alike: Sequence[int],
-        first: int, rows: int,
-    ) -> Iterator[tuple[_Key, Indices]]:  # fmt: skip
-        """Estimated indices of roots that are `alike`, (repeats * patients), by estimator.
+    def _fresh(
+        self, name: MechanismName, epsilon: Fraction, roots: Sequence[RootName],
+        alike: Sequence[int], first: int, rows: int,
+    ) -> Iterator[tuple[EstimatorKey, Indices]]:  # fmt: skip
+        """Estimates of roots that are `alike` from fresh draws, (repeats * patients), by estimator.
 
         The first observation alone is what `roots` has.
         """
-        name, (size, *counts), beliefs = plan.mechanism, alike, self._sweep.priors
+        (size, *counts), beliefs = alike, self._sweep.priors
         densities = [[self._priors[root, b].log_density for b in beliefs] for root in roots]
         seen = [
             self.draws(name, epsilon, root, epsilon, turns=counts[-1], first=first, rows=rows)
             for root in roots
         ]
         paths = map_paths(mechanism(name, epsilon, size), np.stack(seen), counts, densities)
-        for root, known, path in zip(roots, densities, paths, strict=True):
-            own = plan[root].epsilon
-            drawn = self.draws(name, epsilon, root, own, turns=1, first=first, rows=rows)
-            optimal = map_path(mechanism(name, own, size), drawn, (1,), known)
-            for belief, by_count, once in zip(beliefs, path, optimal[:, 0], strict=True):
-                yield (root, belief, "opt", 1), once
+        for root, path in zip(roots, paths, strict=True):
+            for belief, by_count in zip(beliefs, path, strict=True):
                 yield (root, belief, "roots", 1), by_count[0]
                 for count, indices in zip(counts, by_count, strict=True):
                     yield (root, belief, "all", count), indices
 
-    def _summed(self, tallies: Mapping[_Key, _Tally]) -> dict[_Key, _Measured]:
+    def _cached(
+        self,
+        plans: Mapping[AttackConfiguration, Plan],
+        roots: Sequence[RootName],
+        seen: Mapping[AttackConfiguration, Mapping[RootName, Indices]],
+    ) -> Iterator[tuple[EstimatorKey, Indices]]:
+        """Estimates from what is drawn once under a plan."""
+        beliefs = self._sweep.priors
+        for (config, columns), root in product(seen.items(), roots):
+            plan = plans[config]
+            noise = mechanism(plan.mechanism, plan[root].epsilon, self._domains[root].size)
+            known = [self._priors[root, belief].log_density for belief in beliefs]
+            if config == "median":
+                found = [posterior_medians(noise, columns[root][:, 0], each) for each in known]
+            else:
+                found = list(map_path(noise, columns[root], (1,), known)[:, 0])
+            for belief, indices in zip(beliefs, found, strict=True):
+                yield (root, belief, config, 1), indices
+                if config == "opt":  # given the noised roots, as the best inverter would be
+                    yield (root, belief, "calibrated", 1), indices
+
+    def _summed(self, tallies: Mapping[EstimatorKey, Tally]) -> dict[EstimatorKey, Measured]:
         repeats = self._sweep.repeats
         means = np.column_stack([tally.by_patient / repeats for tally in tallies.values()])
         wholes = np.column_stack([self._wholes[root] for root, *_ in tallies])
@@ -371,7 +413,7 @@ class Victims:
         measured = {}
         for i, (key, tally) in enumerate(tallies.items()):
             whole = self._sizes[key[0]]
-            measured[key] = _Measured(
+            measured[key] = Measured(
                 value=100 * float(tally.by_patient.sum()) / repeats / whole,
                 se=float(errors[i]),
                 resampled=redone[i],
@@ -380,7 +422,7 @@ class Victims:
         return measured
 
     def _filled(
-        self, row: AttackRow, target: RootName, digest: str, figures: "_Figures"
+        self, row: AttackRow, target: RootName, digest: str, figures: "Figures"
     ) -> AttackRow:
         cell = row.cell
         keys = tuple(
@@ -395,50 +437,11 @@ class Victims:
             wmape_se=se,
             wmape_mc=spread,
             target=str(target) if cell.strategy == "A" else "",
-            plan_hash=digest if cell.config == "opt" else "",
+            plan_hash=digest,
             by_root=tuple(figures.root(key) for key in keys),
         )
-
-
-class _Figures:
-    """Means over estimators, each worked out once: cells that differ in q may share one."""
-
-    def __init__(self, measured: Mapping[_Key, _Measured]) -> None:
-        self._measured = measured
-        self._means: dict[tuple[_Key, ...], tuple[float, float, float | None]] = {}
-        self._roots: dict[_Key, RootFigure] = {}
-
-    def mean(self, keys: tuple[_Key, ...]) -> tuple[float, float, float | None]:
-        """The mean error, its bootstrap standard error, and its Monte Carlo error if known."""
-        if keys not in self._means:
-            chosen = [self._measured[key] for key in keys]
-            value, se, repeated = chosen[0].value, chosen[0].se, chosen[0].repeated
-            if len(chosen) > 1:
-                value = math.fsum(each.value for each in chosen) / len(chosen)
-                se = float(np.mean([each.resampled for each in chosen], axis=0).std(ddof=1))
-                repeated = np.mean([each.repeated for each in chosen], axis=0)
-            many = len(repeated) > 1
-            spread = float(repeated.std(ddof=1)) / math.sqrt(len(repeated)) if many else None
-            self._means[keys] = (
-                _rounded(value),
-                _rounded(se),
-                None if spread is None else _rounded(spread),
-            )
-        return self._means[keys]
-
-    def root(self, key: _Key) -> RootFigure:
-        """One root's figure."""
-        if key not in self._roots:
-            value, se, _ = self.mean((key,))
-            made = RootFigure(root=key[0], observations=key[3], wmape=value, wmape_se=se)
-            self._roots[key] = made
-        return self._roots[key]
 
 
 def _most_budgeted(plan: Plan) -> RootName:
     """r*: of roots that tie, the first."""
     return max(plan.shares, key=lambda share: share.epsilon).root
-
-
-def _rounded(value: float) -> float:
-    return round(value, DIGITS)

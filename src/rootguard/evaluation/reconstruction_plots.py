@@ -1,16 +1,17 @@
 """The reconstruction study's figures: the adversary's error against the number of queries."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from rootguard.attacks.priors import PRIORS, PriorName
 from rootguard.evaluation.aggregates import epsilon_text
-from rootguard.evaluation.experiment import CONFIGURATIONS
+from rootguard.evaluation.experiment import PAPER_CONFIGURATIONS
 from rootguard.evaluation.plots import (
     BLACK,
     COLOURS,
     COLUMN,
+    GREY,
     LABELS,
     MARKERS,
     PAGE,
@@ -19,6 +20,7 @@ from rootguard.evaluation.plots import (
     new_figure,
 )
 from rootguard.evaluation.reconstruction import STRATEGIES, AttackRow, Strategy
+from rootguard.evaluation.reconstruction_errors import ATTACK_CONFIGURATIONS
 from rootguard.evaluation.reconstruction_tables import (
     FOCUS,
     FOCUS_PRIOR,
@@ -35,6 +37,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_COLOURS: Mapping[str, str] = {**COLOURS, "naive": GREY, "median": BLACK}
+_MARKERS: Mapping[str, str] = {**MARKERS, "naive": "P", "median": "X"}
+_LABELS: Mapping[str, str] = {
+    **LABELS,
+    "calibrated": "calibrated, inverted",
+    "population": "population, inverted",
+    "naive": "calibrated, read as noised",
+    "median": "calibrated, posterior median",
+}
 _Panel = tuple[str, dict[Key, Found]]
 """A title, and the figures that are drawn under it."""
 
@@ -114,31 +125,34 @@ def _draw(
         axes.set_xlabel("queries q")
     for axes in places[: len(panels) : across]:
         axes.set_ylabel("wMAPE of roots (%)")
-    legend_above(figure, places[0], 4)
+    legend_above(figure, places[: len(panels)], 4)
     return figure
 
 
 def _fill(axes: "Axes", members: dict[Key, Found], *, printed: bool) -> None:
     queries = sorted({key.queries for key in members})
-    for config in CONFIGURATIONS:
+    for config in ATTACK_CONFIGURATIONS:
         line = sorted(
             ((key.queries, figure) for key, figure in members.items() if key.config == config),
             key=lambda point: point[0],
         )
+        if not line:
+            continue
         axes.errorbar(
             [queries.index(q) for q, _ in line],
             [figure.value for _, figure in line],
             yerr=[figure.se for _, figure in line],
-            color=COLOURS[config],
-            marker=MARKERS[config],
+            color=_COLOURS[config],
+            marker=_MARKERS[config],
+            linestyle="-" if config in PAPER_CONFIGURATIONS else ":",
             capsize=1.5,
-            label=LABELS[config],
+            label=_LABELS[config],
         )
     crosses = [(key, value) for key, value in published_attacks() if key in members]
     for key, value in crosses if printed else ():
         axes.plot(
             queries.index(key.queries) + 0.16, value, linestyle="none", marker="X", markersize=3.6,
-            markerfacecolor=COLOURS[key.config], markeredgecolor=BLACK, markeredgewidth=0.5,
+            markerfacecolor=_COLOURS[key.config], markeredgecolor=BLACK, markeredgewidth=0.5,
             zorder=4,
         )  # fmt: skip
     if printed:

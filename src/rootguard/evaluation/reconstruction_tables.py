@@ -18,9 +18,10 @@ from pathlib import Path
 from rootguard.attacks.priors import PRIORS, PriorName
 from rootguard.evaluation.aggregates import epsilon_text, write_csv
 from rootguard.evaluation.cohorts import PAPER_TEMPLATES
-from rootguard.evaluation.experiment import CONFIGURATIONS, DIGITS, Configuration
+from rootguard.evaluation.experiment import DIGITS, PAPER_CONFIGURATIONS
 from rootguard.evaluation.metrics import mean_se
 from rootguard.evaluation.reconstruction import STRATEGIES, AttackRow, Strategy
+from rootguard.evaluation.reconstruction_errors import ATTACK_CONFIGURATIONS, AttackConfiguration
 from rootguard.evaluation.tables import Sheet
 from rootguard.mechanisms import mechanism_named
 from rootguard.template import load_template
@@ -52,7 +53,7 @@ class Key:
     prior: PriorName
     epsilon: Fraction
     queries: int
-    config: Configuration
+    config: AttackConfiguration
     template: str = ""
 
 
@@ -201,35 +202,54 @@ def _by_epsilon(title: str, chosen: dict[Key, Found]) -> Sheet:
     by_place = {(key.epsilon, key.queries, key.config): f for key, f in chosen.items()}
     queries = sorted({key.queries for key in chosen})
     epsilons = sorted({key.epsilon for key in chosen})
-    columns = [(q, config) for q in queries for config in CONFIGURATIONS]
+    ran = {key.config for key in chosen}
+    columns: list[tuple[int, AttackConfiguration]] = [
+        (q, config) for q in queries for config in PAPER_CONFIGURATIONS if config in ran
+    ]
+    once = [c for c in ATTACK_CONFIGURATIONS if c in ran and c not in PAPER_CONFIGURATIONS]
+    columns += [(queries[0], config) for config in once]
+    heads = (config if config in once else f"q={q} {config}" for q, config in columns)
     return Sheet(
         title=title,
-        header=("ε", *(f"q={q} {config}" for q, config in columns)),
+        header=("ε", *heads),
         lines=tuple(
             (epsilon_text(e), *(_text(by_place.get((e, *column))) for column in columns))
             for e in epsilons
         ),
-        note="Lower: the adversary is nearer to the truth. roots and opt do not depend on q.",
+        note="Lower: the adversary is nearer to the truth. Only all depends on q." + _readers(ran),
     )
 
 
 def _by_template(what: str, each: dict[Key, Found]) -> Sheet:
     queries = sorted({key.queries for key in each})
     by_place = {(key.template, key.queries, key.config): f for key, f in each.items()}
+    ran = {key.config for key in each}
+    once = [c for c in ATTACK_CONFIGURATIONS if c in ran and c != "all"]
+    asked = queries if "all" in ran else []
     return Sheet(
         title=f"Reconstruction wMAPE (%) per template: {what}, ε = {epsilon_text(FOCUS)}, "
         "strategy B",
-        header=("template", *(f"all, q={q}" for q in queries), "roots, any q", "opt, any q"),
+        header=("template", *(f"all, q={q}" for q in asked), *(f"{c}, any q" for c in once)),
         lines=tuple(
             (
                 template.upper(),
-                *(_text(by_place.get((template, q, "all")), error=True) for q in queries),
-                _text(by_place.get((template, queries[0], "roots")), error=True),
-                _text(by_place.get((template, queries[0], "opt")), error=True),
+                *(_text(by_place.get((template, q, "all")), error=True) for q in asked),
+                *(_text(by_place.get((template, queries[0], c)), error=True) for c in once),
             )
             for template in dict.fromkeys(key.template for key in each)
         ),
-        note="± bootstrap standard error over patients.",
+        note="± bootstrap standard error over patients." + _readers(ran),
+    )
+
+
+def _readers(ran: Iterable[AttackConfiguration]) -> str:
+    if not {"calibrated", "population", "naive", "median"} & set(ran):
+        return ""
+    return (
+        " calibrated, population: the adversary is given the noised roots, all that inverting a "
+        "calibrated release can yield. naive: it takes what calibrated releases for noised values; "
+        "one against opt could calibrate and read the same. median: given the noised roots of opt, "
+        "it guesses the posterior's median."
     )
 
 
@@ -315,7 +335,7 @@ def _read(about: dict[str, str], row: dict[str, str], queries: str) -> Key:
         prior=next(p for p in PRIORS if p == about["prior"]),
         epsilon=Fraction(about["epsilon"]),
         queries=int(queries),
-        config=next(c for c in CONFIGURATIONS if c == row["config"]),
+        config=next(c for c in PAPER_CONFIGURATIONS if c == row["config"]),
         template=row.get("template", "").lower(),
     )
 
@@ -405,7 +425,7 @@ def attack_comparison_sheets(comparison: AttackComparison) -> tuple[Sheet, ...]:
             title="The paper's claims",
             header=("claim", "series over q", "exceptions"),
             lines=(
-                ("roots and opt are identical at every q, to the last bit",
+                ("what is cached is identical at every q, to the last bit",
                  str(comparison.cached), str(comparison.varying)),
                 ("all falls with every step in q", str(comparison.series),
                  str(comparison.rising)),

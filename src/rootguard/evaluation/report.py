@@ -22,6 +22,10 @@ CAPTIONS: Mapping[str, str] = {
     "privacy_utility": "Privacy against utility: error of the target over epsilon, per mechanism.",
     "per_template": "Each template's error over epsilon, largest first. Each panel has its own "
     "vertical scale.",
+    "calibrated": "Calibration: the error of the target with and without it. Dashed: everybody is "
+    "answered with the population's median, which needs no release.",
+    "sensitivity": "Who is found: of the patients truly in the highest risk class, those whose "
+    "released target is in it.",
     "power_law": "Power law: a root's share of the budget grows with the square root of |h|·D. "
     "Both are over the template's geometric mean; roots at the least epsilon are left out.",
     "budget_bars": "Where the budget goes under the optimal plan: root and percent. Parts under "

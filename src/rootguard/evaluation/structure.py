@@ -1,23 +1,25 @@
 """The paper's structural analysis (RQ3): where a budget goes, and why it pays.
 
 All of it is public: sensitivities, plans and amplification need no patient. Only the two regimes
-(`Regime`) rest on measured rows, because the paper sorts templates by what was measured.
+(`Regime`) and what each step gains (`Gain`) rest on measured rows, because the paper sorts
+templates by what was measured.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
 from rootguard.accounting import slopes
-from rootguard.allocation import EPSILON_MIN, make_plan, sensitivities
+from rootguard.allocation import EPSILON_MIN, sensitivities
+from rootguard.calibration import make_plan
 from rootguard.errors import BudgetError, FormulaError
-from rootguard.evaluation.experiment import TURNS, Row, Turns
+from rootguard.evaluation.experiment import CONFIGURATIONS, TURNS, Configuration, Row, Turns
 from rootguard.expressions import to_text
 from rootguard.graph import Graph
 from rootguard.template import Template
-from rootguard.values import MechanismName, RootName
+from rootguard.values import AllocationName, MechanismName, RootName
 
 FOCUS = Fraction(1, 10)
 """The epsilon that the paper's per-template figures are given at."""
@@ -30,7 +32,7 @@ RegimeName = Literal["compressing", "amplifying"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RootShare:
-    """A root's part of the optimal plan.
+    """A root's part of a plan, the optimal one unless `allocation` says otherwise.
 
     `sensitivity` is |h_i|, `product` is |h_i| * D_i in the target's unit. A clamped root stands at
     the least epsilon; one of zero sensitivity always does.
@@ -46,17 +48,22 @@ class RootShare:
     product: float
     share: float
     clamped: bool
+    allocation: AllocationName = "optimal"
 
 
 def root_shares(
-    template: Template, mechanism_name: MechanismName, epsilon: Fraction, budget: Turns
+    template: Template,
+    mechanism_name: MechanismName,
+    epsilon: Fraction,
+    budget: Turns,
+    allocation: AllocationName = "optimal",
 ) -> tuple[RootShare, ...]:
-    """How the optimal plan splits B = (q k + 1) * epsilon; empty where B is too small to split."""
+    """How a plan splits B = (q k + 1) * epsilon; empty where B is too small to split."""
     graph = Graph.of(template)
     weights = sensitivities(template, graph)
     total = (TURNS[budget] * len(graph.roots) + 1) * epsilon
     try:
-        plan = make_plan(template, total, mechanism_name=mechanism_name, allocation="optimal")
+        plan = make_plan(template, total, mechanism_name=mechanism_name, allocation=allocation)
     except BudgetError:
         return ()
     return tuple(
@@ -71,6 +78,7 @@ def root_shares(
             product=weights[share.root] * share.domain.width,
             share=float(share.epsilon / plan.budget),
             clamped=share.epsilon <= EPSILON_MIN,
+            allocation=allocation,
         )
         for share in plan.shares
     )
@@ -173,6 +181,40 @@ def regimes(templates: Iterable[Template], rows: Iterable[Row]) -> tuple[Regime,
             )
         )
     return tuple(sorted(found, key=lambda regime: -regime.gap))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gain:
+    """A template's wMAPE at the paper's focus under each configuration that ran, in their order.
+
+    `median` is the error of the population's median target, which needs no release.
+    """
+
+    template: str
+    mechanism: MechanismName
+    figures: Mapping[Configuration, float]
+    median: float | None
+
+
+def gains(rows: Iterable[Row], mechanism_name: MechanismName) -> tuple[Gain, ...]:
+    """What each step from `all` to `population` does to each template, in the order of the rows."""
+    figures: dict[str, dict[Configuration, float]] = {}
+    medians: dict[str, float | None] = {}
+    for row in rows:
+        cell = row.cell
+        place = (cell.mechanism, cell.epsilon, cell.budget)
+        if row.wmape is not None and place == (mechanism_name, FOCUS, FOCUS_BUDGET):
+            figures.setdefault(cell.template, {})[cell.config] = row.wmape
+            medians[cell.template] = row.median_wmape
+    return tuple(
+        Gain(
+            template=template,
+            mechanism=mechanism_name,
+            figures={config: found[config] for config in CONFIGURATIONS if config in found},
+            median=medians[template],
+        )
+        for template, found in figures.items()
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,15 +10,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from rootguard.evaluation.aggregates import (
+    MEASURES,
+    MEDIAN,
+    Measure,
     aggregates,
     epsilon_text,
     figure,
+    mean_population_median,
+    population_medians,
     win_mechanisms,
     win_rates,
 )
-from rootguard.evaluation.experiment import CONFIGURATIONS, TURNS, Row
-from rootguard.evaluation.published import Metric
-from rootguard.evaluation.structure import Amplification, PowerLaw, Regime, RootShare
+from rootguard.evaluation.experiment import CONFIGURATIONS, TURNS, Configuration, Row
+from rootguard.evaluation.structure import Amplification, Gain, PowerLaw, Regime, RootShare
 from rootguard.values import MechanismName
 
 SHORT: Mapping[MechanismName, str] = {
@@ -28,7 +32,14 @@ SHORT: Mapping[MechanismName, str] = {
     "geometric": "Geom",
 }
 """The paper's short names, so that twelve columns fit a page."""
-METRIC_NAMES: Mapping[Metric, str] = {"wmape": "wMAPE", "rce": "risk class error"}
+_SHORT_CONFIGS: Mapping[Configuration, str] = {"calibrated": "cal", "population": "pop"}
+METRIC_NAMES: Mapping[Measure, str] = {
+    "wmape": "wMAPE",
+    "rce": "risk class error",
+    "sensitivity": "sensitivity for the highest risk class",
+}
+_FITTING = 13
+"""Columns that fit a page as they are; a wider table is made smaller."""
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "$": r"\$",
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -71,7 +82,7 @@ def to_markdown(sheet: Sheet) -> str:
 
 
 def to_latex(sheet: Sheet) -> str:
-    """A table for a paper that loads booktabs; across both columns if it is wide."""
+    """A table for a paper that loads booktabs, and graphicx for the widest ones."""
 
     def cell(text: str) -> str:
         plain = "".join(_LATEX.get(character, character) for character in text)
@@ -85,39 +96,45 @@ def to_latex(sheet: Sheet) -> str:
     kind, size = ("table*", r"\scriptsize\setlength{\tabcolsep}{2.8pt}")
     if len(sheet.header) <= 5:
         kind, size = "table", r"\small"
+    opened, closed = (r"\resizebox{\textwidth}{!}{", "}")
+    if len(sheet.header) <= _FITTING:
+        opened, closed = "", ""
     parts = [
         rf"\begin{{{kind}}}[t]", r"\centering", size, rf"\caption{{{caption}}}",
-        rf"\begin{{tabular}}{{{columns}}}", r"\toprule", line(sheet.header), r"\midrule",
-        *map(line, sheet.lines), r"\bottomrule", r"\end{tabular}", rf"\end{{{kind}}}",
+        rf"{opened}\begin{{tabular}}{{{columns}}}", r"\toprule", line(sheet.header), r"\midrule",
+        *map(line, sheet.lines), r"\bottomrule", rf"\end{{tabular}}{closed}", rf"\end{{{kind}}}",
     ]  # fmt: skip
     return "\n".join(parts) + "\n"
 
 
 def rq1_sheets(rows: Sequence[Row], *, focus: Fraction) -> tuple[Sheet, ...]:
     """Aggregates per budget, each template at the epsilon in focus, and the win rates."""
-    mechanisms = tuple(dict.fromkeys(row.cell.mechanism for row in rows))
+    columns = _columns(rows)
     sheets = []
-    metrics: tuple[Metric, ...] = ("wmape", "rce")
-    for metric in metrics:
-        name, means = METRIC_NAMES[metric], aggregates(rows, metric)
-        measured = {row.cell.template for row in rows if figure(row, metric) is not None}
+    for measure in MEASURES:
+        name, means = METRIC_NAMES[measure], aggregates(rows, measure)
+        measured = {row.cell.template for row in rows if figure(row, measure) is not None}
         many = f"mean of {', '.join(sorted(measured))}"
+        medians = population_medians(rows) if measure == "wmape" else {}
+        middle = mean_population_median(rows) if measure == "wmape" else None
         for budget in TURNS:
             whole = {
-                (epsilon_text(m.epsilon), m.mechanism, str(m.config)): (m.value, m.se)
+                (epsilon_text(m.epsilon), m.mechanism, m.config): (m.value, m.se)
                 for m in sorted(means.values(), key=lambda m: -m.epsilon)
                 if m.budget == budget
             }
             each = {
-                (row.cell.template.upper(), row.cell.mechanism, str(row.cell.config)): found[:2]
+                (row.cell.template.upper(), row.cell.mechanism, row.cell.config): found[:2]
                 for row in rows
                 if row.cell.budget == budget and row.cell.epsilon == focus
-                if (found := figure(row, metric)) is not None
+                if (found := figure(row, measure)) is not None
             }
             title = f"{name} (%), {many}, B = ({budget})ε"
-            sheets.append(_grid(title, "ε", mechanisms, whole))
+            beside = {} if middle is None else {key[0]: middle for key in whole}
+            sheets.append(_grid(title, "ε", columns, whole, measure, beside))
             title = f"{name} (%) per template, ε = {epsilon_text(focus)}, B = ({budget})ε"
-            sheets.append(_grid(title, "template", mechanisms, each))
+            beside = {template.upper(): value for template, value in medians.items()}
+            sheets.append(_grid(title, "template", columns, each, measure, beside))
     sheets.append(
         Sheet(
             title="Win rate of opt over all: pairs (mechanism, ε) with the lower wMAPE",
@@ -137,16 +154,18 @@ def rq3_sheets(
     laws: Sequence[PowerLaw],
     sorted_regimes: Sequence[Regime],
     amplified: Sequence[Amplification],
+    gained: Sequence[Gain] = (),
     *,
     focus: Fraction,
 ) -> tuple[Sheet, ...]:
-    """Regimes, the power law, where the budget goes, and amplification."""
+    """Regimes, what each step gains, the power law, where the budget goes, and amplification."""
     at_focus = [share for share in shares if share.epsilon == focus]
-    mechanisms = tuple(dict.fromkeys(share.mechanism for share in at_focus))
-    by_root: dict[tuple[str, str], dict[MechanismName, RootShare]] = {}
+    kinds = tuple(dict.fromkeys(map(plan_name, at_focus)))
+    by_root: dict[tuple[str, str], dict[str, RootShare]] = {}
     for share in at_focus:
-        by_root.setdefault((share.template, share.root), {})[share.mechanism] = share
+        by_root.setdefault((share.template, share.root), {})[plan_name(share)] = share
     sheets = (
+        *_gain_sheets(gained, focus),
         Sheet(
             title=f"Regimes: wMAPE (%) at ε = {epsilon_text(focus)}, B = (2k+1)ε, exponential",
             header=("template", "formula", "regime", "all", "opt", "gap", "ratio"),
@@ -183,10 +202,10 @@ def rq3_sheets(
         ),
         Sheet(
             title=f"Share of the budget (%) per root, ε = {epsilon_text(focus)}, B = (2k+1)ε",
-            header=("template", "root", "|h|", "|h|·D", *mechanisms),
+            header=("template", "root", "|h|", "|h|·D", *kinds),
             lines=tuple(
-                (template.upper(), root, *_share_cells(by_mechanism, mechanisms))
-                for (template, root), by_mechanism in by_root.items()
+                (template.upper(), root, *_share_cells(by_kind, kinds))
+                for (template, root), by_kind in by_root.items()
             ),
             note="A root with |h| = 0 does not move the target and gets the least epsilon.",
             labels=2,
@@ -202,11 +221,35 @@ def rq3_sheets(
     return tuple(sheet for sheet in sheets if sheet.lines)
 
 
-def _share_cells(
-    by_mechanism: Mapping[MechanismName, RootShare], mechanisms: Sequence[MechanismName]
-) -> tuple[str, ...]:
-    one = next(iter(by_mechanism.values()))
-    shares = (by_mechanism.get(name) for name in mechanisms)
+def _gain_sheets(gained: Sequence[Gain], focus: Fraction) -> Iterable[Sheet]:
+    if not gained:
+        return
+    configs = [c for c in CONFIGURATIONS if any(c in gain.figures for gain in gained)]
+    name, at = gained[0].mechanism, epsilon_text(focus)
+    yield Sheet(
+        title=f"What each step gains: wMAPE (%) at ε = {at}, B = (2k+1)ε, {name}",
+        header=("template", *configs, MEDIAN),
+        lines=tuple(
+            (
+                gain.template.upper(),
+                *(f"{gain.figures[c]:.2f}" if c in gain.figures else "–" for c in configs),
+                "–" if gain.median is None else f"{gain.median:.2f}",
+            )
+            for gain in gained
+        ),
+        note="calibrated has the draws of opt. The population median needs no release.",
+    )
+
+
+def plan_name(share: RootShare) -> str:
+    """What a plan is called beside others: its mechanism, and what it is made for if not usual."""
+    usual = share.allocation == "optimal"
+    return share.mechanism if usual else f"{share.mechanism}, {share.allocation} plan"
+
+
+def _share_cells(by_kind: Mapping[str, RootShare], kinds: Sequence[str]) -> tuple[str, ...]:
+    one = next(iter(by_kind.values()))
+    shares = (by_kind.get(kind) for kind in kinds)
     percent = ("–" if s is None else f"{100 * s.share:.1f}" for s in shares)
     return (number(one.sensitivity), number(one.product), *percent)
 
@@ -216,25 +259,53 @@ def number(value: float) -> str:
     return f"{value:.4g}" if math.isfinite(value) else "∞"
 
 
+_Column = tuple[MechanismName, Configuration]
+
+
+def _columns(rows: Sequence[Row]) -> tuple[_Column, ...]:
+    """The mechanisms and configurations that ran, mechanisms in the order of the rows."""
+    ran = dict.fromkeys((row.cell.mechanism, row.cell.config) for row in rows)
+    mechanisms = dict.fromkeys(name for name, _ in ran)
+    return tuple(
+        (name, config) for name in mechanisms for config in CONFIGURATIONS if (name, config) in ran
+    )
+
+
 def _grid(
     title: str,
     corner: str,
-    mechanisms: Sequence[MechanismName],
-    found: Mapping[tuple[str, MechanismName, str], tuple[float, float]],
+    columns: Sequence[_Column],
+    found: Mapping[tuple[str, MechanismName, Configuration], tuple[float, float]],
+    measure: Measure,
+    medians: Mapping[str, float],
 ) -> Sheet:
-    """Mechanisms by configurations across, with the least of each line in bold."""
-    columns = [(name, config) for name in mechanisms for config in CONFIGURATIONS]
+    """Mechanisms by configurations across, then the median; the best of each line in bold."""
+    choose = max if measure == "sensitivity" else min
     made = []
     for line in dict.fromkeys(key[0] for key in found):
         cells = [found.get((line, *column)) for column in columns]
-        best = min(float(_plain(cell[0])) for cell in cells if cell is not None)
-        made.append((line, *(_with_error(cell, best=best) for cell in cells)))
+        values = [float(_plain(cell[0])) for cell in cells if cell is not None]
+        if line in medians:
+            values.append(float(_plain(medians[line])))
+        best = choose(values)
+        texts = [_with_error(cell, best=best) for cell in cells]
+        if medians:
+            texts.append(_marked(medians[line], best=best) if line in medians else "–")
+        made.append((line, *texts))
+    names = (f"{SHORT[name]} {_SHORT_CONFIGS.get(config, config)}" for name, config in columns)
+    note = (
+        "± bootstrap standard error over patients; best of each line in bold. Exp, BLap, "
+        "Stair, Geom: exponential, bounded Laplace, staircase and geometric noise."
+    )
+    if any(config in _SHORT_CONFIGS for _, config in columns):
+        note += " cal: opt, calibrated. pop: the population plan, calibrated."
+    if medians:
+        note += " The population median is the answer that needs no release."
     return Sheet(
         title=title,
-        header=(corner, *(f"{SHORT[name]} {config}" for name, config in columns)),
+        header=(corner, *names, *([MEDIAN] if medians else [])),
         lines=tuple(made),
-        note="± bootstrap standard error over patients; best of each line in bold. Exp, BLap, "
-        "Stair, Geom: exponential, bounded Laplace, staircase and geometric noise.",
+        note=note,
     )
 
 
@@ -246,6 +317,9 @@ def _plain(value: float) -> str:
 def _with_error(cell: tuple[float, float] | None, *, best: float) -> str:
     if cell is None:
         return "–"
-    value, se = cell
-    text = f"{_plain(value)} ± {se:.1f}"
-    return Strong(text) if float(_plain(value)) <= best else text
+    return _marked(cell[0], best=best, more=f" ± {cell[1]:.1f}")
+
+
+def _marked(value: float, *, best: float, more: str = "") -> str:
+    text = _plain(value) + more
+    return Strong(text) if float(_plain(value)) == best else text
