@@ -48,6 +48,7 @@ from rootguard.channels.upstream import (
 )
 
 LOG: Final = logging.getLogger("rootguard.gateway")
+INSPECTING: Final = 4  # requests sanitized at once; more would share the processor and all be late
 LOOPBACK: Final = frozenset(("127.0.0.1", "localhost", "::1"))
 
 
@@ -135,6 +136,7 @@ class Gateway:
         self._rates = Rates(settings.per_minute)
         self._tracing = Tracing(enabled=settings.traced)
         self._under_way = 0
+        self._inspecting = anyio.CapacityLimiter(INSPECTING)
         self._upstreams: dict[Api, Upstream] = {}
 
     @asynccontextmanager
@@ -218,16 +220,11 @@ class Gateway:
             raise Refused("busy")
         profile = self._admit(request.headers)
         body = await self._body(request) if service.shape is not None else b""
-        channel = await anyio.to_thread.run_sync(self._channels.of, profile)
-        path, query, sent = service.path, dict(request.query_params), None
+        path, query = service.path, dict(request.query_params)
         began = time.perf_counter()
-        counted = Counted(channel)
-        wants_stream = False
-        await anyio.to_thread.run_sync(_check_address, service, request, counted)
-        if service.shape is not None:
-            out = Outward(counted, allow_media=self.settings.allow_media)
-            made, sent = await anyio.to_thread.run_sync(examine, service.shape, out, body)
-            wants_stream = made.get("stream") is True
+        channel, counted, sent, wants_stream = await anyio.to_thread.run_sync(
+            self._inspect, service, request, profile, body, limiter=self._inspecting
+        )
         del body
         if "model" in request.path_params:
             path += quote(str(request.path_params["model"]), safe="/:@")
@@ -255,6 +252,19 @@ class Gateway:
         self.metrics.strange(await anyio.to_thread.run_sync(noted.strangers))
         if problem is not None:
             raise problem
+
+    def _inspect(
+        self, service: _Service, request: Request, profile: str, body: bytes
+    ) -> tuple[Channel, Counted, bytes | None, bool]:
+        """Whose channel it is, what was replaced, what may be sent, and whether as a stream."""
+        channel = self._channels.of(profile)
+        counted = Counted(channel)
+        _check_address(service, request, counted)
+        if service.shape is None:
+            return channel, counted, None, False
+        out = Outward(counted, allow_media=self.settings.allow_media)
+        made, sent = examine(service.shape, out, body)
+        return channel, counted, sent, made.get("stream") is True
 
     def _admit(self, headers: Headers) -> str:
         """Whose request it is; refuses strangers, floods of headers and too many requests."""

@@ -17,6 +17,9 @@ from rootguard.channels.faults import FAULTS
 from rootguard.channels.replies import write_reply
 
 HEADER_TIMEOUT: Final = 15.0
+SWITCH_SECONDS: Final = 0.001
+"""How long a thread that sanitizes may keep the interpreter while others wait. At Python's own 5 ms
+every step of every other request, and every event of a stream, waits that long."""
 
 
 class LimitedProtocol(H11Protocol):

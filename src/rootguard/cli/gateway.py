@@ -14,7 +14,7 @@ from rootguard.channels.gateway import LOG, LOOPBACK, GatewaySettings, build_app
 from rootguard.channels.guarded import Guarded
 from rootguard.channels.guarding import Channel
 from rootguard.channels.keys import Keys, load_keys
-from rootguard.channels.server import listen, make_server
+from rootguard.channels.server import SWITCH_SECONDS, listen, make_server
 from rootguard.channels.text import NumberPolicy
 from rootguard.cli.output import EXIT_CODES
 from rootguard.cli.values import tell_owner
@@ -139,6 +139,7 @@ def command(
     address = f"http://{shown}:{listening.getsockname()[1]}"
     click.echo(f"export OPENAI_BASE_URL={address}/v1 ANTHROPIC_BASE_URL={address}")
     sys.stdout.flush()
+    sys.setswitchinterval(SWITCH_SECONDS)
     try:
         make_server(app, host=host).run(sockets=[listening])
     except KeyboardInterrupt:

@@ -1,0 +1,336 @@
+"""The gateway under load, against the same gateway with sanitizing off.
+
+Gateway, upstream and callers are processes of their own. 64 callers keep one request each under
+way, by connections that stay open. A prompt has 10 KiB and 20 mentions: 12 numbers of roots, 4
+declared identifiers, 4 that only a detector finds. Prompts are all different, so nothing is
+remembered, except in the conversations, which send ten turns again and again as agents do. The
+upstream thinks for the time that a row names, then answers with the beginning of what it was told.
+One request at a time waits for a processor; with two of them all processes share those.
+"""
+
+import asyncio
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from benchmarks.measure import Case, Contender, Row
+
+CLIENTS = 64
+PROMPT = 10 * 1024
+TURNS = 10
+ROUNDS = 4
+ENOUGH = 5.0
+"""Seconds after which a scenario begins no further round; it has at least two."""
+THINKING_MS = (0, 250, 1000)
+"""No time at all; the first token of a quick service; a short answer."""
+CHAT_MS = 250
+
+_THROUGHPUT = 0.8
+_P99 = 1 / 1.5
+_SEED = 20_260
+
+_PROFILE = """
+templates = ["fib4", "homa", "bmi"]
+budget = "0.9"
+store = "sqlite:///vault.sqlite3"
+
+[identifiers]
+name = "Marguerite Oyelaran"
+mail = "m.oyelaran@quillmail.example"
+record = "KZ-8841730"
+"""
+_WORDS = (
+    *(
+        "about",
+        "again",
+        "answer",
+        "appointment",
+        "because",
+        "before",
+        "better",
+        "careful",
+        "change",
+    ),
+    *(
+        "clearly",
+        "consider",
+        "different",
+        "doctor",
+        "during",
+        "evening",
+        "every",
+        "explain",
+        "food",
+    ),
+    *("garden", "general", "gentle", "happen", "however", "kitchen", "letter", "likely", "little"),
+    *("morning", "never", "nothing", "often", "other", "perhaps", "question", "rather", "reason"),
+    *("remember", "seldom", "several", "simple", "slowly", "something", "sometimes", "steady"),
+    *(
+        "summary",
+        "though",
+        "through",
+        "together",
+        "usual",
+        "walking",
+        "water",
+        "weather",
+        "whether",
+    ),
+)
+_ROOTS = (
+    "My AST is {:.1f} U/L.",
+    "The report says ALT {:.0f} U/L.",
+    "Platelets: {:.0f} 10^9/L.",
+    "My fasting glucose was {:.1f} mg/dL.",
+    "My insulin is {:.1f} uU/mL.",
+    "I weigh {:.1f} kg.",
+)
+_DECLARED = (
+    "I am Marguerite Oyelaran.",
+    "Write to m.oyelaran@quillmail.example please.",
+    "My record is KZ-8841730.",
+    "Oyelaran is my family name.",
+)
+_GIVEN = ("Bartholomew", "Ingrid", "Rashid", "Catalina", "Tobias", "Yolanda", "Piotr", "Meera")
+_FAMILY = ("Fitzgerald", "Lindqvist", "Haddad", "Moreno", "Brandt")
+
+
+def gateway() -> Iterator[Row]:
+    """Throughput and p99 latency at each thinking time, and of conversations."""
+    rng = random.Random(_SEED)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        (folder / "me.toml").write_text(_PROFILE, encoding="utf-8")
+        upstream = stack.enter_context(_process("upstream"))
+        profile = str(folder / "me.toml")
+        ours = stack.enter_context(_process("guarded", upstream, profile))
+        theirs = stack.enter_context(_process("bare", upstream, profile))
+        for address in (ours, theirs):
+            asyncio.run(_load(address, _prompts(rng, 0, 1)[:8]))  # to warm up
+        for thinking in THINKING_MS:
+            scripts = (_prompts(rng, thinking, 2 if thinking else 1) for _ in range(ROUNDS))
+            yield from _rows(_rounds(ours, theirs, scripts), f"upstream thinks {thinking} ms")
+        scripts = (_conversations(rng, thinking=CHAT_MS) for _ in range(2))
+        label = f"conversations of {TURNS} turns, {CHAT_MS} ms"
+        yield from _rows(_rounds(ours, theirs, scripts), label)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Load:
+    """What one round came to: requests, seconds in all, and the latency of each."""
+
+    seconds: float
+    latencies: Sequence[float] = field(repr=False)
+
+    @property
+    def per_request(self) -> float:
+        return self.seconds / len(self.latencies)
+
+    @property
+    def p99(self) -> float:
+        return statistics.quantiles(self.latencies, n=100, method="inclusive")[98]
+
+
+_Scripts = list[list[bytes]]
+"""For each caller, its requests in order."""
+
+
+def _rounds(ours: str, theirs: str, rounds: Iterable[_Scripts]) -> list[tuple[_Load, _Load]]:
+    """Both in turns, with the same requests."""
+    made: list[tuple[_Load, _Load]] = []
+    began = time.perf_counter()
+    for turn, scripts in enumerate(rounds):
+        if len(made) > 1 and time.perf_counter() - began > ENOUGH:
+            break
+        loads = {}
+        for address in (ours, theirs) if turn % 2 else (theirs, ours):
+            loads[address] = asyncio.run(_load(address, scripts))
+        made.append((loads[ours], loads[theirs]))
+    return made
+
+
+def _rows(made: Sequence[tuple[_Load, _Load]], label: str) -> Iterator[Row]:
+    for name, aim, figures in (
+        ("requests", _THROUGHPUT, [(own.per_request, other.per_request) for own, other in made]),
+        ("p99 latency", _P99, [(own.p99, other.p99) for own, other in made]),
+    ):
+        yield Row(
+            case=Case(
+                ours=_contender(f"{name}, {label}"),
+                theirs=_contender("the same, sanitizing off"),
+                aim=aim,
+                rate=name == "requests",
+            ),
+            ours_seconds=statistics.median(own for own, _ in figures),
+            theirs_seconds=statistics.median(other for _, other in figures),
+            ratios=tuple(other / own for own, other in figures),
+        )
+
+
+def _contender(name: str) -> Contender:
+    return Contender(name=name, call=lambda: None)
+
+
+def _prompts(rng: random.Random, thinking: int, each: int) -> _Scripts:
+    def prompt() -> bytes:
+        return _request([{"role": "user", "content": _prompt(rng, PROMPT)}], thinking)
+
+    return [[prompt() for _ in range(each)] for _ in range(CLIENTS)]
+
+
+def _conversations(rng: random.Random, thinking: int) -> _Scripts:
+    """Ten turns that come to 10 KiB, each sent with all before it."""
+    scripts = []
+    for _ in range(CLIENTS):
+        turns = [
+            {"role": "user", "content": _prompt(rng, PROMPT // TURNS, mentions=2)}
+            for _ in range(TURNS)
+        ]
+        scripts.append([_request(turns[: turn + 1], thinking) for turn in range(TURNS)])
+    return scripts
+
+
+def _prompt(rng: random.Random, size: int, *, mentions: int = 20) -> str:
+    """Prose without numbers, and among it 12 of 20 mentions of roots, 4 declared, 4 to be found."""
+    said = []
+    for place in range(mentions):
+        kind = place % 5
+        if kind < 3:
+            said.append(rng.choice(_ROOTS).format(rng.uniform(70, 120)))
+        elif kind == 3:
+            said.append(rng.choice(_DECLARED))
+        else:
+            given, family = rng.choice(_GIVEN), rng.choice(_FAMILY)
+            said.append(f"My doctor is Dr. {given} {family}.")
+    rng.shuffle(said)
+    room = (size - sum(len(each) + 1 for each in said)) // mentions
+    parts = []
+    for each in said:
+        prose: list[str] = []
+        length = 0
+        while length < room - 12:
+            sentence = " ".join(rng.choices(_WORDS, k=rng.randrange(6, 14))).capitalize() + "."
+            sentence = sentence[: room - length - 1].rstrip(" .") + "."
+            prose.append(sentence)
+            length += len(sentence) + 1
+        parts += [*prose, each]
+    return " ".join(parts)
+
+
+def _request(messages: Sequence[dict[str, str]], thinking: int) -> bytes:
+    """A request whose model is the time to think."""
+    body = json.dumps({"model": f"{thinking}-ms", "messages": messages}).encode()
+    head = (
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+async def _load(address: str, scripts: _Scripts) -> _Load:
+    """All callers at once, each one request after the other."""
+    host, port = address.split(":")
+    latencies: list[float] = []
+
+    async def call(script: Sequence[bytes]) -> None:
+        reader, writer = await asyncio.open_connection(host, int(port))
+        for request in script:
+            began = time.perf_counter()
+            writer.write(request)
+            await _read_message(reader, expected=b" 200 ")
+            latencies.append(time.perf_counter() - began)
+        writer.close()
+
+    began = time.perf_counter()
+    await asyncio.gather(*map(call, scripts))
+    return _Load(seconds=time.perf_counter() - began, latencies=latencies)
+
+
+async def _read_message(reader: asyncio.StreamReader, *, expected: bytes = b"") -> bytes:
+    """The body of a request or a reply."""
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    if expected not in head.split(b"\r\n", 1)[0]:
+        raise RuntimeError("the gateway refused a prompt")
+    length = int(head.split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
+    return await reader.readexactly(length)
+
+
+@contextmanager
+def _process(*arguments: str) -> Iterator[str]:
+    """A part of this file in a process of its own; gives the address it prints."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.gateway", *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"},
+    )
+    try:
+        if process.stdout is None:
+            raise RuntimeError("no pipe")
+        yield process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+async def _think_and_answer() -> None:
+    """An upstream that costs next to nothing: no framework, the time it is told, a short answer."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                request = json.loads(await _read_message(reader))
+                told = request["messages"][-1]["content"]
+                await asyncio.sleep(int(request["model"].removesuffix("-ms")) / 1000)
+                message = {"role": "assistant", "content": told[:1000]}
+                choice = {"index": 0, "message": message, "finish_reason": "stop"}
+                body = json.dumps({"id": "c", "object": "chat.completion", "choices": [choice]})
+                head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
+                writer.write(f"{head}{len(body)}\r\n\r\n{body}".encode())
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=512)
+    host, port = server.sockets[0].getsockname()
+    print(f"{host}:{port}", flush=True)
+    await server.serve_forever()
+
+
+def _serve(kind: Literal["guarded", "bare"], upstream: str, path: str) -> None:
+    from rootguard.channels.detection import Rules
+    from rootguard.channels.gateway import GatewaySettings, build_app
+    from rootguard.channels.guarded import Guarded
+    from rootguard.channels.guarding import Channel, Unguarded
+    from rootguard.channels.server import SWITCH_SECONDS, listen, make_server
+    from rootguard.session import Person, load_profile
+    from rootguard.store import open_store
+
+    sys.setswitchinterval(SWITCH_SECONDS)
+    channel: Channel = Unguarded()
+    if kind == "guarded":
+        profile = load_profile(path)
+        person = Person.open(profile, store=open_store(profile.store or ""))
+        channel = Guarded(person, detectors=(Rules(),))
+    settings = GatewaySettings(upstream=f"http://{upstream}/v1", per_minute=10_000_000)
+    app = build_app(settings, open_channel=lambda _: channel)
+    listening = listen("127.0.0.1", 0)
+    print(f"127.0.0.1:{listening.getsockname()[1]}", flush=True)
+    make_server(app).run(sockets=[listening])
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["upstream"]:
+            asyncio.run(_think_and_answer())
+        case ["guarded" | "bare" as kind, upstream, path]:
+            _serve("guarded" if kind == "guarded" else "bare", upstream, path)

@@ -1,0 +1,67 @@
+"""Gateways as processes of their own, started by the command line, and a chat with one of them."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+_COMMAND = "from rootguard.cli.gateway import command; command()"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """A gateway that listens."""
+
+    address: str
+    pid: int
+
+    @property
+    def base(self) -> str:
+        """What OPENAI_BASE_URL would be."""
+        return f"{self.address}/v1"
+
+
+@contextmanager
+def started(
+    profile: Path, *, upstream: str, store: str, key: str = "", options: Sequence[str] = ()
+) -> Iterator[Started]:
+    """`rootguard gateway` on a free port, until it is told to stop; it must stop in peace."""
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-c", _COMMAND, "--profile", str(profile), "--store", store),
+            *("--port", "0", "--upstream", upstream, "--quiet", "--rate", "1000000", *options),
+        ],
+        stdout=subprocess.PIPE,
+        env=os.environ | ({"ROOTGUARD_KEY": key} if key else {}),
+        text=True,
+    )
+    stopped = False
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("export OPENAI_BASE_URL=http://127.0.0.1:"), "it did not start"
+        base = line.split("=", 1)[1].split()[0]
+        yield Started(address=base.removesuffix("/v1"), pid=process.pid)
+        process.terminate()
+        process.communicate(timeout=60)
+        stopped = True
+    finally:
+        if not stopped:
+            process.kill()
+            process.communicate()
+    assert process.returncode in (0, -15), "it did not stop in peace"
+
+
+@contextmanager
+def replicas(
+    count: int, profile: Path, *, upstream: str, store: str, key: str = ""
+) -> Iterator[list[Started]]:
+    """Several gateways of one person on one store."""
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(started(profile, upstream=upstream, store=store, key=key))
+            for _ in range(count)
+        ]
