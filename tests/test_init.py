@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from rootguard import open_store
 from rootguard.cli.main import cli
+from rootguard.cli.options import vault_url
 from rootguard.errors import ProfileError
 from rootguard.session import Person, load_profile
 
@@ -95,3 +96,12 @@ def test_without_a_terminal_it_says_what_is_missing(tmp_path: Path, vault: str) 
     result = CliRunner().invoke(cli, ["init", "--out", str(tmp_path / "me.toml")])
     assert result.exit_code == 2
     assert "--template" in result.output
+
+
+def test_a_profiles_own_vault_comes_before_the_environments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ROOTGUARD_STORE", "memory:")
+    assert vault_url(None, "sqlite:///mine.db") == "sqlite:///mine.db"
+    assert vault_url("sqlite:///said.db", "sqlite:///mine.db") == "sqlite:///said.db"
+    assert vault_url(None, None) == "memory:"

@@ -16,10 +16,11 @@ from rootguard.channels.guarding import Channel
 from rootguard.channels.keys import Keys, load_keys
 from rootguard.channels.server import SWITCH_SECONDS, listen, make_server
 from rootguard.channels.text import NumberPolicy
+from rootguard.cli.options import vault_url
 from rootguard.cli.output import EXIT_CODES
 from rootguard.cli.values import tell_owner
 from rootguard.session import Person, load_profile
-from rootguard.store import Store, default_url, open_store
+from rootguard.store import Store, open_store
 
 _POLICIES = click.Choice(("pass", "redact", "block"))
 
@@ -44,7 +45,6 @@ _POLICIES = click.Choice(("pass", "redact", "block"))
 @click.option(
     "--store",
     "store_url",
-    envvar="ROOTGUARD_STORE",
     help="In place of the profile's store: sqlite:///FILE, postgresql://… or memory:",
 )
 @click.option(
@@ -186,7 +186,7 @@ def _opener(
 
     def open_channel(path: str) -> Channel:
         profile = load_profile(path)
-        url = store_url or profile.store or default_url()
+        url = vault_url(store_url, profile.store)
         with lock:
             if url not in stores:
                 stores[url] = open_store(url)
@@ -201,7 +201,7 @@ def _check_apart(keys: Keys, store_url: str | None) -> None:
     owners: dict[tuple[str, str], str] = {}
     for path in dict.fromkeys(keys.profiles.values()):
         profile = load_profile(path)
-        place = (store_url or profile.store or default_url(), str(profile.principal))
+        place = (vault_url(store_url, profile.store), str(profile.principal))
         if owners.setdefault(place, path) != path:
             raise click.UsageError(
                 "two profiles have the same principal in the same store; "

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rootguard.cli.options import json_option
+from rootguard.cli.options import json_option, vault_url
 from rootguard.cli.output import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ _profile = click.option(
 _store = click.option(
     "--store",
     "store_url",
-    envvar="ROOTGUARD_STORE",
     help="In place of the profile's store: sqlite:///FILE, postgresql://… or memory:",
 )
 _pins = click.option(
@@ -200,11 +199,11 @@ def _opener(profile: "Profile", store_url: str | None) -> "Callable[[str | None]
     """Speaks for a profile's person to any service. The vault is opened once, when it is needed."""
     from rootguard.cli.values import tell_owner
     from rootguard.session import Person
-    from rootguard.store import default_url, open_store
+    from rootguard.store import open_store
 
     @functools.cache
     def vault() -> "Store":
-        return open_store(store_url or profile.store or default_url())
+        return open_store(vault_url(store_url, profile.store))
 
     return lambda service: Person.open(profile, store=vault(), service=service, on_clamp=tell_owner)
 

@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import os
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, TypeVar, get_args
@@ -94,6 +95,15 @@ def _default_url() -> str:
     from rootguard.store import default_url
 
     return default_url()
+
+
+def vault_url(given: str | None, profile: str | None) -> str:
+    """Where a profile's values are kept: as said on the command line, else as the profile says.
+
+    The environment comes after the profile: a person whose values were kept in one vault must not
+    be drawn anew in another because of where a service was started.
+    """
+    return given or profile or os.environ.get("ROOTGUARD_STORE") or _default_url()
 
 
 def store_option(command: _Command) -> _Command:

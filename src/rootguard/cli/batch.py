@@ -1,0 +1,176 @@
+"""`rootguard batch`: a whole table, each person noised once."""
+
+import contextlib
+import os
+import secrets
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
+
+from rootguard.allocation import read_budget
+from rootguard.calibration import make_plan
+from rootguard.cli.options import json_option, plan_options, store_option, template_argument
+from rootguard.cli.output import EXIT_CODES, console, write_json
+from rootguard.errors import FileError
+from rootguard.identifiers import Kind
+from rootguard.mechanisms import mechanism_named
+from rootguard.store import open_store
+from rootguard.template import load_template
+from rootguard.values import AllocationName
+
+if TYPE_CHECKING:
+    from rootguard.batch.files import Summary
+
+_KEY_BYTES = 32
+
+
+class _Pair(click.ParamType[tuple[str, str]]):
+    """Two names with = between them."""
+
+    name = "pair"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """Cut at the last =, or fail as a usage error."""
+        left, sign, right = str(value).rpartition("=")
+        if not (left and sign and right):
+            self.fail("write two names with = between them", param, ctx)
+        return left, right
+
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command("batch", epilog=EXIT_CODES)
+@template_argument
+@click.option("--in", "source", type=_FILE, required=True, help="CSV or Parquet file to read.")
+@click.option("--out", "target", type=_FILE, required=True, help="CSV or Parquet file to write.")
+@click.option("--id", "id_column", required=True, metavar="COLUMN", help="Who each row is about.")
+@click.option(
+    "--identifier",
+    "identifiers",
+    type=_Pair(),
+    multiple=True,
+    metavar="COLUMN=KIND",
+    help="Replace by tokens: code, phone, date, email or person; repeatable.",
+)
+@click.option(
+    "--column",
+    "columns",
+    type=_Pair(),
+    multiple=True,
+    metavar="ROOT=COLUMN",
+    help="The column of a root that is called otherwise; repeatable.",
+)
+@click.option("--rejects", type=_FILE, help="Where to tell of rows left out, without values.")
+@click.option(
+    "--key-file",
+    type=_FILE,
+    help="Secret of the noise instead of the store's; made, for you alone, if it is not there.",
+)
+@plan_options
+@click.option(
+    "--calibrate",
+    is_flag=True,
+    help="Move the answers towards what the template's population makes likely; costs nothing.",
+)
+@store_option
+@json_option
+def command(
+    template: str,
+    *,
+    source: Path,
+    target: Path,
+    id_column: str,
+    identifiers: tuple[tuple[str, str], ...],
+    columns: tuple[tuple[str, str], ...],
+    rejects: Path | None,
+    key_file: Path | None,
+    budget: Fraction | None,
+    epsilon: Fraction | None,
+    turns: int | None,
+    mechanism: str,
+    allocation: AllocationName,
+    objective: str | None,
+    calibrate: bool,
+    url: str,
+    as_json: bool,
+) -> None:
+    """Noise a table's people once each and compute every other column from the noised roots.
+
+    The same row gives the same output, in this file and in later ones, under the same store or
+    key. A run that was killed is simply run again. Columns that are not named here pass as they
+    are, the id column among them: declare what identifies people with --identifier.
+
+    \b
+    Examples:
+      rootguard batch fib4 --in lab.parquet --out noised.parquet --budget 0.9 --id mrn
+      rootguard batch fib4 --in lab.csv --out noised.csv --budget 0.9 --id mrn \\
+        --identifier mrn=code --column ast=SGOT --rejects rejects.csv
+    """
+    from rootguard.batch.files import Columns, sanitize_file
+    from rootguard.batch.secrets import Secret
+
+    loaded = load_template(template)
+    plan = make_plan(
+        loaded,
+        read_budget(total=budget, epsilon=epsilon, turns=turns),
+        mechanism_name=mechanism_named(mechanism),
+        allocation=allocation,
+        objective=objective,
+    )
+    secret: Secret = (
+        Secret.of(None, open_store(url)) if key_file is None else Secret.of(_key(key_file), None)
+    )
+    bar = Progress(
+        BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), console=console(stderr=True)
+    )
+    bar.disable = as_json or not bar.console.is_terminal
+    with bar:
+        task = bar.add_task("rows", total=1.0)
+        summary = sanitize_file(
+            source,
+            target,
+            loaded,
+            plan,
+            secret,
+            Columns(
+                id_column=id_column,
+                identifiers={name: cast("Kind", kind) for name, kind in identifiers},
+                roots=dict(columns),
+            ),
+            rejects=rejects,
+            calibrate=calibrate,
+            progress=lambda share: bar.update(task, completed=share),
+        )
+    _tell(summary, plan.hash, rejects, as_json=as_json)
+
+
+def _tell(summary: "Summary", plan: str, rejects: Path | None, *, as_json: bool) -> None:
+    if as_json:
+        write_json({"plan": plan, "released": summary.released, "rejected": summary.rejected})
+        return
+    click.echo(f"{summary.released} rows released")
+    if summary.rejected:
+        where = "give --rejects FILE to be told which" if rejects is None else f"see {rejects}"
+        click.echo(f"{summary.rejected} rows left out; {where}", err=True)
+
+
+def _key(file: Path) -> bytes:
+    """The key in a file that its owner alone can read; a new file gets a new key."""
+    if not file.exists():
+        with os.fdopen(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as out:
+            out.write(secrets.token_hex(_KEY_BYTES) + "\n")
+    if os.name == "posix" and file.stat().st_mode & 0o077:
+        raise FileError(file.name, "", "others can read this key", f"run: chmod 600 {file}")
+    key = None
+    with contextlib.suppress(ValueError, OSError):
+        key = bytes.fromhex(file.read_text().strip())
+    if key is None or len(key) != _KEY_BYTES:
+        del key
+        raise FileError(file.name, "", "is no key", f"it holds {_KEY_BYTES} bytes in hexadecimal")
+    return key
