@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.answers import answers
+from benchmarks.batch import batch
 from benchmarks.calibration import calibration
 from benchmarks.evaluation import evaluation
 from benchmarks.formulas import formulas
@@ -23,6 +24,7 @@ from benchmarks.noise import seeded, single
 from benchmarks.peers import peers
 from benchmarks.planning import planning
 from benchmarks.reconstruction import reconstruction
+from benchmarks.text import text
 from benchmarks.vault import vault
 
 _Results = dict[str, list[Row | Skipped]]
@@ -38,7 +40,9 @@ _AREAS: Mapping[str, tuple[str, Callable[[], Iterator[Case | Row | Skipped]]]] =
     "evaluation": ("The RQ1 sweep, per patient and cell", evaluation),
     "reconstruction": ("The reconstruction study, FIB-4, epsilon 0.1", reconstruction),
     "formulas": ("Formulas in a million rows", formulas),
+    "text": ("The text channel, prompts of 10 KiB", text),
     "mcp": ("An MCP server of guarded values, over standard streams", mcp),
+    "batch": ("A table of people from Parquet to Parquet, per row", batch),
     "gateway": ("The gateway, 64 callers at once, prompts of 10 KiB with 20 mentions", gateway),
 }
 _PATIENCE = 2.0

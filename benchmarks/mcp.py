@@ -1,8 +1,9 @@
-"""`rootguard mcp serve` against a bare server of the SDK, each in a process of its own.
+"""`rootguard mcp` against bare servers of the SDK, each in a process of its own.
 
 Start-up: from starting the process to the answer to its first request. `rootguard mcp serve` loads
 the session, reads a profile and opens a vault beside what the SDK does. A call: one tool call over
-standard streams, against a tool that echoes its argument.
+standard streams, against a tool that echoes its argument. Through the proxy: the same call of a
+tool with ten private arguments, with `rootguard mcp proxy` before the server and without it.
 """
 
 import json
@@ -40,6 +41,37 @@ async def main():
 
 anyio.run(main)
 """
+_ASKED = {
+    "age": ("years", "Age"),
+    "ast": ("U/L", "Aspartate aminotransferase (AST)"),
+    "alt": ("U/L", "Alanine aminotransferase (ALT)"),
+    "platelets": ("10^9/L", "Platelet count"),
+    "fasting_glucose": ("mg/dL", "Fasting plasma glucose"),
+    "fasting_insulin": ("uU/mL", "Fasting insulin"),
+    "neutrophils": ("10^9/L", "Absolute neutrophil count"),
+    "lymphocytes": ("10^9/L", "Absolute lymphocyte count"),
+    "triglycerides": ("mg/dL", "Fasting triglycerides"),
+    "hdl": ("mg/dL", "HDL cholesterol"),
+}
+_PANEL = {
+    "type": "object",
+    "properties": {
+        name: {"type": "number", "description": f"{text} in {unit}"}
+        for name, (unit, text) in _ASKED.items()
+    },
+    "required": list(_ASKED),
+}
+_BLOOD = {"glu": 95.0, "ins": 8.0, "neu": 4.0, "lym": 2.1, "tg": 120.0, "hdl": 51.0}
+_POLICY = """
+[tiers.clinic]
+budget = "3.0"
+[services.clinic]
+tier = "clinic"
+roots = "*"
+formulas = "*"
+"""
+_PROXIED = 1 / 1.5
+"""At most one and a half times the time of a direct call."""
 _ROOTGUARD = (sys.executable, "-c", "from rootguard.cli.main import main; main()")
 _STARTED = 1 / 2
 """At most twice the time of the bare server."""
@@ -76,6 +108,34 @@ def mcp() -> Iterator[Case]:
                 return serving.call(tool, arguments)
 
             yield Case(ours=Contender(name=f"{tool}, stdio", call=call), theirs=echo)
+        yield _proxied(stack, folder)
+
+
+def _proxied(stack: ExitStack, folder: Path) -> Case:
+    values = "\n".join(f"{root} = {value}" for root, value in (PATIENT | _BLOOD).items())
+    (folder / "policy.toml").write_text(_POLICY, encoding="utf-8")
+    (folder / "panel.toml").write_text(
+        'templates = ["fib4", "homa", "nlr", "tyg", "aip"]\npolicy = "policy.toml"\n'
+        f'store = "sqlite:///panel.sqlite3"\n[values]\n{values}',
+        encoding="utf-8",
+    )
+    schema = f"input_schema={_PANEL!r}"
+    server = (sys.executable, "-c", _BARE.replace('input_schema={"type": "object"}', schema))
+    proxy = (*_ROOTGUARD, "mcp", "proxy", "--profile", str(folder / "panel.toml"))
+    guarded = stack.enter_context(_Server((*proxy, "--service", "clinic", "--", *server)))
+    direct = stack.enter_context(_Server(server))
+    given: dict[str, Any] = dict.fromkeys(_ASKED, 1.0)
+    said = guarded.call("echo", given)["structuredContent"]
+    if said.keys() != given.keys() or 1.0 in said.values():
+        raise RuntimeError("the proxy did not fill in the ten values")
+    return Case(
+        ours=Contender(
+            name="a tool call through the proxy, ten private arguments",
+            call=lambda: guarded.call("echo", given),
+        ),
+        theirs=Contender(name="the same call, direct", call=lambda: direct.call("echo", given)),
+        aim=_PROXIED,
+    )
 
 
 def _start(command: Sequence[str]) -> None:

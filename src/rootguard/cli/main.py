@@ -17,6 +17,7 @@ class Commands(click.Group):
     MODULES: ClassVar[dict[str, str]] = {
         "attack": "rootguard.cli.attack",
         "audit": "rootguard.cli.audit",
+        "batch": "rootguard.cli.batch",
         "bench": "rootguard.cli.bench",
         "certify": "rootguard.cli.certify",
         "cohort": "rootguard.cli.cohort",

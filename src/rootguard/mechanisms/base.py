@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rootguard.errors import BudgetError
+from rootguard.mechanisms.dials import Dial, Streams
 from rootguard.mechanisms.wheels import (
     Rows,
     Wheels,
@@ -62,6 +63,10 @@ class Mechanism(ABC):
     @abstractmethod
     def draw_many(self, indices: Indices, generator: np.random.Generator) -> Indices:
         """One draw per index from a seeded generator: for experiments, never for a release."""
+
+    @abstractmethod
+    def draw_rows(self, indices: Indices, streams: Streams) -> Indices:
+        """One secure draw per index, each from its own row's stream: exact, in whole numbers."""
 
     @abstractmethod
     def log_pmf(self, inputs: ArrayLike, outputs: ArrayLike) -> Floats:
@@ -160,6 +165,33 @@ class Additive(Mechanism):
         if direction == 1:
             return max(index - distance, 0)
         return min(index + distance, self.size - 1)
+
+    @cached_property
+    def _dial(self) -> Dial:
+        """P(|Z| >= k) for every k that matters: no distance beyond the grid's length does."""
+
+        def rows(precision: int) -> Rows:
+            with localcontext(wide_context(precision)):
+                root = exponential_of(self.epsilon / 2)
+                ratio = int(root * root * (1 << precision))
+                power = int(self.tail(root) * (1 << precision))
+            powers = []
+            for _ in range(self.size - 1):
+                powers.append(power)
+                power = power * ratio >> precision
+            return [powers]
+
+        return Dial(rows)
+
+    def draw_rows(self, indices: Indices, streams: Streams) -> Indices:
+        """A row's first word says how far, its second up or down: Z is symmetric."""
+        far, side = streams.words(0)
+        noise = self._dial.read(far, lambda row: streams.source(row, 0))
+        down = (side & np.uint64(1)).view(np.int64)
+        noise ^= -down  # minus one is all ones: together with the next line, a change of sign
+        noise += down
+        noise += indices
+        return np.clip(noise, 0, self.size - 1, out=noise)
 
     def draw_many(self, indices: Indices, generator: np.random.Generator) -> Indices:
         """Vectorised: with E ~ Exp(1), |Z| >= k exactly when E >= -log c + (k-1) * epsilon."""

@@ -6,6 +6,7 @@ epsilon is nearly used up, in the middle half of it is paid for nothing.
 """
 
 import math
+from collections.abc import Callable
 from decimal import localcontext
 from functools import cached_property, lru_cache
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rootguard.mechanisms.base import Floats, Indices, Mechanism, blocks
+from rootguard.mechanisms.dials import Dial, Streams
 from rootguard.mechanisms.wheels import (
     Rows,
     Wheels,
@@ -35,15 +37,21 @@ class Exponential(Mechanism):
 
     @cached_property
     def _wheels(self) -> Wheels:
-        digits = (self.size - 1).bit_length()
-        low = digits // 2
+        return Wheels(lambda precision: self._rows(precision, self._digits // 2))
 
-        def rows(precision: int) -> Rows:
-            with localcontext(wide_context(precision)):
-                ratio = int(exponential_of(self.epsilon / 2) * (1 << precision))
-            return geometric_rows(ratio, precision, low, digits - low, carry=False)
+    @cached_property
+    def _dial(self) -> Dial:
+        return Dial(lambda precision: self._rows(precision, 0))
 
-        return Wheels(rows)
+    @property
+    def _digits(self) -> int:
+        return (self.size - 1).bit_length()
+
+    def _rows(self, precision: int, low: int) -> Rows:
+        """A distance modulo the power of two above the size, its low digits by themselves."""
+        with localcontext(wide_context(precision)):
+            ratio = int(exponential_of(self.epsilon / 2) * (1 << precision))
+        return geometric_rows(ratio, precision, low, self._digits - low, carry=False)
 
     def draw(self, index: int, source: Randomness) -> int:
         """Spin a distance and a side until the point lies on the grid.
@@ -62,6 +70,28 @@ class Exponential(Mechanism):
                     return index + distance
             elif 0 < distance <= index:
                 return index - distance
+
+    def draw_rows(self, indices: Indices, streams: Streams) -> Indices:
+        """As `draw`, a block of the row's stream for every spin, for the rows not settled yet."""
+        last = self.size - 1
+        drawn = np.empty_like(indices)
+        open_rows, spin = np.arange(indices.size), 0
+        while open_rows.size:
+            far, side = streams.words(spin, open_rows if spin else None)
+            source = self._more(streams, open_rows, spin)
+            distance = self._dial.read(far, source)
+            up = (side & np.uint64(1)).astype(np.bool_)
+            start = indices[open_rows]
+            point = start + np.where(up, distance, -distance)
+            settled = np.where(up, point <= last, (distance > 0) & (point >= 0))
+            drawn[open_rows[settled]] = point[settled]
+            open_rows = open_rows[~settled]
+            spin += 1
+        return drawn
+
+    @staticmethod
+    def _more(streams: Streams, rows: Indices, spin: int) -> Callable[[int], Randomness]:
+        return lambda place: streams.source(int(rows[place]), spin)
 
     def draw_many(self, indices: Indices, generator: np.random.Generator) -> Indices:
         """Vectorised: choose the side by its mass, then a geometric distance modulo its length.

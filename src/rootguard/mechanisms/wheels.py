@@ -46,7 +46,7 @@ class Wheels:
     def __init__(self, compute: Callable[[int], Rows]) -> None:
         """`compute(precision)` gives the rows of every wheel, within the slack stated above."""
         self._compute = compute
-        self._rows = self._floors(words=1)
+        self._rows = certain_floors(compute, words=1)
         self._ties = frozenset().union(*self._rows)
 
     def spin(self, source: Randomness) -> list[int]:
@@ -65,23 +65,24 @@ class Wheels:
         while word in row:
             words += 1
             word = word << WORD_BITS | source.words(1)[0]
-            row = self._floors(words)[wheel]
+            row = certain_floors(self._compute, words)[wheel]
         return bisect_left(row, word)
 
-    def _floors(self, words: int) -> tuple[tuple[int, ...], ...]:
-        """2**(32 * words) - 1 - floor(p * 2**(32 * words)) for every p, certain to the last bit.
 
-        Counted from the top, so that they rise and U is one minus what the words spell.
-        """
-        top = (1 << WORD_BITS * words) - 1
-        guard, slack = _GUARD_BITS, 1 << _SLACK_BITS
-        while True:
-            rows = self._compute(WORD_BITS * words + guard)
-            low = tuple(tuple(max(p - slack, 0) >> guard for p in row) for row in rows)
-            high = tuple(tuple(p + slack >> guard for p in row) for row in rows)
-            if low == high:
-                return tuple(tuple(top - floor for floor in row) for row in low)
-            guard *= 2
+def certain_floors(compute: Callable[[int], Rows], words: int) -> tuple[tuple[int, ...], ...]:
+    """2**(32 * words) - 1 - floor(p * 2**(32 * words)) for every p, certain to the last bit.
+
+    Counted from the top, so that they rise and U is one minus what the words spell.
+    """
+    top = (1 << WORD_BITS * words) - 1
+    guard, slack = _GUARD_BITS, 1 << _SLACK_BITS
+    while True:
+        rows = compute(WORD_BITS * words + guard)
+        low = tuple(tuple(max(p - slack, 0) >> guard for p in row) for row in rows)
+        high = tuple(tuple(p + slack >> guard for p in row) for row in rows)
+        if low == high:
+            return tuple(tuple(top - floor for floor in row) for row in low)
+        guard *= 2
 
 
 def geometric_rows(ratio: int, precision: int, low: int, high: int, *, carry: bool) -> Rows:

@@ -1,0 +1,406 @@
+"""Files larger than memory, CSV or Parquet: read, noise and write at once, a piece at a time.
+
+The output appears under its name when it is whole: it is written to a file beside it, which is
+renamed at the end. A run that was killed leaves no output; run again with the same key, it writes
+the same bytes, because the noise is a function of key and row. There is no second draw to resume
+from, and none to avoid.
+"""
+
+import contextlib
+import csv
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Self
+
+from rootguard.allocation import Plan
+from rootguard.batch.arrow import RecordBatch, Schema, Table, pa
+from rootguard.batch.kernel import REJECTS, Kernel
+from rootguard.batch.layout import lay_out
+from rootguard.batch.secrets import Secret, record_run
+from rootguard.batch.tables import ROWS
+from rootguard.errors import FileError, NoiseError, RootGuardError
+from rootguard.identifiers import Kind
+from rootguard.template import Template
+
+GROUP = 1 << 19
+"""Rows of an output file that are written together."""
+_WAITING = 4
+_CSV_BLOCK = 1 << 22
+
+Progress = Callable[[float], None]
+"""Is told the share that is done, from 0 to 1."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Columns:
+    """Which columns of a file are what; as for `sanitize`."""
+
+    id_column: str
+    identifiers: dict[str, Kind]
+    roots: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Summary:
+    """What a run did."""
+
+    released: int
+    rejected: int
+    """Rows that are told in the side file instead."""
+
+
+def sanitize_file(
+    source: Path,
+    target: Path,
+    template: Template,
+    plan: Plan,
+    secret: Secret,
+    columns: Columns,
+    *,
+    rejects: Path | None = None,
+    calibrate: bool = False,
+    progress: Progress | None = None,
+) -> Summary:
+    """Sanitize a file into another; the endings of their names say which is CSV or Parquet."""
+    for path in (source, target, *(() if rejects is None else (rejects,))):
+        _format(path)
+    places = [path.absolute() for path in (source, target, rejects) if path is not None]
+    if len(set(places)) < len(places):
+        raise FileError(target.name, "", "is named twice", "give each file a name of its own")
+    outcome = _attempt(
+        source, target, template, plan, secret, columns, rejects, calibrate, progress or _quiet
+    )
+    if isinstance(outcome, RootGuardError):
+        raise outcome.bare()
+    return outcome
+
+
+def _quiet(share: float) -> None:
+    pass
+
+
+def _attempt(
+    source: Path,
+    target: Path,
+    template: Template,
+    plan: Plan,
+    secret: Secret,
+    columns: Columns,
+    rejects: Path | None,
+    calibrate: bool,
+    progress: Progress,
+) -> Summary | RootGuardError:
+    """The run, or the error to raise where no frame holds a row."""
+    with contextlib.ExitStack() as stack:
+        try:
+            reader = stack.enter_context(_reading(source))
+            layout = lay_out(
+                template,
+                reader.schema.names,
+                id_column=columns.id_column,
+                columns=columns.roots,
+                identifiers=columns.identifiers,
+            )
+            kernel = secret.kernel(template, plan, layout, calibrate=calibrate)
+            out = stack.enter_context(_Draft(target, kernel.schema(reader.schema)))
+            side = None if rejects is None else stack.enter_context(_Draft(rejects, REJECTS))
+            summary = _flow(reader, kernel, out, side, progress)
+            record_run(secret, template, plan, summary.released)
+            if side is not None:
+                side.publish()
+            out.publish()
+        except RootGuardError as refusal:
+            return refusal
+        except Exception as problem:  # noqa: BLE001 - its text and frames may hold private cells
+            if isinstance(problem, OSError) and problem.strerror:
+                return FileError(target.name, "", problem.strerror, "nothing was released")
+            return NoiseError("the file could not be worked on; nothing was released")
+        else:
+            return summary
+
+
+def _flow(
+    reader: "_Reader",
+    kernel: Kernel,
+    out: "_Draft",
+    side: "_Draft | None",
+    progress: Progress,
+) -> Summary:
+    """Read ahead and write behind, in threads: Arrow and NumPy work outside Python's lock."""
+    first = released = rejected = 0
+    with _Ahead(reader.batches()) as batches, _Behind(out) as written:
+        for whole in batches:
+            for start in range(0, len(whole), ROWS):
+                batch = whole.slice(start, ROWS)
+                done, told = kernel.apply(batch, first)
+                first += len(batch)
+                released += len(done)
+                rejected += len(batch) - len(done)
+                written.put(done)
+                if side is not None and len(told):
+                    side.write(told)
+            progress(reader.share(first))
+    return Summary(released=released, rejected=rejected)
+
+
+class _Ahead:
+    """An iterator that is run ahead in a thread, a few items at the most."""
+
+    def __init__(self, items: Iterator[RecordBatch]) -> None:
+        self._items = items
+        self._queue: queue.Queue[RecordBatch | BaseException | None] = queue.Queue(_WAITING)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        end: BaseException | None = None
+        try:
+            for item in self._items:
+                if not self._offer(item):
+                    return
+        except Exception as problem:  # noqa: BLE001 - raised again where it is waited for
+            end = problem
+        self._offer(end)
+
+    def _offer(self, item: RecordBatch | BaseException | None) -> bool:
+        while not self._stop.is_set():
+            with contextlib.suppress(queue.Full):
+                self._queue.put(item, timeout=0.1)
+                return True
+        return False
+
+    def __enter__(self) -> Iterator[RecordBatch]:
+        self._thread.start()
+        return self._take()
+
+    def _take(self) -> Iterator[RecordBatch]:
+        while (item := self._queue.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+class _Behind:
+    """Writes batches in a thread, and stops its feeder if that fails."""
+
+    def __init__(self, draft: "_Draft") -> None:
+        self._draft = draft
+        self._queue: queue.Queue[RecordBatch | None] = queue.Queue(2 * GROUP // ROWS)
+        self._problem: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        while (batch := self._queue.get()) is not None:
+            if self._problem is None:
+                try:
+                    self._draft.write(batch)
+                except Exception as problem:  # noqa: BLE001 - raised again by the feeder
+                    self._problem = problem
+
+    def put(self, batch: RecordBatch) -> None:
+        if self._problem is not None:
+            raise self._problem
+        self._queue.put(batch)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._queue.put(None)
+        self._thread.join()
+        if self._problem is not None and kind is None:
+            raise self._problem
+
+
+class _Reader:
+    """A file's schema and record batches, and how far a row is into it."""
+
+    def __init__(
+        self, schema: Schema, batches: Callable[[], Iterator[RecordBatch]], rows: int | None
+    ) -> None:
+        self.schema, self.batches, self._rows = schema, batches, rows
+        self.position: Callable[[], float] = lambda: 0.0
+
+    def share(self, rows: int) -> float:
+        return self.position() if self._rows is None else rows / max(self._rows, 1)
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[_Reader]:
+    """A file to be read; what is wrong with it is said without quoting it."""
+    if not path.is_file():
+        raise FileError(path.name, "", "there is no such file", "give the path of a file")
+    opened = _read_parquet(path) if _format(path) == "parquet" else _read_csv(path)
+    with opened as reader:
+        yield reader
+
+
+@contextlib.contextmanager
+def _read_parquet(path: Path) -> Iterator[_Reader]:
+    parquet: Any = import_module("pyarrow.parquet")
+    file = None
+    with contextlib.suppress(pa.ArrowInvalid):
+        file = parquet.ParquetFile(path, pre_buffer=False, memory_map=True)
+    if file is None:
+        raise FileError(path.name, "", "is not a Parquet file", "write it again, or name it .csv")
+    with file:
+        yield _Reader(
+            file.schema_arrow,
+            lambda: file.iter_batches(batch_size=4 * ROWS),
+            file.metadata.num_rows,
+        )
+
+
+@contextlib.contextmanager
+def _read_csv(path: Path) -> Iterator[_Reader]:
+    """Every cell as text, so that what passes unread passes to the letter."""
+    arrow_csv: Any = import_module("pyarrow.csv")
+    names: list[str] | None = None
+    with contextlib.suppress(UnicodeDecodeError, csv.Error), path.open(newline="") as text:
+        names = next(csv.reader(text), None)
+    if not names:
+        raise FileError(path.name, "header", "cannot be read", "write a first line of names, UTF-8")
+    lengths: list[int] = []
+
+    def uneven(row: Any) -> str:  # noqa: ANN401 - Arrow has no types
+        lengths.append(row.actual_columns)
+        return "error"
+
+    with path.open("rb") as content:
+        stream, problem = None, False
+        try:
+            stream = arrow_csv.open_csv(
+                content,
+                read_options=arrow_csv.ReadOptions(block_size=_CSV_BLOCK),
+                parse_options=arrow_csv.ParseOptions(
+                    newlines_in_values=True, invalid_row_handler=uneven
+                ),
+                convert_options=arrow_csv.ConvertOptions(
+                    column_types=dict.fromkeys(names, pa.string()),
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                    null_values=[""],
+                ),
+            )
+        except pa.ArrowInvalid:
+            problem = True
+        if problem or stream is None:
+            raise _bad_csv(path, lengths, len(names))
+        reader = _Reader(stream.schema, lambda: _rows_of(stream, path, lengths, len(names)), None)
+        size = max(path.stat().st_size, 1)
+        reader.position = lambda: 0.0 if content.closed else content.tell() / size
+        yield reader
+
+
+def _rows_of(stream: Any, path: Path, lengths: list[int], width: int) -> Iterator[RecordBatch]:  # noqa: ANN401
+    while True:
+        batch, wrong = None, False
+        try:
+            batch = stream.read_next_batch()
+        except StopIteration:
+            return
+        except pa.ArrowInvalid:
+            wrong = True
+        if wrong:
+            raise _bad_csv(path, lengths, width)
+        yield batch
+
+
+def _bad_csv(path: Path, lengths: list[int], width: int) -> FileError:
+    if lengths:
+        problem = f"a line has {lengths[0]} columns where the header has {width}"
+        return FileError(path.name, "", problem, "repair it; nothing was released")
+    return FileError(path.name, "", "is not CSV in UTF-8", "write it again")
+
+
+class _Draft:
+    """A file that is written beside its place and put there when it is whole."""
+
+    def __init__(self, path: Path, schema: Schema) -> None:
+        self._path = path
+        self._draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+        self._schema = schema
+        self._writer: Any = None
+        self._held: list[RecordBatch] = []
+        self._rows = 0
+
+    def __enter__(self) -> Self:
+        _sweep(self._path)
+        if _format(self._path) == "parquet":
+            parquet: Any = import_module("pyarrow.parquet")
+            self._writer = parquet.ParquetWriter(self._draft, self._schema)
+        else:
+            arrow_csv: Any = import_module("pyarrow.csv")
+            self._schema = pa.schema([_plain(field) for field in self._schema])
+            self._writer = arrow_csv.CSVWriter(self._draft, self._schema)
+        return self
+
+    def write(self, batch: RecordBatch) -> None:
+        self._held.append(batch)
+        self._rows += len(batch)
+        if self._rows >= GROUP:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._held:
+            table: Table = pa.Table.from_batches(self._held)
+            self._held, self._rows = [], 0
+            self._writer.write_table(table.cast(self._schema))
+
+    def publish(self) -> None:
+        """Put the file in its place."""
+        self._flush()
+        self._writer.close()
+        self._writer = None
+        with self._draft.open("rb") as content:
+            os.fsync(content.fileno())
+        self._draft.replace(self._path)
+
+    def __exit__(self, *_: object) -> None:
+        if self._writer is not None:
+            with contextlib.suppress(Exception):  # it is thrown away; only the file handle matters
+                self._writer.close()
+        self._draft.unlink(missing_ok=True)
+
+
+def _plain(field: Any) -> Any:  # noqa: ANN401 - Arrow has no types
+    """CSV knows no categories."""
+    kind = field.type
+    return field.with_type(kind.value_type) if pa.types.is_dictionary(kind) else field
+
+
+def _sweep(path: Path) -> None:
+    """Remove drafts of runs that are no more; they hold released rows only."""
+    for left in path.parent.glob(f".{path.name}.*.draft"):
+        owner = left.name.removesuffix(".draft").rpartition(".")[2]
+        if owner.isdecimal() and not _alive(int(owner)):
+            left.unlink(missing_ok=True)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return process != os.getpid()
+
+
+def _format(path: Path) -> str:
+    ending = path.suffix.casefold()
+    if ending == ".csv":
+        return "csv"
+    if ending in {".parquet", ".pq"}:
+        return "parquet"
+    raise FileError(path.name, "", "is neither .csv nor .parquet", "name it by what it is")

@@ -1,0 +1,250 @@
+"""One Arrow record batch in, one out: ids to streams, numbers to grid points, noise, formulas.
+
+The vectorised twin of `sanitizer` and of a session's answers, and nothing else: grids, samplers,
+formulas, calibration and identifiers are those of the single-value path. A row is one person; rows
+do not know of each other, so a table may be cut into batches anywhere, by anyone.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rootguard.allocation import Plan, Share
+from rootguard.batch.arrow import Array, RecordBatch, Schema, pa
+from rootguard.batch.columns import Mask, Numbers, absent, numbers, text_bytes, texts
+from rootguard.batch.layout import Layout
+from rootguard.batch.streams import People, Prf, RootStreams
+from rootguard.batch.tokens import BatchTokens
+from rootguard.calibration import Calibration, Level
+from rootguard.errors import PlanError, PrivateValueError
+from rootguard.expressions import evaluate_many, names
+from rootguard.graph import Graph
+from rootguard.mechanisms import Mechanism, mechanism
+from rootguard.mechanisms.base import Floats, Indices
+from rootguard.template import Template
+from rootguard.values import Domain, MechanismName, RootName
+
+REJECTS = pa.schema([("row", pa.int64()), ("column", pa.string()), ("reason", pa.string())])
+"""The side table: which row, counted from 0, which column, and why. Never what stood there."""
+
+Kept = Callable[[Array, Mapping[RootName, Numbers]], "Override"]
+"""Looks up people whom a vault knows by name, given ids and their numbers."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Override:
+    """What a vault says about some of the rows: released values, or that a cap forbids them."""
+
+    rows: Indices
+    values: Mapping[RootName, Floats]
+    capped: Indices
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Made:
+    """What was made of a batch: new columns for the rows that are kept, and the side table."""
+
+    columns: dict[str, Array]
+    keep: Mask | None
+    rejects: RecordBatch
+
+
+class _Noise:
+    """One root's grid, streams and mechanism."""
+
+    def __init__(self, prf: Prf, share: Share, name: MechanismName, version: int) -> None:
+        self.domain = share.domain
+        self.points = np.array([share.domain.value(i) for i in range(share.domain.size)])
+        self._streams: RootStreams = prf.root(share, name, version)
+        self._mechanism: Mechanism = mechanism(name, share.epsilon, share.domain.size)
+
+    def draw(self, people: People, values: Floats) -> Indices:
+        snapped = nearest(self.domain, values)
+        return self._mechanism.draw_rows(snapped, self._streams.of(people, snapped))
+
+
+def nearest(domain: Domain, values: Floats) -> Indices:
+    """`Domain.nearest` of many values, by the same operations in the same order."""
+    steps = np.clip(values, domain.lower, domain.upper)
+    steps -= domain.lower
+    steps /= domain.step
+    steps += 0.5
+    points = np.floor(steps, out=steps).astype(np.int64)
+    return np.minimum(points, domain.size - 1, out=points)
+
+
+class Kernel:
+    """Everything a batch needs besides its rows. Public but for the key."""
+
+    def __init__(
+        self,
+        template: Template,
+        plan: Plan,
+        prf: Prf,
+        layout: Layout,
+        *,
+        identifier_key: bytes | None = None,
+        calibrate: bool = False,
+        version: int = 1,
+        kept: Kept | None = None,
+    ) -> None:
+        if plan.digest != template.digest:
+            raise PlanError("the plan was made for another template; nothing was drawn")
+        plan.check()
+        self.layout = layout
+        self.template = template
+        self._graph = Graph.of(template)
+        self._prf = prf
+        self._kept = kept
+        self._noise = {
+            share.root: _Noise(prf, share, plan.mechanism, version) for share in plan.shares
+        }
+        self._tokens = (
+            BatchTokens(identifier_key or prf.key_for("identifiers"))
+            if layout.identifiers
+            else None
+        )
+        levels = {
+            share.root: Level(domain=share.domain, mechanism=plan.mechanism, epsilon=share.epsilon)
+            for share in plan.shares
+        }
+        calibration = Calibration(template, levels) if calibrate else None
+        self._calibration = calibration if calibration and calibration.active else None
+        self._empty_rejects = _rejects([], np.empty(0, dtype=np.int64))
+
+    def schema(self, schema: Schema) -> Schema:
+        """What a table of this schema becomes."""
+        return self.layout.output(schema)
+
+    def apply(self, batch: RecordBatch, first: int = 0) -> tuple[RecordBatch, RecordBatch]:
+        """The batch as it is released, and its side table; `first` is its first row's number."""
+        made = self.make(batch, first)
+        if made.keep is not None:
+            batch = batch.filter(pa.array(made.keep))
+        schema = self.schema(batch.schema)
+        arrays = [
+            made.columns[name] if name in made.columns else batch.column(name)
+            for name in schema.names
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema), made.rejects
+
+    def make(self, batch: RecordBatch, first: int = 0) -> Made:
+        """The new columns; of the batch only the columns that `layout.needed` names are read."""
+        ids = texts(batch.column(self.layout.id_column))
+        if ids is None:
+            raise PrivateValueError("ids are texts or whole numbers, in", (self.layout.id_column,))
+        given: dict[RootName, Numbers] = {}
+        for root, column in self.layout.columns.items():
+            found = numbers(batch.column(column))
+            if found is None:
+                raise PrivateValueError("a column of numbers is needed for", (root,))
+            given[root] = found
+        tokens, unwritten = self._tokenised(batch)
+        refused = self._refusals(ids, given, unwritten)
+        people = self._prf.people(*text_bytes(ids))
+        override = None if self._kept is None else self._kept(ids, given)
+        if override is not None and override.capped.size:
+            over = np.zeros(len(batch), dtype=np.bool_)
+            over[override.capped] = True
+            refused.append((self.layout.id_column, "over a cap of this person", over))
+        keep, rejects = self._side(refused, first, len(batch))
+        columns = self._answers(self._released(people, given, override), given)
+        columns |= tokens
+        if keep is not None:
+            mask = pa.array(keep)
+            columns = {name: array.filter(mask) for name, array in columns.items()}
+        return Made(columns=columns, keep=keep, rejects=rejects)
+
+    def _tokenised(self, batch: RecordBatch) -> tuple[dict[str, Array], dict[str, Mask]]:
+        tokens: dict[str, Array] = {}
+        wrong: dict[str, Mask] = {}
+        for column, kind in self.layout.identifiers.items():
+            written = texts(batch.column(column))
+            if written is None or self._tokens is None:
+                raise PrivateValueError("identifiers are texts or whole numbers, in", (column,))
+            tokens[column], wrong[column] = self._tokens.protect(kind, written)
+        return tokens, wrong
+
+    def _refusals(
+        self, ids: Array, given: Mapping[RootName, Numbers], unwritten: Mapping[str, Mask]
+    ) -> list[tuple[str, str, Mask]]:
+        found = [(self.layout.id_column, "the id is missing", absent(ids))]
+        for root, column in self.layout.columns.items():
+            found.append((column, "not a number", given[root].other))
+            found.append((column, "not a finite number", given[root].endless))
+        for column, wrong in unwritten.items():
+            kind = self.layout.identifiers[column]
+            found.append((column, f"not written as an identifier of kind {kind}", wrong))
+        return found
+
+    def _side(
+        self, refused: list[tuple[str, str, Mask]], first: int, size: int
+    ) -> tuple[Mask | None, RecordBatch]:
+        some = [(column, reason, mask) for column, reason, mask in refused if mask.any()]
+        if not some:
+            return None, self._empty_rejects
+        keep = np.ones(size, dtype=np.bool_)
+        told: list[tuple[int, str, str]] = []
+        for column, reason, mask in some:
+            keep &= ~mask
+            told += [(int(row), column, reason) for row in np.flatnonzero(mask)]
+        told.sort(key=lambda line: line[0])
+        rows = np.array([row for row, _, _ in told], dtype=np.int64) + first
+        return keep, _rejects([(column, reason) for _, column, reason in told], rows)
+
+    def _released(
+        self, people: People, given: Mapping[RootName, Numbers], override: Override | None
+    ) -> dict[str, Floats]:
+        drawn = {root: self._noise[root].draw(people, given[root].values) for root in given}
+        released = {root: self._noise[root].points[drawn[root]] for root in drawn}
+        if self._calibration is not None:
+            unknown = np.logical_or.reduce([given[root].missing for root in given])
+            whole = np.flatnonzero(~unknown)
+            known = {root: drawn[root][whole] for root in drawn}
+            for root, values in self._calibration.release_many(known).items():
+                domain = self.template.roots[root].domain
+                released[root][whole] = np.clip(values, domain.lower, domain.upper)
+        if override is not None:
+            for root, values in override.values.items():
+                released[root][override.rows] = values
+        return {str(root): values for root, values in released.items()}
+
+    def _answers(
+        self, values: dict[str, Floats], given: Mapping[RootName, Numbers]
+    ) -> dict[str, Array]:
+        """Columns of everything the template computes; missing where a root it rests on is."""
+        missing: dict[str, Mask] = {str(root): given[root].missing for root in given}
+        columns: dict[str, Array] = {}
+        for node in self._graph.order:
+            if node.formula is not None:
+                used = {parent: values[parent] for parent in names(node.formula)} or values
+                values[node.name] = evaluate_many(node.formula, used)
+                unknown = np.isnan(values[node.name])
+                for parent in node.parents:
+                    unknown |= missing[parent]
+                missing[node.name] = unknown
+            name = self.layout.columns.get(RootName(node.name), node.name)
+            gone = missing[node.name]
+            columns[name] = pa.array(values[node.name], mask=gone if gone.any() else None)
+        target = self.template.target.name
+        if self.layout.risk is not None:
+            columns[self.layout.risk] = self._risk(values[target], missing[target])
+        return columns
+
+    def _risk(self, target: Floats, missing: Mask) -> Array:
+        codes = np.zeros(len(target), dtype=np.int8)
+        for code, risk in reversed(list(enumerate(self.template.risk))):
+            if risk.limit is None:
+                codes[:] = code
+            else:
+                held = target <= risk.limit if risk.inclusive else target < risk.limit
+                codes[held] = code
+        labels = pa.array([risk.label for risk in self.template.risk], pa.string())
+        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=missing), labels)
+
+
+def _rejects(told: list[tuple[str, str]], rows: Indices) -> RecordBatch:
+    columns, reasons = [column for column, _ in told], [reason for _, reason in told]
+    arrays = [pa.array(rows), pa.array(columns, pa.string()), pa.array(reasons, pa.string())]
+    return pa.RecordBatch.from_arrays(arrays, schema=REJECTS)

@@ -1,0 +1,266 @@
+"""Files through the command line: streamed, atomic, the same bytes again, no value beside them."""
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from rootguard import load_template
+from rootguard.cli.batch import command
+from rootguard.errors import FileError, RootGuardError
+from tests.test_canary import SENTINELS, everything, leaks
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+from rootguard.batch import files  # noqa: E402
+from rootguard.batch.arrow import RecordBatch, Table  # noqa: E402
+
+FIB4 = load_template("fib4")
+ROOTS = ("age", "ast", "alt", "plt")
+
+
+def table(rows: int, first: int = 0) -> Table:
+    generator = np.random.default_rng(first)
+    return pa.table(
+        {
+            "mrn": [f"P{number:06d}" for number in range(first, first + rows)],
+            "age": generator.integers(18, 80, rows),
+            "ast": np.round(generator.lognormal(3, 0.5, rows), 2),
+            "alt": np.round(generator.lognormal(3, 0.5, rows), 2),
+            "plt": generator.normal(230, 50, rows),
+            "site": pa.array(["north", "south, east"] * (rows // 2)).dictionary_encode(),
+        }
+    )
+
+
+def arguments(source: Path, target: Path, *more: str) -> list[str]:
+    key = source.parent / "key"
+    usual = ["fib4", "--in", str(source), "--out", str(target), "--budget", "0.9", "--id", "mrn"]
+    return [*usual, "--key-file", str(key), *more]
+
+
+def run(source: Path, target: Path, *more: str) -> Result:
+    return CliRunner().invoke(command, arguments(source, target, *more), catch_exceptions=True)
+
+
+def test_a_parquet_file_is_released_and_again_the_same_to_the_byte(tmp_path: Path) -> None:
+    source, first, second = (tmp_path / f"{name}.parquet" for name in ("in", "first", "second"))
+    pq.write_table(table(100_000), source, row_group_size=7_000)
+    for target in (first, second):
+        result = run(source, target)
+        assert result.exit_code == 0, result.output
+        assert result.output == "100000 rows released\n"
+    assert first.read_bytes() == second.read_bytes()
+    made = pq.read_table(first)
+    assert made.column_names == [*pq.read_table(source).column_names, "fib4", "risk"]
+    assert made.schema.field("site").type == pq.read_table(source).schema.field("site").type
+    assert made["mrn"].equals(pq.read_table(source)["mrn"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "first.parquet",
+        "in.parquet",
+        "key",
+        "second.parquet",
+    ]
+    assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
+
+
+def test_csv_and_parquet_say_the_same_and_a_later_file_too(tmp_path: Path) -> None:
+    whole = table(600)
+    pq.write_table(whole, tmp_path / "in.parquet")
+    pq.write_table(whole.slice(400), tmp_path / "later.parquet")
+    with (tmp_path / "in.csv").open("w", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow(whole.column_names)
+        writer.writerows(zip(*whole.to_pydict().values(), strict=True))
+    for name in ("in.parquet", "in.csv", "later.parquet"):
+        result = run(tmp_path / name, tmp_path / f"out.{name}")
+        assert result.exit_code == 0, result.output
+    made = pq.read_table(tmp_path / "out.in.parquet").to_pydict()
+    later = pq.read_table(tmp_path / "out.later.parquet").to_pydict()
+    with (tmp_path / "out.in.csv").open(newline="") as written:
+        lines = list(csv.DictReader(written))
+    for column in (*ROOTS, "fib4"):
+        assert [float(line[column]) for line in lines] == made[column]
+        assert later[column] == made[column][400:]
+    for column in ("mrn", "site", "risk"):
+        assert [line[column] for line in lines] == made[column]
+
+
+def test_what_passes_unread_in_csv_passes_to_the_letter(tmp_path: Path) -> None:
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text(
+        'mrn,age,ast,alt,plt,code,note\n001,40,20,30,200,007,"a ""b"", c"\n002,41,,30,200,1e5,NA\n'
+    )
+    assert run(source, target).exit_code == 0
+    with target.open(newline="") as written:
+        first, second = csv.DictReader(written)
+    assert (first["mrn"], first["code"], first["note"]) == ("001", "007", 'a "b", c')
+    assert (second["code"], second["note"], second["ast"], second["fib4"]) == ("1e5", "NA", "", "")
+
+
+def test_rows_left_out_are_told_by_number_column_and_reason(tmp_path: Path) -> None:
+    source, target, side = (tmp_path / name for name in ("in.csv", "out.csv", "side.csv"))
+    source.write_text(
+        "mrn,age,ast,alt,plt\n"
+        "a,40,20,30,200\nb,forty,20,30,200\n,40,20,30,200\nc,40,inf,x,200\nd,40,20,30,200\n"
+    )
+    result = run(source, target, "--rejects", str(side), "--json")
+    assert json.loads(result.output) | {"plan": ""} == {"plan": "", "released": 2, "rejected": 3}
+    with side.open(newline="") as told:
+        lines = [(line["row"], line["column"], line["reason"]) for line in csv.DictReader(told)]
+    assert lines == [
+        ("1", "age", "not a number"),
+        ("2", "mrn", "the id is missing"),
+        ("3", "ast", "not a finite number"),
+        ("3", "alt", "not a number"),
+    ]
+
+
+KILLED = """
+import os, signal, sys
+from rootguard.batch import files
+flush = files._Draft._flush
+def die(self):
+    flush(self)
+    os.kill(os.getpid(), signal.SIGKILL)
+files._Draft._flush = die
+files.GROUP = 20_000
+from rootguard.cli.batch import command
+command()
+"""
+
+
+def test_a_run_killed_half_way_and_started_again_gives_the_same_bytes(tmp_path: Path) -> None:
+    source, target, whole = (tmp_path / f"{n}.parquet" for n in ("in", "out", "whole"))
+    pq.write_table(table(60_000), source)
+    assert run(source, whole).exit_code == 0
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, *arguments(source, target)],
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert not target.exists()
+    drafts = list(tmp_path.glob(".out.parquet.*.draft"))
+    assert len(drafts) == 1  # it died after it had written some
+    assert drafts[0].stat().st_size > 100_000
+    assert run(source, target).exit_code == 0
+    assert target.read_bytes() == whole.read_bytes()
+    assert not list(tmp_path.glob(".*.draft"))
+
+
+def test_the_vaults_secret_serves_all_runs_and_its_ledger_lists_them(tmp_path: Path) -> None:
+    from rootguard import open_store
+
+    source = tmp_path / "in.parquet"
+    pq.write_table(table(50), source)
+    url = f"sqlite:///{tmp_path / 'vault.sqlite3'}"
+    outs = []
+    for name in ("one", "two"):
+        target = tmp_path / f"{name}.parquet"
+        usual = [word for word in arguments(source, target) if word != "--key-file"]
+        usual.remove(str(tmp_path / "key"))
+        result = CliRunner().invoke(command, [*usual, "--store", url])
+        assert result.exit_code == 0, result.output
+        outs.append(target.read_bytes())
+    assert outs[0] == outs[1]
+    store = open_store(url)
+    (name,) = store.principals()
+    assert name.endswith("of 50 rows")
+    assert len(store.events(name)) == 2 * len(ROOTS)
+    assert not store.verify()
+    store.close()
+
+
+def test_memory_does_not_grow_with_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is held is what waits in the queues and one group of rows."""
+    monkeypatch.setattr(files, "GROUP", 2_000)
+    monkeypatch.setattr(files, "ROWS", 500)
+    held: list[int] = []
+    write = files._Draft.write
+
+    def watched(self: files._Draft, batch: RecordBatch) -> None:
+        write(self, batch)
+        held.append(self._rows)
+
+    monkeypatch.setattr(files._Draft, "write", watched)
+    source = tmp_path / "in.parquet"
+    pq.write_table(table(20_000), source)
+    assert run(source, tmp_path / "out.parquet").exit_code == 0
+    assert len(held) == 40
+    assert max(held) < 2_000
+
+
+BAD_FILES = {
+    "in.csv": [
+        b"mrn,age,ast,alt,plt\nZebulon,47.318264951,91.827364519\n",
+        b"mrn,age,ast,alt,plt\nZebulon,47.318264951,91.827364519,\xff\xfe,1\n",
+        b"",
+        b"mrn,age\nZebulon,47.318264951\n",
+    ],
+    "in.parquet": [b"PAR1 91.827364519 Zebulon", b""],
+    "in.txt": [b"91.827364519"],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [(name, content) for name, many in BAD_FILES.items() for content in many]
+)
+def test_a_bad_file_is_refused_without_quoting_it_and_leaves_nothing(
+    name: str, content: bytes, tmp_path: Path
+) -> None:
+    source, target = tmp_path / name, tmp_path / "out.csv"
+    source.write_bytes(content)
+    result = run(source, target)
+    assert isinstance(result.exception, RootGuardError)
+    assert not leaks(everything(result.exception) + result.output)
+    assert not target.exists()
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_the_side_file_and_all_that_is_printed_hold_no_sentinel(tmp_path: Path) -> None:
+    source, target, side = (tmp_path / name for name in ("in.csv", "out.csv", "side.csv"))
+    good = ["Zebulon Quackenbush", *(str(value) for value in SENTINELS.values())]
+    bad = [*good[:2], "x91.827364519", *good[3:]]
+    lines = ["mrn," + ",".join(SENTINELS), ",".join(good), ",".join(bad), "," + ",".join(good[1:])]
+    source.write_text("\n".join(lines) + "\n")
+    assert leaks(source.read_text())  # the control
+    result = run(source, target, "--rejects", str(side), "--identifier", "mrn=person")
+    assert result.exit_code == 0, result.output
+    assert len(side.read_text().splitlines()) == 3
+    assert not leaks(side.read_text() + target.read_text() + result.output)
+
+
+def test_one_name_for_two_files_is_refused(tmp_path: Path) -> None:
+    source = tmp_path / "in.csv"
+    source.write_text("mrn,age,ast,alt,plt\n")
+    result = run(source, source)
+    assert isinstance(result.exception, FileError)
+    assert source.read_text() == "mrn,age,ast,alt,plt\n"
+
+
+def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    source = tmp_path / "in.csv"
+    source.write_text("mrn,age,ast,alt,plt\n")
+    (tmp_path / "key").write_text("00" * 32)
+    (tmp_path / "key").chmod(0o644)
+    result = run(source, tmp_path / "out.csv")
+    assert "chmod 600" in str(result.exception)
+
+
+def test_an_empty_file_becomes_one_with_its_header(tmp_path: Path) -> None:
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text("mrn,age,ast,alt,plt\n")
+    result = run(source, target)
+    assert result.exit_code == 0, repr(result.exception)
+    assert target.read_text().replace('"', "") == "mrn,age,ast,alt,plt,fib4,risk\n"
