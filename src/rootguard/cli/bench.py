@@ -15,6 +15,7 @@ import click
 from rootguard.cli.options import TemplateType, json_option
 from rootguard.cli.output import EXIT_CHECK_FAILED, EXIT_CODES, console, table, write_json
 from rootguard.cli.rq2 import rq2
+from rootguard.cli.rq4 import rq4
 from rootguard.mechanisms import mechanism_named
 from rootguard.template import Template, load_template
 from rootguard.values import MechanismName
@@ -115,6 +116,7 @@ def command() -> None:
 
 
 command.add_command(rq2)
+command.add_command(rq4)
 
 
 @command.command("rq1", epilog=EXIT_CODES, help=f"How wrong the target gets (RQ1).\n{_EXAMPLES}")
