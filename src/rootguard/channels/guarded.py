@@ -1,14 +1,6 @@
-"""A person's text channel as the gateway uses it, with a memory for texts that come again.
+"""A person's text channel as the gateway uses it: texts, documents, ids and replies."""
 
-An agent sends its whole conversation with every turn, so most texts were sanitized before. What
-they became is kept, by a keyed digest of the text; neither the text nor anything private is. It
-stays right because released values and tokens never change.
-"""
-
-import hashlib
-import secrets
-import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -17,14 +9,13 @@ from rootguard.channels.replies import Restorer
 from rootguard.channels.text import NumberPolicy, TextChannel
 from rootguard.session.person import Person
 
-_REMEMBERED: Final = 512 * 1024
 _LABELS: Final = 4096
 
 
 class Guarded:
-    """A person's text channel. `remembered` bounds the characters that are kept; 0 keeps none."""
+    """A person's text channel."""
 
-    __slots__ = ("_detectors", "_memory", "_person", "_public", "_text")
+    __slots__ = ("_detectors", "_person", "_public", "_text")
 
     def __init__(
         self,
@@ -33,11 +24,9 @@ class Guarded:
         detectors: Sequence[Detector] = (),
         near_private: NumberPolicy = "block",
         elsewhere: NumberPolicy = "pass",
-        remembered: int = _REMEMBERED,
     ) -> None:
         self._person = person
         self._detectors = tuple(detectors)
-        self._memory = _Memory(remembered)
         self._public: set[str] = set()
         self._text = TextChannel(
             person, detectors=detectors, near_private=near_private, elsewhere=elsewhere
@@ -45,13 +34,8 @@ class Guarded:
 
     def sanitize(self, text: str) -> tuple[str, Mapping[str, int]]:
         """The text as it may leave, and how often what was replaced."""
-        key = self._memory.key(text)
-        known = self._memory.find(key)
-        if known is None:
-            made = self._text.sanitize(text)
-            known = (made.text, made.replaced)
-            self._memory.keep(key, known)
-        return known
+        made = self._text.sanitize(text)
+        return made.text, made.replaced
 
     def sanitize_json(self, value: object) -> tuple[object, Mapping[str, int]]:
         """The JSON value as it may leave, and how often what was replaced."""
@@ -84,41 +68,3 @@ class Guarded:
             for each in found
             if not any(start < each.end and each.start < end for start, end in issued)
         )
-
-
-_Sanitized = tuple[str, Mapping[str, int]]
-
-
-class _Memory:
-    """Sanitized texts by a digest of what they were; the one unused longest is forgotten first."""
-
-    __slots__ = ("_kept", "_key", "_left", "_lock", "_most")
-
-    def __init__(self, most: int) -> None:
-        self._key = secrets.token_bytes(32)
-        self._kept: OrderedDict[bytes, _Sanitized] = OrderedDict()
-        self._left = self._most = most
-        self._lock = threading.Lock()
-
-    def key(self, text: str) -> bytes:
-        """A digest that tells nothing of the text without this process's key."""
-        content = text.encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(content, key=self._key, digest_size=32).digest()
-
-    def find(self, key: bytes) -> _Sanitized | None:
-        """What a text became, if it is still known."""
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-            return self._kept.get(key)
-
-    def keep(self, key: bytes, made: _Sanitized) -> None:
-        """Remember, and forget what there is no room for."""
-        with self._lock:
-            if len(made[0]) > self._most or key in self._kept:
-                return
-            self._kept[key] = made
-            self._left -= len(made[0]) + 100
-            while self._left < 0 and self._kept:
-                _, (text, _) = self._kept.popitem(last=False)
-                self._left += len(text) + 100

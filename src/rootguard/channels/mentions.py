@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 from rootguard.channels import units
 from rootguard.channels.gaps import Gap, following_unit, read_gap
 from rootguard.channels.numbers import Number
-from rootguard.channels.pages import Page, columns, read_page, reference_cells
+from rootguard.channels.pages import Page, read_page
 from rootguard.channels.quantities import Form, Quantity, read_quantity
-from rootguard.channels.spans import Spans
 from rootguard.channels.vocabulary import Measure, Name, wording
 from rootguard.template import Root
 from rootguard.values import RootName
@@ -74,8 +73,7 @@ class _Binder:
         self.found: list[RootMention] = []
         self.bound: set[int] = set()
         self._chains: dict[int, int] = {}
-        public = Spans(reference_cells(page))
-        self.numbers = [n for n in page.numbers if not public.meet(n.start, n.end)]
+        self.numbers = [n for n in page.numbers if not page.public.meet(n.start, n.end)]
         self._starts = [number.start for number in self.numbers]
         self._next = dict(zip(self._starts, self.numbers[1:], strict=False))
 
@@ -84,7 +82,7 @@ class _Binder:
         if len(self.measures) == 0 or "\n" not in self.text.strip():
             return
         starts = [name.start for name in self.page.names]
-        for column in columns(self.text):
+        for column in self.page.columns:
             top = column.header
             first, last = bisect_left(starts, top.start), bisect_left(starts, top.end)
             named = [name for name in self.page.names[first:last] if len(name.roots) == 1]

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
+from rootguard.channels.runs import Openings, Runs
+
 Sort = Literal["digits", "words", "opaque", "hole"]
 HOLE = "[number]"
 _LONGEST = 40
@@ -30,6 +32,7 @@ _NUMBER = re.compile(
     rf"(?P<hole>\[number\])|(?<![^\W_])(?<!\d[.,])(?:(?P<date>{_DATE})(?!\d)"
     rf"|(?P<spaced>\d{{1,3}}(?: \d{{3}})+(?!\d)(?:[.,]\d+(?![.,]?\d))?)|(?P<digits>{_DIGITS}))"
 )
+_BEGINS = re.compile(r"[\d.[]")
 _ATTACHED = re.compile(_DIGITS)
 _SIGN_AFTER = frozenset(" \t\n=:([{|/~<>,;\"'-–")
 
@@ -47,6 +50,7 @@ _WORD = re.compile(
     r"(?![^\W_])",
     re.IGNORECASE,
 )
+_SPOKEN = Openings((_WORD, {*_VALUES, *_SCALES, "point"}))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -103,13 +107,19 @@ def fold(text: str) -> Folded:
     return Folded("".join(out), places)
 
 
-def scan(text: str, *, attached: Sequence[int] = (), edges: Sequence[int] = ()) -> list[Number]:
+def scan(
+    text: str,
+    runs: Runs | None = None,
+    *,
+    attached: Sequence[int] = (),
+    edges: Sequence[int] = (),
+) -> list[Number]:
     """Every number of a folded text, in order.
 
     At `attached` places one may follow a name; none goes over one of the `edges` (sorted).
     """
     found = [part for number in _written(text) for part in _parted(text, number, edges)]
-    found += _words(text)
+    found += _words(text, runs or Runs(text))
     for place in attached:
         match = _ATTACHED.match(text, place)
         if match is not None:
@@ -126,7 +136,11 @@ def _written(text: str) -> list[Number]:
     """The numbers in digits, and the holes."""
     found: list[Number] = []
     at = 0
-    while (match := _NUMBER.search(text, at)) is not None:
+    while (begin := _BEGINS.search(text, at)) is not None:
+        match = _NUMBER.match(text, begin.start())
+        if match is None:
+            at = begin.end()
+            continue
         start, at = match.span()
         if match["hole"]:
             found.append(Number(start=start, end=at, sort="hole"))
@@ -226,11 +240,11 @@ def _interpret(body: str) -> tuple[float, str, str, float | None] | None:
     return float("".join(parts[:-1]) + "." + parts[-1] + power), group, decimal, None
 
 
-def _words(text: str) -> list[Number]:
+def _words(text: str, runs: Runs) -> list[Number]:
     """Numbers in words: "twenty-three", "one hundred and five", "five point nine"."""
     found: list[Number] = []
     run: list[re.Match[str]] = []
-    for match in _WORD.finditer(text):
+    for _, match in _SPOKEN.matches(text, runs):
         if run and _joined(text, run, match):
             run.append(match)
         else:

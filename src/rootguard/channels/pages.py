@@ -2,11 +2,12 @@
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rootguard.channels import units
 from rootguard.channels.numbers import Folded, Number, fold, scan
+from rootguard.channels.runs import Openings, Runs, first_words
 from rootguard.channels.spans import Spans
 from rootguard.channels.vocabulary import Name, Vocabulary, elsewhere, vocabulary, wording
 from rootguard.template import Root
@@ -29,6 +30,10 @@ class Page:
     vocabulary: Vocabulary
     names: tuple[Name, ...]
     numbers: tuple[Number, ...]
+    runs: Runs
+    columns: "tuple[Column, ...]"
+    public: Spans
+    """Where public reference ranges stand: in cells under such a header, and after such words."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,12 +56,15 @@ def read_page(text: str, roots: Mapping[RootName, Root]) -> Page:
     """Read a text for these roots."""
     folded = fold(text)
     plain = units.plain(folded.text)
+    runs = Runs(folded.text)
     words = vocabulary(roots)
-    names = words.find(folded.text)
+    skipped = elsewhere(folded.text, runs)
+    names = words.find(folded.text, runs, Spans(skipped))
     # A digit right behind a name is its number ("AST23"), but not behind a chemist's symbol (CO2).
     attached = [n.end for n in names if n.end - n.start >= _LEAST_ATTACHED and not n.subject]
-    ordinary = Spans((*units.digits_in_units(plain), *elsewhere(folded.text)))
-    edges = sorted(cell.end for column in columns(plain) for cell in column.cells)
+    ordinary = Spans((*units.digits_in_units(plain), *skipped))
+    table = columns(plain)
+    edges = sorted(cell.end for column in table for cell in column.cells)
     return Page(
         original=text,
         folded=folded,
@@ -65,9 +73,12 @@ def read_page(text: str, roots: Mapping[RootName, Root]) -> Page:
         names=tuple(names),
         numbers=tuple(
             number
-            for number in scan(folded.text, attached=attached, edges=edges)
+            for number in scan(folded.text, runs, attached=attached, edges=edges)
             if not ordinary.meet(number.start, number.end)
         ),
+        runs=runs,
+        columns=tuple(table),
+        public=Spans(_references(plain, runs, table)),
     )
 
 
@@ -81,7 +92,8 @@ def columns(text: str) -> list[Column]:
     rows: list[list[Cell]] = []
     mark = ""
     at = 0
-    for line in text.splitlines(keepends=True):
+    lines = text.splitlines(keepends=True)
+    for line in lines if len(lines) > 1 else ():
         start, at = at, at + len(line)
         if rows and mark == "|" and _RULE.fullmatch(line) and "-" in line:
             continue
@@ -117,23 +129,23 @@ def _cells(line: str, start: int, mark: str) -> list[Cell]:
     return cells
 
 
-def reference_cells(page: Page) -> list[tuple[int, int]]:
-    """Where public reference ranges stand: in cells under such a header, and after such words."""
+def _references(plain: str, runs: Runs, table: Sequence[Column]) -> list[tuple[int, int]]:
     found = [
         (cell.start, cell.end)
-        for column in columns(page.plain)
-        if _HEADED_BY_REFERENCE.search(page.plain, column.header.start, column.header.end)
+        for column in table
+        if _HEADED_BY_REFERENCE.search(plain, column.header.start, column.header.end)
         for cell in column.cells
     ]
-    found += [match.span("pair") for match in _reference().finditer(page.plain)]
+    found += [match.span("pair") for _, match in _reference().matches(plain, runs)]
     return found
 
 
 @functools.cache
-def _reference() -> re.Pattern[str]:
+def _reference() -> Openings:
     words = "|".join(re.escape(w) for w in sorted(wording()["reference"], key=len, reverse=True))
     number = r"\d{1,6}(?:[.,]\d{1,4})?"
-    return re.compile(
+    pattern = re.compile(
         rf"(?<![^\W_])(?:{words})\.?[:= ]{{1,3}}(?:is |of |from )?"
         rf"(?P<pair>{number} ?(?:-|–|to) ?{number})(?![^\W_])"
     )
+    return Openings((pattern, first_words(wording()["reference"])))

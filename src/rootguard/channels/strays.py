@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from rootguard.channels.gaps import following_unit
 from rootguard.channels.numbers import Number
-from rootguard.channels.pages import Page, read_page, reference_cells
+from rootguard.channels.pages import Page, read_page
 from rootguard.channels.spans import Spans
 from rootguard.channels.vocabulary import wording
 from rootguard.template import Root
@@ -48,7 +48,7 @@ def stray_numbers(
 
 def strays_on(page: Page, taken: Sequence[tuple[int, int]]) -> list[StrayNumber]:
     """The numbers of a page outside of what is taken, in order."""
-    spoken_for, public = Spans(taken), Spans(reference_cells(page))
+    spoken_for = Spans(taken)
     surroundings: _Surroundings | None = None
     found = []
     for number in page.numbers:
@@ -56,7 +56,7 @@ def strays_on(page: Page, taken: Sequence[tuple[int, int]]) -> list[StrayNumber]
         if number.sort == "hole" or spoken_for.meet(start, end) or _idle_word(page, number):
             continue
         surroundings = surroundings or _Surroundings(page)
-        private = not public.meet(number.start, number.end) and surroundings.private(number)
+        private = not page.public.meet(number.start, number.end) and surroundings.private(number)
         found.append(StrayNumber(start=start, end=end, beside_private_noun=private))
     return found
 

@@ -14,15 +14,17 @@ Not covered: what is said without a number or a name, and what the detectors mis
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from rootguard.channels.detection import Detector, Found, merge
+from rootguard.channels.detection import Detector, Found, Rules, merge
 from rootguard.channels.documents import Walk
 from rootguard.channels.edits import Edit, JsonSanitization, Sanitization, apply_edits
+from rootguard.channels.memory import LEAST_CHARACTERS, Memory, Remembered, Stretches
 from rootguard.channels.mentions import mentions_on, write
 from rootguard.channels.numbers import HOLE
 from rootguard.channels.pages import Page, read_page
+from rootguard.channels.runs import Runs
 from rootguard.channels.spans import Spans
 from rootguard.channels.strays import strays_on
 from rootguard.errors import IdentifierError, RootGuardError, StoreError, TextBlockedError
@@ -35,16 +37,26 @@ from rootguard.values import RootName
 NumberPolicy = Literal["pass", "redact", "block"]
 MAX_CHARACTERS = 1_000_000
 _ROUNDS = 8
+_FEW_ROUNDS = 2
+"""One that changes a text and one that finds nothing more; then no other text was looked at."""
 _SCRAP = 3  # the "+1" before an issued token, and the like
 _LEAST_CODE = 4
 _MANY_DIGITS = 6
 _PLACEHOLDER = re.compile(r"\[(?:number|code|phone|date|email|person)\]")
 
 
+@dataclass(kw_only=True, slots=True, repr=False)
+class _Look:
+    """What one look at a text rested on: where issued tokens stood, and the released values."""
+
+    issued: Stretches = ()
+    released: dict[RootName, float] = field(default_factory=dict)
+
+
 class TextChannel:
     """One person's texts on their way to a service and back. Safe to share by threads."""
 
-    __slots__ = ("_detectors", "_elsewhere", "_near_private", "_person")
+    __slots__ = ("_detectors", "_elsewhere", "_memory", "_near_private", "_person")
 
     def __init__(
         self,
@@ -58,6 +70,7 @@ class TextChannel:
         self._detectors = tuple(detectors)
         self._near_private: NumberPolicy = near_private
         self._elsewhere: NumberPolicy = elsewhere
+        self._memory = Memory()
 
     def __repr__(self) -> str:
         return f"<TextChannel of {self._person!r}>"
@@ -96,9 +109,32 @@ class TextChannel:
         Repeats until nothing changes: a token may make a detector see what it did not see before.
         What does not come to rest is refused.
         """
+        if len(text) < LEAST_CHARACTERS:
+            return self._attempt(text, context, [])
+        mark = self._memory.mark(context, text)
+        known = self._memory.recall(mark)
+        if known is not None and self._still(known, text, context):
+            return Sanitization(text=known.text, replaced=dict(known.replaced))
+        looks: list[_Look] = []
+        outcome = self._attempt(text, context, looks)
+        if isinstance(outcome, Sanitization) and len(looks) <= _FEW_ROUNDS:
+            entry = Remembered(
+                text=outcome.text,
+                replaced=outcome.replaced,
+                issued_before=looks[0].issued,
+                issued_after=looks[-1].issued,
+                released={root: value for look in looks for root, value in look.released.items()},
+            )
+            self._memory.keep(mark, entry)
+        return outcome
+
+    def _attempt(
+        self, text: str, context: str, looks: list[_Look]
+    ) -> Sanitization | RootGuardError:
         counts: Counter[str] = Counter()
         for _ in range(_ROUNDS):
-            edits = self.edits(text, context=context)
+            looks.append(_Look())
+            edits = self._read(text, context, looks[-1])
             if isinstance(edits, RootGuardError):
                 return edits
             after = apply_edits(text, edits)
@@ -108,12 +144,29 @@ class TextChannel:
             text = after
         return TextBlockedError()
 
+    def _still(self, known: Remembered, text: str, context: str) -> bool:
+        """Whether sanitizing a text again would give the same: nothing it rests on has changed.
+
+        The values are released once more, because what leaves is written down.
+        """
+        try:
+            return (
+                tuple(self._person.issued(context + text)) == known.issued_before
+                and tuple(self._person.issued(context + known.text)) == known.issued_after
+                and all(self._person.release(root) == each for root, each in known.released.items())
+            )
+        except RootGuardError:
+            return False
+
     def edits(self, text: str, *, context: str = "") -> list[Edit] | RootGuardError:
         """What is to be written where, in order; or the refusal, without a trace of the text."""
+        return self._read(text, context, _Look())
+
+    def _read(self, text: str, context: str, look: _Look) -> list[Edit] | RootGuardError:
         if len(context) + len(text) > MAX_CHARACTERS:
             return TextBlockedError()
         try:
-            found = self._edits(context + text)
+            found = self._edits(context + text, look)
         except StoreError as problem:
             return problem.bare()
         except RootGuardError:  # not allowed, no budget left, not a finite number
@@ -130,7 +183,7 @@ class TextChannel:
     def identifiers_in(self, text: str, *, detect: bool) -> list[Edit] | RootGuardError:
         """Identifiers alone, for the keys of JSON objects."""
         try:
-            kept = self._kept(text)
+            kept = self._kept(text, _Look())
             edits = self._declared(text, kept)
             if detect:
                 taken = [*kept, *((edit.start, edit.end) for edit in edits)]
@@ -141,17 +194,17 @@ class TextChannel:
             return TextBlockedError()
         return sorted(edits, key=lambda edit: edit.start)
 
-    def _edits(self, text: str) -> list[Edit] | None:
+    def _edits(self, text: str, look: _Look) -> list[Edit] | None:
         """None if a stray number blocks the text."""
-        kept = self._kept(text)
+        kept = self._kept(text, look)
         edits = self._declared(text, kept)
         # A few digits may be a token and a root's value; behind a root's name they are the value.
         sure = [span for span in kept if not _few_digits(text[slice(*span)])]
         taken = [*sure, *((edit.start, edit.end) for edit in edits)]
         page = read_page(text, self._person.roots)
-        edits += self._mentioned(page, taken)
+        edits += self._mentioned(page, taken, look)
         taken = [*kept, *((edit.start, edit.end) for edit in edits)]
-        edits += self._detected(text, taken)
+        edits += self._detected(text, taken, page.runs if page.folded.text == text else None)
         taken = [*kept, *((edit.start, edit.end) for edit in edits)]
         for stray in strays_on(page, taken):
             policy = self._near_private if stray.beside_private_noun else self._elsewhere
@@ -161,9 +214,10 @@ class TextChannel:
                 edits.append(Edit(start=stray.start, end=stray.end, text=HOLE, kind="number"))
         return sorted(edits, key=lambda edit: edit.start)
 
-    def _kept(self, text: str) -> list[tuple[int, int]]:
+    def _kept(self, text: str, look: _Look) -> list[tuple[int, int]]:
         """Issued tokens, and what stands for something that was taken out."""
-        return self._person.issued(text) + [m.span() for m in _PLACEHOLDER.finditer(text)]
+        look.issued = tuple(self._person.issued(text))
+        return [*look.issued] + [m.span() for m in _PLACEHOLDER.finditer(text)]
 
     def _declared(self, text: str, kept: Sequence[tuple[int, int]]) -> list[Edit]:
         """Identifiers of the profile, unless they are issued tokens through and through."""
@@ -177,9 +231,9 @@ class TextChannel:
                 )
         return edits
 
-    def _mentioned(self, page: Page, taken: Sequence[tuple[int, int]]) -> list[Edit]:
+    def _mentioned(self, page: Page, taken: Sequence[tuple[int, int]], look: _Look) -> list[Edit]:
         spoken_for = Spans(taken)
-        released: dict[RootName, float] = {}
+        released = look.released
         edits = []
         for mention in mentions_on(page):
             if spoken_for.meet(mention.start, mention.end):
@@ -200,11 +254,13 @@ class TextChannel:
             )
         return edits
 
-    def _detected(self, text: str, taken: Sequence[tuple[int, int]]) -> list[Edit]:
+    def _detected(
+        self, text: str, taken: Sequence[tuple[int, int]], runs: Runs | None = None
+    ) -> list[Edit]:
         """What detectors find outside of what is taken; of a find that meets it, the rest."""
         spoken_for = Spans(taken)
         edits = []
-        for each in self._finds(text):
+        for each in self._finds(text, runs):
             for start, end in spoken_for.cut(each.start, each.end):
                 left, right = _trimmed(text, start, end)
                 whole = (start, end) == (each.start, each.end) or each.kind == "person"
@@ -213,9 +269,17 @@ class TextChannel:
                     edits.append(Edit(start=left, end=right, text=token, kind=each.kind))
         return edits
 
-    def _finds(self, text: str) -> list[Found]:
+    def _finds(self, text: str, runs: Runs | None) -> list[Found]:
         try:
-            return merge(each for detector in self._detectors for each in detector.find(text))
+            return merge(
+                each
+                for detector in self._detectors
+                for each in (
+                    detector.find_among(text, runs)
+                    if runs is not None and type(detector) is Rules
+                    else detector.find(text)
+                )
+            )
         except Exception:  # noqa: BLE001 - a stranger's message may hold the text
             failed = TextBlockedError()
         raise failed

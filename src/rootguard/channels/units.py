@@ -16,11 +16,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rootguard.channels.runs import matches_at
+
 if TYPE_CHECKING:
     import pint
 
 _OWN_DIMENSIONS = ("charge_equivalent", "bioassay_unit", "glycated_fraction")
 _LONGEST_SIGN = 3
+_DIGITS = re.compile("[0-9]+")
 _TEMPERATURES = ("degC", "degF")
 
 
@@ -191,15 +194,23 @@ def _readings(table: _Table, text: str, at: int) -> Iterator[tuple[str, int]]:
 
 
 @functools.cache
-def _numbered() -> re.Pattern[str]:
+def _numbered() -> tuple[re.Pattern[str], frozenset[str], int]:
+    """Units with digits of their own, how they begin, and how far in their first digit stands."""
     numbered = [s for s in _spellings().meanings if re.search(r"(?<![a-z])[0-9]", s)]
     body = "|".join(re.escape(s) for s in sorted(numbered, key=lambda s: (-len(s), s)))
-    return re.compile(rf"(?<![0-9.,])(?:{body})(?![^\W_])")
+    pattern = re.compile(rf"(?<![0-9.,])(?:{body})(?![^\W_])")
+    furthest = max(found.start() for s in numbered if (found := _DIGITS.search(s)))
+    return pattern, frozenset(s[0] for s in numbered), furthest
 
 
 def digits_in_units(text: str) -> list[tuple[int, int]]:
     """Where a plain text has units that hold digits of their own, such as 10^9/L."""
-    return [match.span() for match in _numbered().finditer(text)]
+    pattern, firsts, furthest = _numbered()
+    places: list[int] = []
+    for digits in _DIGITS.finditer(text):
+        first = max(digits.start() - furthest, places[-1] + 1 if places else 0)
+        places += (at for at in range(first, digits.start() + 1) if text[at] in firsts)
+    return [match.span() for match in matches_at(pattern, text, places)]
 
 
 def unstated(unit: str) -> tuple[str, ...]:

@@ -9,16 +9,18 @@ import functools
 import importlib.resources
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rootguard.channels.runs import Openings, Runs, first_words, matches_at
 from rootguard.channels.spans import Spans
 from rootguard.channels.units import canonical, convert, currencies, substance_of, unstated
 from rootguard.template import Root
 from rootguard.values import Domain, RootName
 
 _SLACK = 1e-5
+_LETTERS = re.compile(r"[^\W\d_]+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,13 +95,22 @@ def key_of(name: str) -> str:
 
 
 _OPENS = r"(?:(?<![^\W\d_])|(?-i:(?<=[a-z])(?=[A-Z])))"
+_CAMEL = re.compile(r"[A-Z](?<=[a-z].)", re.DOTALL)
 _CLOSES = r"(?:(?![^\W\d_])|(?-i:(?<=[a-z])(?=[A-Z])))"
 
 
 class Vocabulary:
     """Finds names in folded texts; one scan, whatever the number of roots."""
 
-    __slots__ = ("_everyday", "_pattern", "_roots", "_subject", "measures")
+    __slots__ = (
+        "_everyday",
+        "_everywhere",
+        "_opened",
+        "_pattern",
+        "_roots",
+        "_subject",
+        "measures",
+    )
 
     def __init__(self, roots: Mapping[RootName, Root]) -> None:
         self.measures = {name: _measure(root) for name, root in roots.items()}
@@ -122,7 +133,16 @@ class Vocabulary:
         body = "|".join(_flexible(spelling) for spelling in longest) or r"(?!)"
         subjects = "|".join(re.escape(subject) for subject in wording()["subjects"])
         self._pattern = re.compile(rf"{_OPENS}(?:{body})(?:e?s)?{_CLOSES}", re.IGNORECASE)
-        self._subject = re.compile(rf"(?<![^\W_])(?:{subjects})(?= )", re.IGNORECASE)
+        # If a name begins with a digit every place is tried.
+        self._everywhere = any(not _LETTERS.match(spelling) for spelling in spellings)
+        opened = first_words(run for spelling in spellings for run in _runs(spelling) if run)
+        self._opened = frozenset(opened)
+        self._subject = Openings(
+            (
+                re.compile(rf"(?<![^\W_])(?:{subjects})(?= )", re.IGNORECASE),
+                first_words(wording()["subjects"]),
+            )
+        )
 
     def named(self, concept: str) -> Measure | None:
         """The root that is this concept, if the profile has one."""
@@ -132,11 +152,10 @@ class Vocabulary:
         """The roots of a blood pressure."""
         return self._roots.get("bloodpressure", ())
 
-    def find(self, text: str) -> list[Name]:
-        """Every name in a folded text, in order, without overlaps."""
-        skipped = Spans(elsewhere(text))
+    def find(self, text: str, runs: Runs, skipped: Spans) -> list[Name]:
+        """Every name in a folded text, in order, without overlaps; none in what is skipped."""
         found = []
-        for match in self._pattern.finditer(text):
+        for match in self._matches(text, runs):
             start, end = match.span()
             if skipped.meet(start, end):
                 continue
@@ -146,10 +165,23 @@ class Vocabulary:
         taken = {place for name in found for place in (name.start, name.end)}
         found += [
             Name(start=match.start(), end=match.end(), roots=(), subject=True)
-            for match in self._subject.finditer(text)
+            for _, match in self._subject.matches(text, runs)
             if match.end() not in taken and match.start() not in taken
         ]
         return sorted(found, key=lambda name: name.start)
+
+    def _matches(self, text: str, runs: Runs) -> Iterator[re.Match[str]]:
+        if self._everywhere:
+            return self._pattern.finditer(text)
+        places = set(runs.places({"", *(self._opened & runs.words)}))
+        last = 0
+        for match in _CAMEL.finditer(text):  # a name may end and begin here: "serumAstLevel"
+            start = match.start()
+            while start > last and text[start - 1].isalpha():
+                start -= 1
+            places |= {start, match.start()}
+            last = match.start()
+        return matches_at(self._pattern, text, sorted(places))
 
     def of_key(self, key: str) -> RootName | None:
         """The root that a whole text names ("Fasting glucose"), if it names one."""
@@ -181,6 +213,20 @@ def vocabulary(roots: Mapping[RootName, Root]) -> Vocabulary:
     return _vocabulary(tuple(roots.values()))
 
 
+def _runs(spelling: str) -> Iterator[str]:
+    """The runs of letters that a name may begin with as `_flexible` and a plural spell it."""
+    glued = ""
+    words = re.findall(r"[^\W_]+", spelling)
+    for place, word in enumerate(words):
+        letters = _LETTERS.match(word)
+        glued += letters[0] if letters else ""
+        yield glued
+        if letters is None or letters[0] != word:
+            return
+        if place == len(words) - 1:
+            yield from (f"{glued}s", f"{glued}es")
+
+
 def _flexible(spelling: str) -> str:
     return r"[\s_\-/.]{0,2}".join(re.escape(word) for word in re.findall(r"[^\W_]+", spelling))
 
@@ -210,11 +256,12 @@ def _measure(root: Root) -> Measure:
 
 
 @functools.cache
-def _elsewhere() -> re.Pattern[str]:
+def _elsewhere() -> Openings:
     body = "|".join(wording()["elsewhere"])
-    return re.compile(rf"(?<![^\W_])(?:{body})(?![^\W_])(?! ?i?u/)", re.IGNORECASE)
+    pattern = re.compile(rf"(?<![^\W_])(?:{body})(?![^\W_])(?! ?i?u/)", re.IGNORECASE)
+    return Openings((pattern, first_words(wording()["elsewhere"])))
 
 
-def elsewhere(text: str) -> list[tuple[int, int]]:
+def elsewhere(text: str, runs: Runs) -> list[tuple[int, int]]:
     """Where something stands that only looks like a name beside a number ("GPT-4")."""
-    return [match.span() for match in _elsewhere().finditer(text)]
+    return [match.span() for _, match in _elsewhere().matches(text, runs)]

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from rootguard.identifiers.names import APOSTROPHES, is_letter
+from rootguard.identifiers.names import APOSTROPHES, is_letter, shape_of
 from rootguard.identifiers.registry import IssuedToken
 
 TIED_WORDS = 8
@@ -23,7 +23,18 @@ TIES = "-" + APOSTROPHES
 """What ties words to one name."""
 _ALWAYS_JOIN = "._@" + TIES
 _DIGITS_JOIN = "/:"
-INITIAL = re.compile(r"(?<![^\W_])[A-Z](?![^\W_])")
+INITIAL = re.compile(r"[A-Z](?<![^\W_].)(?![^\W_])", re.DOTALL)
+_JOINING = "A-Za-z0-9\u00bd"
+_MARKS = "[._@'-]"
+_CHUNK = re.compile(  # in a shape
+    rf"[A-Za-z](?<![{_JOINING}].)(?<![{_JOINING}]{_MARKS}.)"
+    rf"(?>[A-Za-z]*(?:['-][A-Za-z]+){{0,{TIED_WORDS - 1}}})"
+    rf"(?![{_JOINING}])(?!{_MARKS}[{_JOINING}])",
+    re.DOTALL,
+)
+_RUN = re.compile("[A-Za-z]+")
+_MANY = 64
+"""From this many words on, looking for each takes longer than looking at all chunks."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -38,11 +49,12 @@ class Mention:
 class Beginnings:
     """Texts in order, to ask which of them begin in a given way."""
 
-    __slots__ = ("_ordered", "_texts", "firsts", "longest")
+    __slots__ = ("_ordered", "_texts", "all", "firsts", "longest")
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._texts: list[str] = []
         self._ordered = True
+        self.all: set[str] = set()
         self.firsts: set[str] = set()
         self.longest = 0
         for text in texts:
@@ -52,6 +64,7 @@ class Beginnings:
         """Take up a text; put in order when next asked."""
         self._texts.append(text)
         self._ordered = False
+        self.all.add(text)
         self.firsts.add(text[:1])
         self.longest = max(self.longest, len(text))
 
@@ -69,7 +82,7 @@ class Beginnings:
         return iter(self._texts)
 
     def __contains__(self, text: str) -> bool:
-        return next(self.starting(text), None) == text
+        return text in self.all
 
     def go_on(self, beginning: str) -> bool:
         """Whether one of them begins so and is longer."""
@@ -79,9 +92,10 @@ class Beginnings:
 class TokenIndex:
     """Issued tokens by how they begin, to look only where one can begin."""
 
-    __slots__ = ("_lengths", "size", "tokens", "words")
+    __slots__ = ("_first", "_lengths", "size", "tokens", "words")
 
     def __init__(self, entries: Iterable[IssuedToken] = ()) -> None:
+        self._first: re.Pattern[str] | None = None
         self._lengths: dict[str, set[int]] = {}
         self.tokens = Beginnings()
         self.words = Beginnings()
@@ -95,15 +109,16 @@ class TokenIndex:
         if entry.kind == "person":
             self.words.add(entry.token)
         else:
+            if entry.token[:1] not in self.tokens.firsts:
+                self._first = None
             self.tokens.add(entry.token)
             self._lengths.setdefault(entry.token[:2], set()).add(len(entry.token))
 
     def spans(self, text: str, first: int = 0) -> list[tuple[int, int]]:
         """Stretches from `first` on as long as a token that begins with the same characters."""
         found = []
-        for start in range(first, len(text)):
-            if text[start] not in self.tokens.firsts:
-                continue
+        for match in self._begins().finditer(text, first):
+            start = match.start()
             heads = {text[start], text[start : start + 2]}
             lengths = [each for head in heads for each in self._lengths.get(head, ())]
             if not lengths or not opens(text, start):
@@ -113,6 +128,41 @@ class TokenIndex:
                 if end <= len(text) and closes(text, start, end):
                     found.append((start, end))
         return found
+
+    def named(self, text: str) -> list[tuple[int, int]]:
+        """Chunks that may be names: a word of theirs is issued."""
+        shape = shape_of(text)
+        runs = _RUN.finditer(shape)
+        said = _RUN.findall(text) if shape is text else [text[m.start() : m.end()] for m in runs]
+        if self.words.all.isdisjoint(said):  # a name has a word that was issued
+            return []
+        # A lone initial is no name.
+        words = [w for w in self.words.all.intersection(said) if len(w) > 1 or not w.isascii()]
+        if len(words) > _MANY:
+            return [match.span() for match in _CHUNK.finditer(shape)]
+        found: list[tuple[int, int]] = []
+        reached = 0
+        for place in sorted(place for word in words for place in _places(text, word)):
+            if place < reached:
+                continue
+            start = place
+            while start > reached and _tied_back(shape, start):
+                start -= 1
+            chunk = _CHUNK.match(shape, start)
+            reached = place + 1 if chunk is None else chunk.end()
+            found += [] if chunk is None else [chunk.span()]
+        return found
+
+    def _begins(self) -> re.Pattern[str]:
+        """Characters that can be a token's first; within a word or number most cannot."""
+        if self._first is None:
+            # A letter or digit behind one of ASCII opens nothing.
+            joining = "".join(re.escape(each) for each in self.tokens.firsts if _joins(each))
+            others = "".join(re.escape(each) for each in self.tokens.firsts if not _joins(each))
+            parts = [rf"[{joining}](?<![A-Za-z0-9].)"] if joining else []
+            parts += [f"[{others}]"] if others else []
+            self._first = re.compile("|".join(parts) or "(?!)", re.DOTALL)
+        return self._first
 
     def begun(self, text: str, first: int) -> list[int]:
         """Where, from `first` on, a token begins that the text breaks off."""
@@ -124,6 +174,19 @@ class TokenIndex:
             and opens(text, start)
             and self.tokens.go_on(text[start:])
         ]
+
+
+def _tied_back(shape: str, place: int) -> bool:
+    """Whether the chunk of a letter goes on to the left."""
+    before = shape[place - 1]
+    return before.isalpha() or (before in "-'" and shape[max(place - 2, 0) : place - 1].isalpha())
+
+
+def _places(text: str, word: str) -> Iterator[int]:
+    place = text.find(word)
+    while place >= 0:
+        yield place
+        place = text.find(word, place + 1)
 
 
 def opens(text: str, start: int) -> bool:
@@ -179,24 +242,7 @@ def _tied(left: str, mark: str, right: str) -> bool:
 
 def name_chunks(text: str, first: int = 0) -> list[tuple[int, int]]:
     """Words from `first` on, with what ties hold to them, that stand alone."""
-    chunks = []
-    start = first
-    while start < len(text):
-        if not is_letter(text[start]):
-            start += 1
-            continue
-        end = start + 1
-        words = 1
-        while end < len(text) and (
-            is_letter(text[end])
-            or (text[end] in TIES and end + 1 < len(text) and is_letter(text[end + 1]))
-        ):
-            words += text[end] in TIES
-            end += 1
-        if words <= TIED_WORDS and opens(text, start) and closes(text, start, end):
-            chunks.append((start, end))
-        start = end
-    return chunks
+    return [match.span() for match in _CHUNK.finditer(shape_of(text), first)]
 
 
 def initials_beside(
@@ -236,6 +282,8 @@ def replace(text: str, mentions: Iterable[Mention]) -> str:
         if not any(taken[mention.start : mention.end]):
             taken[mention.start : mention.end] = b"\x01" * (mention.end - mention.start)
             chosen.append(mention)
+    pieces, rest = [], len(text)
     for mention in sorted(chosen, key=lambda each: -each.start):
-        text = text[: mention.start] + mention.original + text[mention.end :]
-    return text
+        pieces += [text[mention.end : rest], mention.original]
+        rest = mention.start
+    return "".join((text[:rest], *reversed(pieces)))

@@ -77,7 +77,31 @@ def restyle(word: str, style: Style) -> str:
 
 def is_letter(character: str) -> bool:
     """A letter, or a mark that belongs to the letter before it."""
+    if character.isascii():
+        return character.isalpha()
     return character.isalpha() or unicodedata.category(character).startswith("M")
+
+
+def shape_of(text: str) -> str:
+    """A text of the same length to search for words: ASCII letters and digits stay what they are.
+
+    Any other letter is an "a", any other digit a "0", what is alphanumeric besides a "½", every
+    apostrophe a straight one, and all else that is not ASCII a blank.
+    """
+    if text.isascii():
+        return text
+    table = {ord(character): _sort(character) for character in set(text) if character > "\x7f"}
+    return text.translate(table)
+
+
+def _sort(character: str) -> str:
+    if is_letter(character):
+        return "a"
+    if character.isdigit():
+        return "0"
+    if character.isalnum():
+        return "\u00bd"
+    return "'" if character in APOSTROPHES else " "
 
 
 def read_name(text: str) -> tuple[Piece, ...] | None:

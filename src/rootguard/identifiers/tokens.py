@@ -124,9 +124,12 @@ class Identifiers:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where the tokens stand that `restore_text` would restore, in order."""
+        taken = bytearray(len(text))
         chosen: list[tuple[int, int]] = []
         for each in sorted(self._found(text), key=lambda each: (each.start - each.end, each.start)):
-            if all(each.end <= start or end <= each.start for start, end in chosen):
+            # Every chosen one is at least as long, so an overlap covers an end of this one.
+            if not taken[each.start] and not taken[each.end - 1]:
+                taken[each.start : each.end] = b"\x01" * (each.end - each.start)
                 chosen.append((each.start, each.end))
         return sorted(chosen)
 
@@ -134,8 +137,16 @@ class Identifiers:
         """Every mention of an issued token; some may overlap."""
         with self._lock:
             self._refresh()
-            found = list(self._mentions(text, self._index.spans(text)))
-            named = list(self._mentions(text, mentions.name_chunks(text), person=True))
+            index = self._index
+            issued = (
+                span
+                for span in index.spans(text)
+                if (token := text[slice(*span)]) in index.tokens or token in index.words
+            )
+            found = list(self._mentions(text, issued))
+            named = list(self._mentions(text, index.named(text), person=True))
+            if not named:  # and then no initial stands beside one
+                return found
             starts, ends = {name.start: 0 for name in named}, {name.end: 0 for name in named}
             initials = mentions.initials_beside(text, starts, ends, self._restore_word)
         return found + named + initials

@@ -20,9 +20,9 @@ from rootguard.errors import IdentifierError, RootGuardError, StoreError
 from rootguard.identifiers import Identifiers, Kind, kind_of
 from rootguard.identifiers.formats import MAX_LENGTH
 from rootguard.identifiers.mentions import closes, opens
-from rootguard.identifiers.names import APOSTROPHES, is_letter, read_name
+from rootguard.identifiers.names import APOSTROPHES, is_letter, read_name, shape_of
 from rootguard.session.answers import Tokens
-from rootguard.session.spellings import Pattern, patterns_of
+from rootguard.session.spellings import Letters, patterns_of
 from rootguard.store import Store
 from rootguard.values import Principal
 
@@ -104,8 +104,10 @@ def _finder(texts: tuple[str, ...], identifiers: Identifiers) -> Callable[[str],
     initials = frozenset(unicodedata.normalize("NFD", part.text)[0].upper() for part in parts)
 
     def spans(text: str) -> Iterator[_Span]:
-        letters = Pattern.letters(text)
+        letters = Letters(text)
         for pattern in patterns:
+            if pattern.sequence not in letters.characters:
+                continue
             for start, end in pattern.spans(text, letters):
                 yield _alone(text, start, end, pattern.kind)
         for start, end in _name_spans(text, words, initials, kept):
@@ -191,6 +193,8 @@ def _joins(character: str) -> bool:
 
 def _folded(word: str) -> str:
     """A word without letter case and accents."""
+    if word.isascii():
+        return word.lower()
     plain = unicodedata.normalize("NFKD", word.casefold())
     return "".join(c for c in plain if not unicodedata.category(c).startswith("M"))
 
@@ -252,10 +256,8 @@ def _name_spans(
 
     stretch: tuple[int, int] | None = None
     strong, before = False, ""
-    for start, end in _letter_runs(text):
+    for start, end in _said(text, words):
         last, written = before, text[start:end]
-        if _folded(written) not in words:
-            continue
         weak, before = _weak(text, start, end), written
         chance = weak and written.islower() and not last.islower()  # as in "Jane will go"
         if stretch is not None and not chance and joined(text[stretch[1] : start]):
@@ -268,13 +270,28 @@ def _name_spans(
         yield whole(*stretch)
 
 
-def _letter_runs(text: str) -> Iterator[tuple[int, int]]:
-    start = None
-    for place, character in enumerate(text):
-        if is_letter(character):
-            start = place if start is None else start
-        elif start is not None:
-            yield start, place
-            start = None
-    if start is not None:
-        yield start, len(text)
+_RUN = re.compile("[A-Za-z]+")
+
+
+def _whole(lower: str, word: str) -> Iterator[tuple[int, int]]:
+    """Where a word stands in a text of ASCII without other letters beside it."""
+    start = lower.find(word)
+    while start >= 0:
+        end = start + len(word)
+        if not (lower[max(start - 1, 0) : start].isalpha() or lower[end : end + 1].isalpha()):
+            yield start, end
+        start = lower.find(word, start + 1)
+
+
+def _said(text: str, words: frozenset[str]) -> Iterator[tuple[int, int]]:
+    """Where these folded words stand, as whole runs of letters."""
+    if not words:
+        return
+    if text.isascii():
+        lower = text.lower()
+        said = words.intersection(_RUN.findall(lower))
+        yield from sorted(span for word in said for span in _whole(lower, word))
+        return
+    for run in _RUN.finditer(shape_of(text)):
+        if _folded(text[run.start() : run.end()]) in words:
+            yield run.span()

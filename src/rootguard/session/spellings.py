@@ -8,7 +8,7 @@ separators stand in its gaps and nothing goes on at its ends.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import compress, count, pairwise
 
 from rootguard.identifiers import Kind
 from rootguard.identifiers.names import read_name
@@ -22,8 +22,30 @@ _WIDEST_GAP = 3
 _REGROUPED = 6
 """From this many letters and digits on, a number may be grouped in other ways than declared."""
 
-Letters = tuple[str, list[int]]
-"""The letters and digits of a text in lower case, and where each of them stands."""
+_NEITHER = bytes(code for code in range(128) if not chr(code).isalnum())
+
+
+class Letters:
+    """The letters and digits of a text in lower case, and where each of them stands. Private."""
+
+    __slots__ = ("_places", "_text", "characters")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._places: list[int] | None = None
+        if text.isascii():
+            self.characters = text.encode().translate(None, _NEITHER).decode().lower()
+        else:
+            self.characters = "".join(filter(str.isalnum, text)).casefold()
+
+    @property
+    def places(self) -> list[int]:
+        """Where each character stands; worked out when first asked."""
+        if self._places is None:
+            self._places = list(compress(count(), map(str.isalnum, self._text)))
+            if len(self._places) != len(self.characters):  # some fold to several
+                self._places = [p for p in self._places for _ in self._text[p].casefold()]
+        return self._places
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -35,18 +57,12 @@ class Pattern:
     exactly: str = ""
     separators: frozenset[str] = _SEPARATORS
 
-    @staticmethod
-    def letters(text: str) -> Letters:
-        """What `spans` searches."""
-        found = [(c, i) for i, char in enumerate(text) if char.isalnum() for c in char.casefold()]
-        return "".join(c for c, _ in found), [i for _, i in found]
-
     def spans(self, text: str, letters: Letters) -> Iterator[tuple[int, int]]:
         """Where the text spells this."""
-        characters, places = letters
+        characters = letters.characters
         at = characters.find(self.sequence)
         while at >= 0:
-            inside = places[at : at + len(self.sequence)]
+            inside = letters.places[at : at + len(self.sequence)]
             start, end = inside[0], inside[-1] + 1
             if self._ends(text, start, end) and self._fits(text, inside):
                 yield self._opened(text, start, end), end
@@ -83,7 +99,7 @@ def _goes_on(outside: str, inside: str) -> bool:
 
 def patterns_of(kind: Kind, text: str) -> list[Pattern]:
     """The sequences that spell an identifier; of a name, those in which its words are one."""
-    sequence, _ = Pattern.letters(text)
+    sequence = Letters(text).characters
     if not sequence:
         return []
     match kind:

@@ -8,8 +8,9 @@ import calendar
 import re
 from collections.abc import Iterator
 
-from rootguard.channels.detection.signs import any_of, lines
+from rootguard.channels.detection.signs import any_of, lines, phrases
 from rootguard.channels.detection.vocabulary import fold
+from rootguard.channels.runs import Openings, Runs, figures_in, first_words, has_digit, matches_at
 
 _MONTHS = {word: i for i, words in enumerate(lines("months"), start=1) for word in words}
 _FOLDED = {fold(word): month for word, month in _MONTHS.items()}
@@ -53,25 +54,35 @@ def _alone(pattern: str) -> re.Pattern[str]:
 
 _FIGURES = tuple(map(_alone, _NUMERIC))
 _WORDS = tuple(map(_alone, _WORDED))
+_AFTER_MONTH = Openings((_WORDS[1], first_words(_MONTHS)))
+# Nothing must part a word of birth from what follows it.
+_BORN = Openings(
+    (_BIRTH, first_words(phrases("births"))),
+    stems=first_words(phrase for phrase in phrases("births") if phrase.isalpha()),
+)
 # A time of day may follow an ISO date without a space.
 _TIMED = re.compile(r"(?<![\w./-])[0-9]{4}-[0-9]{2}-[0-9]{2}(?=T[0-9]{2}:)")
 
 
-def find_dates(text: str) -> Iterator[tuple[int, int]]:
+def find_dates(text: str, runs: Runs) -> Iterator[tuple[int, int]]:
     """Days in the text; spans may overlap."""
-    for match in _TIMED.finditer(text):
+    if not has_digit(text):
+        return
+    figures = figures_in(text)
+    for match in matches_at(_TIMED, text, figures):
         yield match.span()
     for pattern in _FIGURES:
-        for match in pattern.finditer(text):
+        for match in matches_at(pattern, text, figures):
             # In figures day and month may stand either way round.
             day, month, year = int(match["d"]), int(match["m"]), int(match["y"])
             if _is_day(year, month, day) or _is_day(year, day, month):
                 yield match.span()
-    for pattern in _WORDS:
-        for match in pattern.finditer(text):
-            if _is_day(int(match["y"]), _FOLDED[fold(match["m"])], int(match["d"])):
-                yield match.span()
-    for birth in _BIRTH.finditer(text):
+    worded = [match for p in _WORDS if p is not _WORDS[1] for match in matches_at(p, text, figures)]
+    worded += [match for _, match in _AFTER_MONTH.matches(text, runs)]
+    for match in worded:
+        if _is_day(int(match["y"]), _FOLDED[fold(match["m"])], int(match["d"])):
+            yield match.span()
+    for _, birth in _BORN.matches(text, runs):
         partial = _PARTIAL.match(text, birth.end())
         if partial is not None:
             yield partial.span()

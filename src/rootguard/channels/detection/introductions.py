@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from rootguard.channels.detection.signs import any_of, phrases
+from rootguard.channels.runs import Openings, Runs, first_words
 
 Trust = Literal["sure", "likely", "perhaps"]
 
@@ -23,35 +24,48 @@ def _pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(rf"\b{pattern}", re.IGNORECASE)
 
 
+def _opened(*keys: str) -> set[str]:
+    return first_words(phrase for key in keys for phrase in phrases(key))
+
+
 _SURE = (
-    _TITLE,
-    _pattern(rf"(?:{'|'.join(phrases('name_is'))}){_SPACE}[\"“'‘]?"),
-    _pattern(rf"(?:{any_of('labels')})[ \t]{{0,3}}[:=][ \t]{{0,8}}[\"“]?"),
-    _pattern(rf"(?:{any_of('closings')})[ ]?,?[ \t]{{0,3}}(?:\r?\n[ \t]{{0,8}}){{1,3}}"),
+    (_TITLE, _opened("titles")),
+    (_pattern(rf"(?:{'|'.join(phrases('name_is'))}){_SPACE}[\"“'‘]?"), _opened("name_is")),
+    (_pattern(rf"(?:{any_of('labels')})[ \t]{{0,3}}[:=][ \t]{{0,8}}[\"“]?"), _opened("labels")),
+    (
+        _pattern(rf"(?:{any_of('closings')})[ ]?,?[ \t]{{0,3}}(?:\r?\n[ \t]{{0,8}}){{1,3}}"),
+        _opened("closings"),
+    ),
 )
 _LIKELY = (
-    _pattern(rf"i(?:['’]m| am){_SPACE}"),
-    _pattern(rf"(?:{any_of('greetings')})(?: (?:doctor|team))?{_SPACE}"),
+    (_pattern(rf"i(?:['’]m| am){_SPACE}"), {"i"}),
+    (_pattern(rf"(?:{any_of('greetings')})(?: (?:doctor|team))?{_SPACE}"), _opened("greetings")),
 )
 _PERHAPS = (
-    _CAPITAL_TITLE,
-    _pattern(rf"(?:{_WHOSE}) (?:{any_of('people')})(?: is| was| named| called|,)?{_SPACE}"),
-    _pattern(rf"(?:patient|client|tenant|named|{any_of('deeds')}){_SPACE}"),
-    _pattern(rf"(?:{any_of('closings')}),[ \t]{{1,3}}"),
+    (_CAPITAL_TITLE, _opened("capital_titles")),
+    (
+        _pattern(rf"(?:{_WHOSE}) (?:{any_of('people')})(?: is| was| named| called|,)?{_SPACE}"),
+        first_words(_WHOSE.split("|")),
+    ),
+    (
+        _pattern(rf"(?:patient|client|tenant|named|{any_of('deeds')}){_SPACE}"),
+        {"patient", "client", "tenant", "named"} | _opened("deeds"),
+    ),
+    (_pattern(rf"(?:{any_of('closings')}),[ \t]{{1,3}}"), _opened("closings")),
 )
-_ALL: tuple[tuple[Trust, tuple[re.Pattern[str], ...]], ...] = (
-    ("sure", _SURE),
-    ("likely", _LIKELY),
-    ("perhaps", _PERHAPS),
+_ALL = Openings(*_SURE, *_LIKELY, *_PERHAPS)
+_GROUPS: tuple[tuple[Trust, int], ...] = (
+    ("sure", len(_SURE)),
+    ("likely", len(_LIKELY)),
+    ("perhaps", len(_PERHAPS)),
 )
+_TRUST = tuple(trust for trust, patterns in _GROUPS for _ in range(patterns))
 
 
-def places(text: str) -> Iterator[tuple[int, Trust]]:
+def places(text: str, runs: Runs) -> Iterator[tuple[int, Trust]]:
     """Where names must begin, and how sure that is."""
-    for trust, patterns in _ALL:
-        for pattern in patterns:
-            for match in pattern.finditer(text):
-                yield _after_titles(text, match.end()), trust
+    for which, match in _ALL.matches(text, runs):
+        yield _after_titles(text, match.end()), _TRUST[which]
 
 
 def _after_titles(text: str, place: int) -> int:

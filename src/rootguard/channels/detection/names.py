@@ -9,17 +9,21 @@ Latin script only. Every word is looked at a bounded number of times, so the cos
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Literal
 
 from rootguard.channels.detection import introductions, vocabulary
 from rootguard.channels.detection.found import Found, merge
+from rootguard.channels.runs import Runs
 from rootguard.identifiers.names import PARTICLES, SUFFIXES, TITLES
 
 _LETTER = r"[^\W\d_][\u0300-\u036f]*"
-_WORD = re.compile(rf"(?:{_LETTER})+(?:['’‐-](?:{_LETTER})+)*")
+_WORD = re.compile(rf"((?:{_LETTER})+(?:['’‐-](?:{_LETTER})+)*)")
+_ASCII_WORD = re.compile("([A-Za-z]+(?:['-][A-Za-z]+)*)")
 _GAP = re.compile(r"[ \u00a0\t]{1,2}|\.[ \u00a0]{0,2}")
 _CONTRACTION = re.compile(r"\w+'(?:m|d|t|ll|re|ve)")
 _SENTENCE_END = '.!?:;\n\r"“”()[]•*>|'
@@ -55,9 +59,9 @@ class _Word:
         return self.key in PARTICLES and self.shape != "initial"
 
 
-def find_names(text: str) -> list[Found]:
-    """The persons named in the text."""
-    reading = _Reading(text)
+def find_names(text: str, runs: Runs) -> list[Found]:
+    """The persons named in the text, whose runs of letters are given."""
+    reading = _Reading(text, runs)
     spans = [*reading.introduced(), *reading.standing_alone()]
     return merge(Found(start, end, "person") for start, end in spans)
 
@@ -103,32 +107,88 @@ def _standing(written: str, key: str, shape: Shape) -> Standing:
     return "doubtful" if vocabulary.THING_ENDING.fullmatch(key) else "unknown"
 
 
+def _bare(word: str) -> str:
+    """A word without its possessive."""
+    return word[:-2] if len(word) > 2 and word[-1] in "sS" and word[-2] in "'’" else word
+
+
+def _may_begin(word: str) -> bool:
+    """Whether a name may begin with a word of letters.
+
+    In small letters only listed names do, unless they are ordinary words too.
+    """
+    if word.islower():
+        return word in vocabulary.SMALL
+    return len(word) == 1 or word.lower() not in vocabulary.PLAIN_LETTERS
+
+
+class _Words:
+    """The words of a text in order; each is looked at closely when first asked for."""
+
+    def __init__(self, text: str) -> None:
+        # Between words, word, between words, ...: their lengths say where each begins.
+        parts = (_ASCII_WORD if text.isascii() else _WORD).split(text)
+        self.starts = list(accumulate(map(len, parts), initial=0))[1:-1:2]
+        self.written = parts[1::2]
+        self._counts = Counter(self.written)
+        self._read: dict[int, _Word] = {}
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, place: int) -> _Word:
+        """The word at a place, which is not counted from the end."""
+        word = self._read.get(place)
+        if word is None:
+            start, written = self.starts[place], _bare(self.written[place])
+            key, shape = vocabulary.fold(written), _shape(written)
+            standing = _standing(written, key, shape)
+            word = _Word(start, start + len(written), key, shape, standing)
+            self._read[place] = word
+        return word
+
+    def span(self, first: int, last: int) -> list[_Word]:
+        """The words from one place to before another."""
+        return [self[place] for place in range(first, min(last, len(self)))]
+
+    def candidates(self) -> Iterator[int]:
+        """The places of all words that may begin a name; others may be among them."""
+        likely = {
+            word
+            for word in self._counts.keys() - vocabulary.PLAIN_LETTERS
+            if not (word.isascii() and word.isalpha()) or _may_begin(word)
+        }
+        return (place for place, word in enumerate(self.written) if word in likely)
+
+    def shouted(self) -> bool:
+        """Whether most of them, apart from single letters, are in capitals."""
+        longer = upper = 0
+        for written, times in self._counts.items():
+            word = written if written.isalpha() else _bare(written)
+            if len(word) > 1:
+                longer += times
+                if word.isupper() or ("-" in word and _shape(word) == "upper"):
+                    upper += times
+        return upper > 0.7 * longer
+
+
 class _Reading:
     """One text as words; asked for its names."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, runs: Runs) -> None:
         self._text = text
-        self._words = [self._read(match) for match in _WORD.finditer(text)]
-        self._starts = [word.start for word in self._words]
+        self._runs = runs
+        self._words = _Words(text)
+        self._starts = self._words.starts
 
     @cached_property
     def _shouted(self) -> bool:
         """Whether the text is written in capitals throughout."""
-        longer = [word for word in self._words if word.end - word.start > 1]
-        return sum(word.shape == "upper" for word in longer) > 0.7 * len(longer)
-
-    def _read(self, match: re.Match[str]) -> _Word:
-        start, end = match.span()
-        written = match[0]
-        if len(written) > 2 and written[-1] in "sS" and written[-2] in "'’":
-            end, written = end - 2, written[:-2]
-        key = vocabulary.fold(written)
-        shape = _shape(written)
-        return _Word(start, end, key, shape, _standing(written, key, shape))
+        return self._words.shouted()
 
     def introduced(self) -> Iterator[tuple[int, int]]:
         """Names where a name must stand."""
-        for place, trust in introductions.places(self._text):
+        for place, trust in introductions.places(self._text, self._runs):
             at = bisect_left(self._starts, place)
             if at < len(self._words) and self._starts[at] == place:
                 span = self._take(at, trust)
@@ -140,7 +200,7 @@ class _Reading:
         first = self._words[at]
         telling = (
             word.shape
-            for word in self._words[at : at + _MOST_WORDS]
+            for word in self._words.span(at, at + _MOST_WORDS)
             if word.shape != "initial" and not word.particle
         )
         style = next(telling, "initial")
@@ -177,12 +237,15 @@ class _Reading:
     def _no_name(self, word: _Word) -> bool:
         if word.standing == "plain":
             return True
-        return self._shouted and word.key in vocabulary.ORDINARY
+        return word.key in vocabulary.ORDINARY and self._shouted
 
     def standing_alone(self) -> Iterator[tuple[int, int]]:
         """Names that are recognised by themselves."""
         at = 0
-        while at < len(self._words):
+        for candidate in self._words.candidates():
+            if candidate < at:
+                continue
+            at = candidate
             end = self._run_end(at)
             if end > at:
                 run = self._trimmed(at, end)
@@ -256,7 +319,7 @@ class _Reading:
     def _trimmed(self, at: int, end: int) -> tuple[int, int] | None:
         """The part of a run that is a name."""
         words = self._words
-        shapes = [word.shape for word in words[at:end] if word.shape != "initial"]
+        shapes = [word.shape for word in words.span(at, end) if word.shape != "initial"]
         if not shapes:
             return None
         style = shapes[0]
@@ -275,7 +338,7 @@ class _Reading:
         return (at, end) if self._is_name(at, end, style) else None
 
     def _is_name(self, at: int, end: int, style: Shape) -> bool:
-        run = [word for word in self._words[at:end] if not word.particle]
+        run = [word for word in self._words.span(at, end) if not word.particle]
         whole = [word for word in run if word.shape != "initial"]
         strong = [word for word in whole if word.standing == "strong"]
         led = len(whole) > 1 and whole[0].given

@@ -5,6 +5,7 @@ beside a word such as "phone" or "Tel."; a number with a trunk or country prefix
 that is valid in one of the other regions.
 """
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
 
@@ -23,18 +24,31 @@ _CANDIDATE = re.compile(
 _EXTENSION = re.compile(r"[ ]?(?:x|ext\.?|#) ?[0-9]{1,6}(?![\w])", re.IGNORECASE)
 _WORD_BEFORE = re.compile(rf"(?:{any_of('phones')})\b[^0-9\n]{{0,24}}\Z", re.IGNORECASE)
 _LOOK_BACK = 48
+_DIGIT = re.compile(r"\d")
+_CLUSTER = re.compile(r"\d+(?:\D{1,4}\d+)*")
+_BLANKS = str.maketrans(dict.fromkeys(" ,-\t\u00a0"))
+_LONGEST_EXTENSION_WORD = 24
+LEAST_WITH_CODE = 6
+"""Of all countries; a test asks the library."""
 _LEAST, _MOST = 7, 15
 
 
 def find_phones(text: str, regions: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Phone numbers; spans may overlap."""
+    if _DIGIT.search(text) is None:
+        return
     import phonenumbers
 
     home = regions[0] if regions else None
     matcher = phonenumbers.PhoneNumberMatcher(
-        text, home, leniency=phonenumbers.Leniency.VALID, max_tries=len(text) + 1
+        _without_small(text, _least_digits(home)),
+        home,
+        leniency=phonenumbers.Leniency.VALID,
+        max_tries=len(text) + 1,
     )
+    known = set()
     for found in matcher:
+        known.add((found.start, found.end))
         yield found.start, found.end
     for match in _CANDIDATE.finditer(text):
         written = match[0]
@@ -43,9 +57,44 @@ def find_phones(text: str, regions: Sequence[str]) -> Iterator[tuple[int, int]]:
             continue
         start, end = match.span()
         extension = _EXTENSION.match(text, end)
+        end = extension.end() if extension else end
+        if (start, end) in known:
+            continue
         said = _WORD_BEFORE.search(text[max(0, start - _LOOK_BACK) : start])
         if said or (_marked(written) and any(_valid(written, region) for region in regions)):
-            yield start, extension.end() if extension else end
+            yield start, end
+
+
+@functools.cache
+def _least_digits(home: str | None) -> int:
+    """The fewest digits of a valid number, with its country's code or as written at home."""
+    import phonenumbers
+
+    metadata = phonenumbers.PhoneMetadata.metadata_for_region(home or "", None)
+    if metadata is None or metadata.general_desc is None:
+        return LEAST_WITH_CODE
+    if metadata.national_prefix_transform_rule is not None:
+        return 1  # digits may be added to what is written
+    return min(LEAST_WITH_CODE, *metadata.general_desc.possible_length)
+
+
+def _without_small(text: str, least: int) -> str:
+    """The text without numbers that have too few digits, on which the library would spend time.
+
+    Digits that stand closer than the library joins them are one number. What may be an extension
+    of a number before it stays.
+    """
+    pieces, place, edge = [], 0, None
+    for cluster in _CLUSTER.finditer(text):
+        start, end = cluster.span()
+        between = "" if edge is None else text[edge:start].translate(_BLANKS)
+        extends = edge is not None and len(between) <= _LONGEST_EXTENSION_WORD
+        if extends or sum(map(str.isdigit, cluster[0])) >= least:
+            edge = end
+        else:
+            pieces += [text[place:start], "\n" * (end - start)]
+            place = end
+    return "".join((*pieces, text[place:]))
 
 
 def _marked(written: str) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import cycle
 
 from rootguard.channels.detection.signs import any_of, phrases
+from rootguard.channels.runs import Openings, Runs, first_words, has_digit, matches_at
 
 _NEEDS_MORE = frozenset(phrase.lower() for phrase in phrases("record_words"))
 _LABEL = re.compile(
@@ -18,6 +19,11 @@ _LABEL = re.compile(
     r"(?P<mark>[ \t]{0,2}[:#=]{1,2}|[ \t]{1,2}(?:is|was|ist|est|es|è|é|to|jest)(?=[ \t])|\.)?"
     r"[ \t]{0,3}#?(?=[A-Za-z0-9])",
     re.IGNORECASE,
+)
+_LABELS = Openings((_LABEL, first_words((*phrases("records"), *phrases("record_words")))))
+# Where any of the checked forms can begin.
+_BEGINS = re.compile(
+    r"(?:[0-9]|[A-Z](?=[A-Z]{0,5}[-# ]?[0-9]))(?<![0-9A-Za-z_.+-].)", re.ASCII | re.DOTALL
 )
 _VALUE = re.compile(
     r"(?:[A-Za-z]{1,6}[-/ ]?)?[0-9][A-Za-z0-9]{0,24}"
@@ -30,21 +36,24 @@ _LEAST_BARE = 6
 Check = Callable[[str], bool]
 
 
-def find_records(text: str) -> Iterator[tuple[int, int]]:
+def find_records(text: str, runs: Runs) -> Iterator[tuple[int, int]]:
     """Record numbers, labelled ones first; spans may overlap."""
-    yield from _labelled(text)
+    if not has_digit(text):
+        return
+    yield from _labelled(text, runs)
+    begins = [match.start() for match in _BEGINS.finditer(text)]
     for pattern, check in _CHECKED:
-        for match in pattern.finditer(text):
+        for match in matches_at(pattern, text, begins):
             if check(_plain(match[0])):
                 yield match.span()
-    for match in _CARD.finditer(text):
+    for match in matches_at(_CARD, text, begins):
         end = _card_end(match)
         if end is not None:
             yield match.start(), end
 
 
-def _labelled(text: str) -> Iterator[tuple[int, int]]:
-    for label in _LABEL.finditer(text):
+def _labelled(text: str, runs: Runs) -> Iterator[tuple[int, int]]:
+    for _, label in _LABELS.matches(text, runs):
         value = _VALUE.match(text, label.end())
         if value is None or _DATE_LIKE.fullmatch(value[0]):
             continue

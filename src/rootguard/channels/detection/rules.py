@@ -13,6 +13,7 @@ from rootguard.channels.detection.found import Found
 from rootguard.channels.detection.names import find_names
 from rootguard.channels.detection.phones import DEFAULT_REGIONS, find_phones
 from rootguard.channels.detection.records import find_records
+from rootguard.channels.runs import Runs
 from rootguard.errors import UnknownNameError
 from rootguard.identifiers.formats import KINDS, Kind
 
@@ -39,12 +40,16 @@ class Rules:
 
     def find(self, text: str) -> list[Found]:
         """The identifiers in the text, in order and without overlaps."""
+        return self.find_among(text, Runs(text))
+
+    def find_among(self, text: str, runs: Runs) -> list[Found]:
+        """The same, if the runs of letters of the text are known already."""
         claims = _Claims(text)
         claims.add("email", find_emails(text))
-        claims.add("code", find_records(text))
-        claims.add("date", find_dates(text))
+        claims.add("code", find_records(text, runs))
+        claims.add("date", find_dates(text, runs))
         claims.add("phone", find_phones(claims.free_text(), self._regions))
-        claims.add("person", ((item.start, item.end) for item in find_names(text)))
+        claims.add("person", ((item.start, item.end) for item in find_names(text, runs)))
         return [item for item in claims.found() if item.kind in self._kinds]
 
 
@@ -65,10 +70,11 @@ class _Claims:
 
     def free_text(self) -> str:
         """The text with a line break for every claimed character."""
-        return "".join(
-            "\n" if taken else character
-            for character, taken in zip(self._text, self._taken, strict=True)
-        )
+        pieces, place = [], 0
+        for item in self.found():
+            pieces += [self._text[place : item.start], "\n" * (item.end - item.start)]
+            place = item.end
+        return "".join((*pieces, self._text[place:]))
 
     def found(self) -> list[Found]:
         return sorted(self._found, key=lambda item: item.start)

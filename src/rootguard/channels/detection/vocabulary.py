@@ -37,6 +37,8 @@ SURNAMES = frozenset(map(fold, (*LISTS["surname"], *_LISTED["surnames"]))) - PAR
 LISTED = GIVEN | SURNAMES
 FOREIGN = _WORDS["foreign"]
 ORDINARY = _WORDS["ordinary"] | FOREIGN
+SMALL = LISTED - ORDINARY
+"""Names that are found in small letters too."""
 _NOT_NAMES = ORDINARY | _WORDS["places"] | _WORDS["things"]
 AMBIGUOUS = LISTED & (_WORDS["ambiguous"] | _NOT_NAMES)
 """Names that are also words, places or products."""
@@ -47,6 +49,7 @@ PLACE_OPENERS = _WORDS["place_openers"]
 PERSON_VERBS = _WORDS["person_verbs"]
 PLAIN = (_NOT_NAMES | _WORDS["ambiguous"] | EPONYM_NOUNS | ORGANISATION_NOUNS) - LISTED
 """Words that are no names."""
+PLAIN_LETTERS = frozenset(word for word in PLAIN if word.isascii() and word.isalpha())
 
 NAME_SHAPE = re.compile(r"(?:O['’]|D['’]|Mc|Mac)[A-Z][a-z]{2,20}")
 """O'Brien, D'Amico, McKay: capitals that only names have."""

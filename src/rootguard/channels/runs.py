@@ -1,0 +1,134 @@
+"""The words of a text, read once, so that a pattern is tried only where it can begin.
+
+A search for a hundred phrases asks at every character; most words are none of theirs. Here every
+run of letters is looked up once for all patterns, and a pattern is matched where a word stands that
+it opens with. What is found is what a search would find: words with letters beyond ASCII, which
+compare in more ways than `lower` knows, are tried by every pattern.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import accumulate
+
+_LOWER = re.compile("([a-z]+)")
+_LETTERS = re.compile(r"([^\W\d_]+)")
+_OPTIONS = re.compile(r"\(\?:([^()]*)\)")
+_SAME = str.maketrans({"\u0131": "i", "\u017f": "s"})
+"""Letters that match others of ASCII where case is ignored."""
+_DIGIT = re.compile("[0-9]")
+_FIGURE = re.compile(r"[0-9](?<![0-9A-Za-z_.-].)", re.DOTALL)
+_LONGEST_STEM = 3
+
+
+class Runs:
+    """Where each run of letters of a text begins, by the run in lower case. Private.
+
+    Those that are not all ASCII are together under "".
+    """
+
+    __slots__ = ("_starts", "words")
+
+    def __init__(self, text: str) -> None:
+        ascii_only = text.isascii()
+        # Between words, word, between words, ...: their lengths say where each begins.
+        parts = _LOWER.split(text.lower()) if ascii_only else _LETTERS.split(text)
+        places = list(accumulate(map(len, parts), initial=0))[1:-1:2]
+        starts: defaultdict[str, list[int]] = defaultdict(list)
+        for place, word in zip(places, parts[1::2], strict=True):
+            starts[word].append(place)
+        if not ascii_only:
+            starts = _lowered(starts)
+        self._starts = starts
+        self.words = starts.keys()
+
+    def places(self, words: Iterable[str]) -> list[int]:
+        """Where these stand, in order."""
+        return sorted(place for word in words for place in self._starts.get(word, ()))
+
+
+def _lowered(starts: dict[str, list[int]]) -> defaultdict[str, list[int]]:
+    lowered: defaultdict[str, list[int]] = defaultdict(list)
+    for word, places in starts.items():
+        lowered[word.lower() if word.isascii() else ""] += places
+    return lowered
+
+
+def has_digit(text: str) -> bool:
+    """Whether a digit of ASCII stands in a text."""
+    return _DIGIT.search(text) is not None
+
+
+def figures_in(text: str) -> list[int]:
+    """Where digits begin that do not go on from a word, a point or a dash."""
+    return [match.start() for match in _FIGURE.finditer(text)]
+
+
+def first_words(phrases: Iterable[str]) -> set[str]:
+    """The runs that phrases open with; "(?:his|her) name" opens with either."""
+    found: set[str] = set()
+    for phrase in phrases:
+        options = _OPTIONS.match(phrase)
+        for option in options[1].split("|") if options else (phrase,):
+            word = _LETTERS.match(option)
+            if word is None:
+                raise ValueError("a phrase opens with a letter")
+            found.add(word[0].lower().translate(_SAME))
+    return {word for word in found if word.isascii()}
+
+
+class Openings:
+    """Patterns, each with the words that it opens with.
+
+    `stems` are beginnings of words that any of the patterns may open with.
+    """
+
+    __slots__ = ("_all", "_patterns", "_stems")
+
+    def __init__(
+        self, *patterns: tuple[re.Pattern[str], Collection[str]], stems: Collection[str] = ()
+    ) -> None:
+        self._patterns = tuple((pattern, frozenset(words)) for pattern, words in patterns)
+        self._all = frozenset(word for _, words in self._patterns for word in words)
+        self._stems = Stems(stems)
+
+    def matches(self, text: str, runs: Runs) -> Iterator[tuple[int, re.Match[str]]]:
+        """The number of each pattern that matches and its match; of one pattern none overlap."""
+        begun = {"", *self._stems.begin(runs.words)}
+        said = self._all & runs.words
+        for which, (pattern, words) in enumerate(self._patterns):
+            for match in matches_at(pattern, text, runs.places(begun | (words & said))):
+                yield which, match
+
+
+class Stems:
+    """Beginnings of words, compared by at most three letters."""
+
+    __slots__ = ("_by_length",)
+
+    def __init__(self, stems: Iterable[str]) -> None:
+        short = {stem[:_LONGEST_STEM] for stem in stems}
+        self._by_length = tuple(
+            (length, frozenset(stem for stem in short if len(stem) == length))
+            for length in sorted({len(stem) for stem in short})
+        )
+
+    def begin(self, words: Iterable[str]) -> set[str]:
+        """The words that begin with one of them; a few others may be among these."""
+        found: set[str] = set()
+        for length, stems in self._by_length:
+            found.update(word for word in words if word[:length] in stems)
+        return found
+
+
+def matches_at(
+    pattern: re.Pattern[str], text: str, places: Sequence[int]
+) -> Iterator[re.Match[str]]:
+    """The matches that begin at some of these places, in order, as a search would find them."""
+    reached = 0
+    for place in places:
+        if place >= reached:
+            match = pattern.match(text, place)
+            if match is not None:
+                reached = match.end()
+                yield match
