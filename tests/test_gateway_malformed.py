@@ -8,6 +8,7 @@ import random
 import re
 import resource
 import socket
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -226,7 +227,9 @@ def running() -> Iterator[Running]:
 
 
 def peak() -> int:
-    gc.collect()
+    with warnings.catch_warnings():  # sockets that other tests' clients left to the collector
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
