@@ -24,6 +24,7 @@ from benchmarks.noise import seeded, single
 from benchmarks.peers import peers
 from benchmarks.planning import planning
 from benchmarks.reconstruction import reconstruction
+from benchmarks.spark import spark
 from benchmarks.text import text
 from benchmarks.vault import vault
 
@@ -43,6 +44,7 @@ _AREAS: Mapping[str, tuple[str, Callable[[], Iterator[Case | Row | Skipped]]]] =
     "text": ("The text channel, prompts of 10 KiB", text),
     "mcp": ("An MCP server of guarded values, over standard streams", mcp),
     "batch": ("A table of people from Parquet to Parquet, per row", batch),
+    "spark": ("The same on Spark, an executor on each core, per row", spark),
     "gateway": ("The gateway, 64 callers at once, prompts of 10 KiB with 20 mentions", gateway),
 }
 _PATIENCE = 2.0

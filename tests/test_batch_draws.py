@@ -8,15 +8,13 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from rootguard.allocation import Share
-from rootguard.batch import streams
-from rootguard.batch.streams import People, Prf
 from rootguard.errors import StoreKeyError
-from rootguard.mechanisms import MECHANISMS, Mechanism, mechanism
+from rootguard.mechanisms import MECHANISMS, Mechanism, mechanism, streams
 from rootguard.mechanisms.dials import Dial, Words
+from rootguard.mechanisms.streams import People, Prf, RootStreams
 from rootguard.mechanisms.wheels import certain_floors
 from rootguard.rng import Randomness
-from rootguard.values import Domain, MechanismName, RootName
+from rootguard.values import Domain, MechanismName
 from tests.goodness import FALSE_ALARM, fit
 
 KEY = bytes(range(32))
@@ -29,14 +27,17 @@ def people(prf: Prf, ids: list[str]) -> People:
     return prf.people(offsets, np.frombuffer(b"".join(encoded), dtype=np.uint8))
 
 
-def share(epsilon: str, *, size: int = 1000, root: str = "ast") -> Share:
-    return Share(
-        root=RootName(root),
-        domain=Domain(lower=0, upper=1, size=size),
-        epsilon=Fraction(epsilon),
-        sensitivity=1,
-        expected_error=1,
-    )
+def root_streams(
+    prf: Prf,
+    epsilon: str,
+    name: MechanismName,
+    *,
+    size: int = 1000,
+    root: str = "ast",
+    version: int = 1,
+) -> RootStreams:
+    domain = Domain(lower=0, upper=1, size=size)
+    return prf.root(root, domain, Fraction(epsilon), name, version)
 
 
 EVERYONE = [f"patient {number}" for number in range(PEOPLE)]
@@ -47,7 +48,7 @@ def draws(
 ) -> NDArray[np.int64]:
     prf = Prf(key)
     points = np.full(PEOPLE, index)
-    made = prf.root(share(epsilon, size=size), name, 1).of(people(prf, EVERYONE), points)
+    made = root_streams(prf, epsilon, name, size=size).of(people(prf, EVERYONE), points)
     return mechanism(name, Fraction(epsilon), size).draw_rows(points, made)
 
 
@@ -149,8 +150,8 @@ def test_the_same_person_root_and_value_draw_the_same_and_anything_else_does_not
     assert apart(draws("laplace", "0.1", 500)) < limit
     assert apart(draws("geometric", "0.1", 500, key=os.urandom(32))) < limit
     for other in (
-        prf.root(share("0.1", root="alt"), "geometric", 1),
-        prf.root(share("0.1"), "geometric", 2),
+        root_streams(prf, "0.1", "geometric", root="alt"),
+        root_streams(prf, "0.1", "geometric", version=2),
     ):
         assert apart(noise.draw_rows(points, other.of(everyone, points))) < limit
 

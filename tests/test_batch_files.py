@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from rootguard import load_template
 from rootguard.cli.batch import command
+from rootguard.cli.vault import command as vault
 from rootguard.errors import FileError, RootGuardError
 from tests.test_canary import SENTINELS, everything, leaks
 
@@ -173,11 +174,15 @@ def test_the_vaults_secret_serves_all_runs_and_its_ledger_lists_them(tmp_path: P
         outs.append(target.read_bytes())
     assert outs[0] == outs[1]
     store = open_store(url)
-    (name,) = store.principals()
-    assert name.endswith("of 50 rows")
-    assert len(store.events(name)) == 2 * len(ROOTS)
+    assert [entry.rows for entry in store.tables()] == [50] * 2 * len(ROOTS)
+    assert [entry.drawn for entry in store.tables()] == [50] * len(ROOTS) + [0] * len(ROOTS)
     assert not store.verify()
     store.close()
+    told = CliRunner().invoke(vault, ["tables", "--store", url, "--json"])
+    assert [(line["rows"], line["most"]) for line in json.loads(told.output)] == [(50, 1)] * 8
+    shown = CliRunner().invoke(vault, ["tables", "--store", url])
+    assert "fib4" in shown.output
+    assert "plt draw 1" in shown.output
 
 
 def test_memory_does_not_grow_with_the_file(
@@ -199,6 +204,52 @@ def test_memory_does_not_grow_with_the_file(
     assert run(source, tmp_path / "out.parquet").exit_code == 0
     assert len(held) == 40
     assert max(held) < 2_000
+
+
+MEASURED = """
+import resource, sys
+import pyarrow
+from rootguard.cli.batch import command
+from rootguard.batch import files
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+files.GROUP_BYTES = 1 << 23
+medium, large, *words = sys.argv[1:]
+peaks = []
+for name in (medium, large):
+    command(["fib4", "--in", name, "--out", name + ".out.csv", *words], standalone_mode=False)
+    peaks.append(peak())
+print(*peaks, pyarrow.default_memory_pool().max_memory())
+"""
+
+
+def test_a_file_larger_than_the_memory_that_is_used_is_streamed(tmp_path: Path) -> None:
+    """Once what the allocator keeps ready is there, three times the rows take no more memory."""
+    note = "x" * 900
+    block = "".join(
+        f"P{row:06d},{20 + row % 60},{10 + row % 77}.5,{12 + row % 55},{150 + row % 200},{note}\n"
+        for row in range(20_000)
+    )
+    for name, times in (("medium.csv", 8), ("large.csv", 24)):
+        with (tmp_path / name).open("w") as out:
+            out.write("mrn,age,ast,alt,plt,note\n")
+            for _ in range(times):
+                out.write(block)
+    url = f"sqlite:///{tmp_path / 'vault.sqlite3'}"
+    words = ["--budget", "0.9", "--id", "mrn", "--store", url]
+    files_named = [str(tmp_path / name) for name in ("medium.csv", "large.csv")]
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, *files_named, *words],
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=True,
+    )
+    medium, large, tables = (int(word) for word in done.stdout.splitlines()[-1].split())
+    size = (tmp_path / "large.csv").stat().st_size
+    assert size > 400 << 20
+    assert large - medium < size / 6
+    assert tables < size / 4
 
 
 BAD_FILES = {

@@ -13,6 +13,7 @@ from rootguard.events import (
     RequestRefused,
     RootNoised,
     RootRefined,
+    TokenRefused,
     ValueReleased,
     from_record,
     to_record,
@@ -46,6 +47,7 @@ EVENTS: list[Event] = [
         tier="",
     ),
     RequestRefused(turn=3, reason="UnknownNameError"),
+    TokenRefused(turn=4, identifier="phone", times=2),
 ]
 
 
@@ -69,6 +71,7 @@ def test_the_kinds_written_in_records_never_change() -> None:
         "value-released",
         "value-released",
         "request-refused",
+        "token-refused",
     ]
 
 

@@ -135,6 +135,7 @@ def content(store: Store) -> list[object]:
         ),
         *((store.events(who), store.caps(who), store.disclosures(who)) for who in (ANA, EVE)),
         *(list(store.tokens(who)) for who in (ANA, EVE)),
+        *((store.crossed(who), store.crossings(who)) for who in (ANA, EVE)),
         store.fingerprint_key,
         store.identifier_key,
     ]
@@ -642,6 +643,9 @@ TAMPERED = {
     "a deleted disclosure": "DELETE FROM disclosures",
     "a token": "UPDATE tokens SET entry = token_key WHERE sequence = 1",
     "a deleted token": "DELETE FROM tokens WHERE sequence = 2",
+    "a crossing": "UPDATE crossings SET service = 'nobody'",
+    "the first crossing": "DELETE FROM crossings WHERE principal = 'ana' AND sequence = 1",
+    "the last crossing": "DELETE FROM crossings WHERE principal = 'ana' AND sequence = 3",
     "a count": "UPDATE heads SET length = length - 1 WHERE principal = 'ana'",
     "deleted counts": "DELETE FROM heads WHERE principal = 'ana'",
     "the count of all": "DELETE FROM heads WHERE principal = ''",
@@ -905,7 +909,8 @@ def test_a_blank_database_gets_every_migration_once(url: str) -> None:
             with database.exclusive() as db:
                 migrate(db)
                 assert applied(db) == NAMES
-                assert {"draws", "events", "tokens", "disclosures"} <= db.tables()
+                shelves = {"draws", "events", "tokens", "disclosures", "crossings"}
+                assert shelves <= db.tables()
 
 
 def test_a_store_of_the_first_schema_is_brought_up_to_date(url: str) -> None:

@@ -84,10 +84,26 @@ class RequestRefused:
     reason: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TokenRefused:
+    """A reply held identifiers that were never issued to this person; they were left as they are.
+
+    `identifier` is their kind and `times` how many there were: no content.
+    """
+
+    turn: int
+    identifier: str
+    times: int
+
+    def __post_init__(self) -> None:
+        if self.times < 1:
+            raise EventError("a token-refused event counts one token or more")
+
+
 Charge = RootNoised | RootRefined | LevelDerived | ProfileErased
 """What a ledger is made of."""
 
-Event = Charge | ValueReleased | RequestRefused
+Event = Charge | ValueReleased | RequestRefused | TokenRefused
 
 _KINDS: dict[str, type[Event]] = {
     "root-noised": RootNoised,
@@ -96,9 +112,10 @@ _KINDS: dict[str, type[Event]] = {
     "profile-erased": ProfileErased,
     "value-released": ValueReleased,
     "request-refused": RequestRefused,
+    "token-refused": TokenRefused,
 }
 _NAMES = {cls: kind for kind, cls in _KINDS.items()}
-_WHOLE = ("version", "micro_epsilon", "turn", "level")
+_WHOLE = ("version", "micro_epsilon", "turn", "level", "times")
 
 
 def cost(event: Event) -> int:

@@ -8,10 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rootguard.allocation import Plan
 from rootguard.errors import BudgetError, NoiseError, PrivateValueError, UnknownNameError
 from rootguard.graph import Graph
 from rootguard.mechanisms import Mechanism, mechanism, nesting
+from rootguard.mechanisms.streams import People, RootStreams
 from rootguard.rng import SECURE, Randomness
 from rootguard.values import Domain, Raw, RootName, Sanitized
 
@@ -119,6 +123,21 @@ def coarsen(
             above.index, high=above.epsilon, low=epsilon, size=size, source=source
         )
     return replace(above, index=index, epsilon=epsilon)
+
+
+def repeat(
+    raw: Raw, streams: RootStreams, person: People, known: NDArray[np.uint32], shown: Sanitized
+) -> Sanitized | NoiseError | None:
+    """The draw that a table has shown of a value, or None if none of the known marks is its own."""
+    try:
+        point = np.array([raw.snap(shown.domain)])
+        rows = streams.of(person, point)
+        if rows.marks()[0] not in known:
+            return None
+        noise = mechanism(shown.mechanism, shown.epsilon, shown.domain.size)
+        return replace(shown, index=int(noise.draw_rows(point, rows)[0]))
+    except Exception:  # noqa: BLE001 - its traceback holds the index; it must not travel further
+        return NoiseError(f"the draw for {shown.root} failed; nothing was released, try again")
 
 
 def _refined(raw: Raw, finest: Sanitized, epsilon: Fraction, source: Randomness) -> int | None:

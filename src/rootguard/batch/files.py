@@ -21,16 +21,19 @@ from rootguard.allocation import Plan
 from rootguard.batch.arrow import RecordBatch, Schema, Table, pa
 from rootguard.batch.kernel import REJECTS, Kernel
 from rootguard.batch.layout import lay_out
-from rootguard.batch.secrets import Secret, record_run
+from rootguard.batch.secrets import Secret
 from rootguard.batch.tables import ROWS
 from rootguard.errors import FileError, NoiseError, RootGuardError
 from rootguard.identifiers import Kind
 from rootguard.template import Template
 
 GROUP = 1 << 19
-"""Rows of an output file that are written together."""
+"""Rows of an output file that are written together, unless they are wide."""
+GROUP_BYTES = 1 << 26
+"""Memory that rows take before they are written."""
 _WAITING = 4
 _CSV_BLOCK = 1 << 22
+_READ_BYTES = 1 << 24
 
 Progress = Callable[[float], None]
 """Is told the share that is done, from 0 to 1."""
@@ -64,6 +67,7 @@ def sanitize_file(
     *,
     rejects: Path | None = None,
     calibrate: bool = False,
+    version: int = 1,
     progress: Progress | None = None,
 ) -> Summary:
     """Sanitize a file into another; the endings of their names say which is CSV or Parquet."""
@@ -73,8 +77,9 @@ def sanitize_file(
     if len(set(places)) < len(places):
         raise FileError(target.name, "", "is named twice", "give each file a name of its own")
     outcome = _attempt(
-        source, target, template, plan, secret, columns, rejects, calibrate, progress or _quiet
-    )
+        source, target, template, plan, secret, columns, rejects, progress or _quiet,
+        calibrate=calibrate, version=version,
+    )  # fmt: skip
     if isinstance(outcome, RootGuardError):
         raise outcome.bare()
     return outcome
@@ -92,8 +97,10 @@ def _attempt(
     secret: Secret,
     columns: Columns,
     rejects: Path | None,
-    calibrate: bool,
     progress: Progress,
+    *,
+    calibrate: bool,
+    version: int,
 ) -> Summary | RootGuardError:
     """The run, or the error to raise where no frame holds a row."""
     with contextlib.ExitStack() as stack:
@@ -106,11 +113,15 @@ def _attempt(
                 columns=columns.roots,
                 identifiers=columns.identifiers,
             )
-            kernel = secret.kernel(template, plan, layout, calibrate=calibrate)
+            register = secret.register(plan, version)
+            kernel = secret.kernel(
+                template, plan, layout, calibrate=calibrate, version=version, register=register
+            )
             out = stack.enter_context(_Draft(target, kernel.schema(reader.schema)))
             side = None if rejects is None else stack.enter_context(_Draft(rejects, REJECTS))
             summary = _flow(reader, kernel, out, side, progress)
-            record_run(secret, template, plan, summary.released)
+            if register is not None:
+                register.keep()
             if side is not None:
                 side.publish()
             out.publish()
@@ -190,11 +201,13 @@ class _Ahead:
 
 
 class _Behind:
-    """Writes batches in a thread, and stops its feeder if that fails."""
+    """Writes batches in a thread, lets few wait, and stops its feeder if writing fails."""
 
     def __init__(self, draft: "_Draft") -> None:
         self._draft = draft
-        self._queue: queue.Queue[RecordBatch | None] = queue.Queue(2 * GROUP // ROWS)
+        self._queue: queue.SimpleQueue[RecordBatch | None] = queue.SimpleQueue()
+        self._room = threading.Condition()
+        self._waiting = 0
         self._problem: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -205,8 +218,15 @@ class _Behind:
                     self._draft.write(batch)
                 except Exception as problem:  # noqa: BLE001 - raised again by the feeder
                     self._problem = problem
+            with self._room:
+                self._waiting -= batch.nbytes
+                self._room.notify()
 
     def put(self, batch: RecordBatch) -> None:
+        size = batch.nbytes
+        with self._room:
+            self._room.wait_for(lambda: not self._waiting or self._waiting + size <= GROUP_BYTES)
+            self._waiting += size
         if self._problem is not None:
             raise self._problem
         self._queue.put(batch)
@@ -256,9 +276,16 @@ def _read_parquet(path: Path) -> Iterator[_Reader]:
     with file:
         yield _Reader(
             file.schema_arrow,
-            lambda: file.iter_batches(batch_size=4 * ROWS),
+            lambda: file.iter_batches(batch_size=_together(file.metadata)),
             file.metadata.num_rows,
         )
+
+
+def _together(metadata: Any) -> int:  # noqa: ANN401 - Arrow has no types
+    """How many rows are read at once: few, where they are wide."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    width = max((group.total_byte_size // max(group.num_rows, 1) for group in groups), default=1)
+    return int(min(4 * ROWS, max(_READ_BYTES // max(width, 1), 1)))
 
 
 @contextlib.contextmanager
@@ -332,7 +359,7 @@ class _Draft:
         self._schema = schema
         self._writer: Any = None
         self._held: list[RecordBatch] = []
-        self._rows = 0
+        self._rows = self._bytes = 0
 
     def __enter__(self) -> Self:
         _sweep(self._path)
@@ -348,13 +375,14 @@ class _Draft:
     def write(self, batch: RecordBatch) -> None:
         self._held.append(batch)
         self._rows += len(batch)
-        if self._rows >= GROUP:
+        self._bytes += batch.nbytes
+        if self._rows >= GROUP or self._bytes >= GROUP_BYTES:
             self._flush()
 
     def _flush(self) -> None:
         if self._held:
             table: Table = pa.Table.from_batches(self._held)
-            self._held, self._rows = [], 0
+            self._held, self._rows, self._bytes = [], 0, 0
             self._writer.write_table(table.cast(self._schema))
 
     def publish(self) -> None:

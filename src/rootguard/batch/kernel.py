@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rootguard.allocation import Plan, Share
 from rootguard.batch.arrow import Array, RecordBatch, Schema, pa
 from rootguard.batch.columns import Mask, Numbers, absent, numbers, text_bytes, texts
 from rootguard.batch.layout import Layout
-from rootguard.batch.streams import People, Prf, RootStreams
 from rootguard.batch.tokens import BatchTokens
 from rootguard.calibration import Calibration, Level
 from rootguard.errors import PlanError, PrivateValueError
@@ -22,12 +22,16 @@ from rootguard.expressions import evaluate_many, names
 from rootguard.graph import Graph
 from rootguard.mechanisms import Mechanism, mechanism
 from rootguard.mechanisms.base import Floats, Indices
+from rootguard.mechanisms.streams import People, Prf, RootStreams
+from rootguard.store.marks import Entries, entry_type
 from rootguard.template import Template
 from rootguard.values import Domain, MechanismName, RootName
 
 REJECTS = pa.schema([("row", pa.int64()), ("column", pa.string()), ("reason", pa.string())])
 """The side table: which row, counted from 0, which column, and why. Never what stood there."""
 
+Marked = Callable[[Entries, int], None]
+"""Is told the marks of people and how many rows they and those served by name make."""
 Kept = Callable[[Array, Mapping[RootName, Numbers]], "Override"]
 """Looks up people whom a vault knows by name, given ids and their numbers."""
 
@@ -56,12 +60,16 @@ class _Noise:
     def __init__(self, prf: Prf, share: Share, name: MechanismName, version: int) -> None:
         self.domain = share.domain
         self.points = np.array([share.domain.value(i) for i in range(share.domain.size)])
-        self._streams: RootStreams = prf.root(share, name, version)
+        self._streams: RootStreams = prf.root(
+            share.root, share.domain, share.epsilon, name, version
+        )
         self._mechanism: Mechanism = mechanism(name, share.epsilon, share.domain.size)
 
-    def draw(self, people: People, values: Floats) -> Indices:
-        snapped = nearest(self.domain, values)
+    def draw(self, people: People, snapped: Indices) -> Indices:
         return self._mechanism.draw_rows(snapped, self._streams.of(people, snapped))
+
+    def marks(self, people: People, snapped: Indices) -> NDArray[np.uint32]:
+        return self._streams.of(people, snapped).marks()
 
 
 def nearest(domain: Domain, values: Floats) -> Indices:
@@ -88,6 +96,7 @@ class Kernel:
         calibrate: bool = False,
         version: int = 1,
         kept: Kept | None = None,
+        marked: Marked | None = None,
     ) -> None:
         if plan.digest != template.digest:
             raise PlanError("the plan was made for another template; nothing was drawn")
@@ -97,6 +106,7 @@ class Kernel:
         self._graph = Graph.of(template)
         self._prf = prf
         self._kept = kept
+        self._marked = marked
         self._noise = {
             share.root: _Noise(prf, share, plan.mechanism, version) for share in plan.shares
         }
@@ -149,12 +159,33 @@ class Kernel:
             over[override.capped] = True
             refused.append((self.layout.id_column, "over a cap of this person", over))
         keep, rejects = self._side(refused, first, len(batch))
-        columns = self._answers(self._released(people, given, override), given)
+        snapped = {root: nearest(self._noise[root].domain, given[root].values) for root in given}
+        if self._marked is not None:
+            rows = np.ones(len(batch), dtype=np.bool_) if keep is None else keep.copy()
+            released = int(rows.sum())
+            if override is not None:
+                rows[override.rows] = False
+            self._marked(self._entries(people, snapped, given)[rows], released)
+        columns = self._answers(self._released(people, snapped, given, override), given)
         columns |= tokens
         if keep is not None:
             mask = pa.array(keep)
             columns = {name: array.filter(mask) for name, array in columns.items()}
         return Made(columns=columns, keep=keep, rejects=rejects)
+
+    def _entries(
+        self,
+        people: People,
+        snapped: Mapping[RootName, Indices],
+        given: Mapping[RootName, Numbers],
+    ) -> Entries:
+        """The marks of every row's person and values."""
+        entries = np.zeros(len(people), dtype=entry_type(len(given)))
+        entries["tag"] = self._prf.tags(people)
+        for place, root in enumerate(sorted(given)):
+            values = self._noise[root].marks(people, snapped[root])
+            entries["marks"][:, place] = np.where(given[root].missing, np.uint32(0), values)
+        return entries
 
     def _tokenised(self, batch: RecordBatch) -> tuple[dict[str, Array], dict[str, Mask]]:
         tokens: dict[str, Array] = {}
@@ -194,9 +225,13 @@ class Kernel:
         return keep, _rejects([(column, reason) for _, column, reason in told], rows)
 
     def _released(
-        self, people: People, given: Mapping[RootName, Numbers], override: Override | None
+        self,
+        people: People,
+        snapped: Mapping[RootName, Indices],
+        given: Mapping[RootName, Numbers],
+        override: Override | None,
     ) -> dict[str, Floats]:
-        drawn = {root: self._noise[root].draw(people, given[root].values) for root in given}
+        drawn = {root: self._noise[root].draw(people, snapped[root]) for root in given}
         released = {root: self._noise[root].points[drawn[root]] for root in drawn}
         if self._calibration is not None:
             unknown = np.logical_or.reduce([given[root].missing for root in given])

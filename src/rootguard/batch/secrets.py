@@ -1,16 +1,18 @@
 """What a batch's noise rests on: a key that was given, a store's own secret, or a fresh one.
 
-A table of millions leaves no record per person: under the store's secret the draw of a row can be
-made again at any time, so there is nothing to keep. What is kept is one entry per run and root,
-under a principal named for the plan and the number of rows, at the price that each person paid.
+A table of millions leaves no draws: under the store's secret the draw of a row can be made again at
+any time. What is kept is a line for each run and root, at the price that each new value cost its
+person, and keyed marks by which a value is known again (see `register`).
 
 People whom the store knows by their id (opened, capped or erased there) are served by the store:
 their kept values stand, a value it does not hold is drawn and committed for that person alone, and
 after an erasure the noise is a fresh one.
 """
 
+import contextlib
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NoReturn, SupportsIndex
 
 import numpy as np
@@ -20,12 +22,14 @@ from rootguard.batch.arrow import Array, pa, pc
 from rootguard.batch.columns import Numbers
 from rootguard.batch.kernel import Kernel, Override
 from rootguard.batch.layout import Layout
-from rootguard.batch.streams import KEY_BYTES, Prf
+from rootguard.batch.register import Register, check_standing
 from rootguard.calibration import Calibration, Level
-from rootguard.errors import BudgetError, StoreKeyError
+from rootguard.errors import BudgetError, FileError, StoreKeyError
 from rootguard.graph import Graph
+from rootguard.mechanisms.streams import KEY_BYTES, Prf
 from rootguard.session.once import noise_once
 from rootguard.store import Store
+from rootguard.store.marks import table_prf
 from rootguard.template import Template
 from rootguard.values import Principal, Raw, RootName
 
@@ -47,7 +51,7 @@ class Secret:
         if key is not None:
             del key
             raise StoreKeyError("give a batch key or a store, not both")
-        return cls(Prf(Prf(store.fingerprint_key).key_for("store")), store)
+        return cls(table_prf(store.fingerprint_key), store)
 
     def kernel(
         self,
@@ -57,6 +61,7 @@ class Secret:
         *,
         calibrate: bool = False,
         version: int = 1,
+        register: Register | None = None,
     ) -> Kernel:
         """The kernel that draws under this secret."""
         store = self.store
@@ -69,13 +74,40 @@ class Secret:
             calibrate=calibrate,
             version=version,
             kept=None if store is None else _Known(store, template, plan, calibrate=calibrate),
+            marked=None if register is None else register.add,
         )
+
+    def register(self, plan: Plan, version: int) -> Register | None:
+        """Where a run under this secret is written down; None without a store."""
+        if self.store is None:
+            return None
+        check_standing(self.store, plan, version)
+        return Register(plan, version, self.store)
+
+    def keys(self) -> tuple[bytes, bytes | None]:
+        """The keys of the noise and of identifiers, for tasks that run elsewhere."""
+        return self._prf.key, None if self.store is None else self.store.identifier_key
 
     def __repr__(self) -> str:
         return "<secret>"
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError("a secret cannot be pickled or copied")
+
+
+def read_key(file: Path) -> bytes:
+    """The key in a file that its owner alone can read, in hexadecimal."""
+    if not file.is_file():
+        raise FileError(file.name, "", "there is no such key file", "put the key there")
+    if os.name == "posix" and file.stat().st_mode & 0o077:
+        raise FileError(file.name, "", "others can read this key", f"run: chmod 600 {file}")
+    key = None
+    with contextlib.suppress(ValueError, OSError):
+        key = bytes.fromhex(file.read_text().strip())
+    if key is None or len(key) != KEY_BYTES:
+        del key
+        raise FileError(file.name, "", "is no key", f"it holds {KEY_BYTES} bytes in hexadecimal")
+    return key
 
 
 class _Known:
@@ -125,17 +157,3 @@ class _Known:
             domains = {root: self._template.roots[root].domain for root in self._roots}
             return {root: domains[root].clamp(value) for root, value in released.items()}
         return {root: value.value for root, value in kept.items()}
-
-
-def record_run(secret: Secret, template: Template, plan: Plan, rows: int) -> None:
-    """Write a run into its store's ledger, before its table is shown.
-
-    The values of the entry are noised grid centres: public, about nobody. Versions count the runs.
-    """
-    if secret.store is None:
-        return
-    name = Principal(f"batch {template.name} {plan.hash[:16]} of {rows} rows")
-    domains = {share.root: share.domain for share in plan.shares}
-    run = 1 + max(secret.store.version(name, share.root) for share in plan.shares)
-    raws = {root: Raw(domain.value(run % domain.size)) for root, domain in domains.items()}
-    noise_once(secret.store, name, plan, raws)

@@ -16,7 +16,7 @@ from rootguard.batch.arrow import Array, Table, pa
 from rootguard.batch.columns import Mask
 from rootguard.batch.kernel import REJECTS, Kernel
 from rootguard.batch.layout import lay_out
-from rootguard.batch.secrets import Secret, record_run
+from rootguard.batch.secrets import Secret
 from rootguard.errors import NoiseError, PrivateValueError, RootGuardError
 from rootguard.identifiers import Kind
 from rootguard.store import Store
@@ -98,9 +98,13 @@ def _attempt(
             columns=columns,
             identifiers=identifiers,
         )
-        kernel = secret.kernel(template, plan, layout, calibrate=calibrate, version=version)
+        register = secret.register(plan, version)
+        kernel = secret.kernel(
+            template, plan, layout, calibrate=calibrate, version=version, register=register
+        )
         released = _run(form, table, kernel)
-        record_run(secret, template, plan, released.rows)
+        if register is not None:
+            register.keep()
     except RootGuardError as refusal:
         return refusal
     except Exception:  # noqa: BLE001 - whatever it is, its frames and text may hold private cells

@@ -2,7 +2,7 @@
 
 A session keeps a registry of the tokens it issued, so that it can restore them. A table of millions
 has none: the token is the first candidate that `identifiers` would issue under the same key, which
-is a permutation of all identifiers of one shape. Nothing is restored here, and of names two may
+is a permutation of all identifiers of one shape. `restoring` undoes it for ids; of names two may
 share a token.
 """
 
@@ -19,13 +19,15 @@ from rootguard.identifiers import Identifiers, IssuedToken, Kind
 _REMEMBERED = 1 << 16
 
 
-class _Forgetful:
+class Forgetful:
     """A registry that keeps nothing."""
 
     def add(self, entry: IssuedToken) -> IssuedToken:
+        """Give the entry back."""
         return entry
 
     def find(self, token: str) -> IssuedToken | None:  # noqa: ARG002 - the protocol's signature
+        """Nothing was kept."""
         return None
 
     def __iter__(self) -> Iterator[IssuedToken]:
@@ -43,12 +45,12 @@ class BatchTokens:
     def __init__(self, key: bytes) -> None:
         self._key = key
         self._known: dict[tuple[Kind, str], str | None] = {}
-        self._identifiers = Identifiers(key, _Forgetful())
+        self._identifiers = Identifiers(key, Forgetful())
 
     def protect(self, kind: Kind, texts: Array) -> tuple[Array, Mask]:
         """A token for each text, and where a text is not an identifier of that kind."""
         coded = texts.dictionary_encode()
-        tokens = [self._token(kind, text) for text in coded.dictionary.to_pylist()]
+        tokens = [self.token(kind, text) for text in coded.dictionary.to_pylist()]
         made = pa.array(tokens, pa.large_string()).take(coded.indices)
         wrong = np.zeros(len(texts), dtype=np.bool_)
         if None in tokens:
@@ -57,13 +59,14 @@ class BatchTokens:
             )
         return made, wrong
 
-    def _token(self, kind: Kind, text: str) -> str | None:
+    def token(self, kind: Kind, text: str) -> str | None:
+        """The token of one text; None if it is not an identifier of that kind."""
         if (kind, text) in self._known:
             return self._known[kind, text]
         if len(self._known) >= _REMEMBERED:
             # An instance indexes what it issues; a fresh one now and then keeps memory flat.
             self._known.clear()
-            self._identifiers = Identifiers(self._key, _Forgetful())
+            self._identifiers = Identifiers(self._key, Forgetful())
         token = None
         with contextlib.suppress(IdentifierError):
             token = self._identifiers.protect(kind, text)

@@ -1,6 +1,5 @@
 """`rootguard batch`: a whole table, each person noised once."""
 
-import contextlib
 import os
 import secrets
 from fractions import Fraction
@@ -14,7 +13,6 @@ from rootguard.allocation import read_budget
 from rootguard.calibration import make_plan
 from rootguard.cli.options import json_option, plan_options, store_option, template_argument
 from rootguard.cli.output import EXIT_CODES, console, write_json
-from rootguard.errors import FileError
 from rootguard.identifiers import Kind
 from rootguard.mechanisms import mechanism_named
 from rootguard.store import open_store
@@ -78,6 +76,13 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     is_flag=True,
     help="Move the answers towards what the template's population makes likely; costs nothing.",
 )
+@click.option(
+    "--draw",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Another number draws again what tables of this store hold, and costs again.",
+)
 @store_option
 @json_option
 def command(
@@ -97,6 +102,7 @@ def command(
     allocation: AllocationName,
     objective: str | None,
     calibrate: bool,
+    draw: int,
     url: str,
     as_json: bool,
 ) -> None:
@@ -145,6 +151,7 @@ def command(
             ),
             rejects=rejects,
             calibrate=calibrate,
+            version=draw,
             progress=lambda share: bar.update(task, completed=share),
         )
     _tell(summary, plan.hash, rejects, as_json=as_json)
@@ -162,15 +169,9 @@ def _tell(summary: "Summary", plan: str, rejects: Path | None, *, as_json: bool)
 
 def _key(file: Path) -> bytes:
     """The key in a file that its owner alone can read; a new file gets a new key."""
+    from rootguard.batch.secrets import read_key
+
     if not file.exists():
         with os.fdopen(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as out:
             out.write(secrets.token_hex(_KEY_BYTES) + "\n")
-    if os.name == "posix" and file.stat().st_mode & 0o077:
-        raise FileError(file.name, "", "others can read this key", f"run: chmod 600 {file}")
-    key = None
-    with contextlib.suppress(ValueError, OSError):
-        key = bytes.fromhex(file.read_text().strip())
-    if key is None or len(key) != _KEY_BYTES:
-        del key
-        raise FileError(file.name, "", "is no key", f"it holds {_KEY_BYTES} bytes in hexadecimal")
-    return key
+    return read_key(file)

@@ -156,7 +156,7 @@ def refine(
 @store_option
 @json_option
 def revoke(url: str, principal: str, *, yes: bool, as_json: bool) -> None:
-    """Delete a profile: its values, fingerprints and tokens. What was spent stays on record.
+    """Delete a profile: its values, fingerprints, tokens and journal. What was spent stays.
 
     Services keep what they were given, and a value noised again after this is a second draw that
     costs again.
@@ -181,7 +181,7 @@ def revoke(url: str, principal: str, *, yes: bool, as_json: bool) -> None:
 @principal_option
 @store_option
 def export(url: str, principal: str) -> None:
-    """Print everything that is kept of a profile, as JSON: noised values, spending, releases.
+    """Print everything that is kept of a profile, as JSON: noised values, spending, the journal.
 
     \b
     Example:
@@ -191,6 +191,16 @@ def export(url: str, principal: str) -> None:
     person = _people(store, principal)[0]
     body = _profile(store, person)
     body["events"] = [to_record(event) for event in store.events(person)]
+    body["crossings"] = [
+        {
+            "sequence": each.sequence,
+            "at": each.micros / 1e6,
+            "service": each.service,
+            "route": each.route,
+            "event": to_record(each.event),
+        }
+        for each in store.crossings(person)
+    ]
     write_json(body)
 
 
@@ -218,6 +228,54 @@ def verify(url: str, *, as_json: bool) -> None:
         out.print("damaged" if found else "every invariant holds")
     if found:
         sys.exit(EXIT_CHECK_FAILED)
+
+
+@command.command("tables", epilog=EXIT_CODES)
+@store_option
+@json_option
+def tables(url: str, *, as_json: bool) -> None:
+    """List the tables that were released: what a value cost, and how many were drawn.
+
+    A person pays epsilon for each value of a root; nobody has had more of them than the last
+    column says.
+
+    \b
+    Example:
+      rootguard vault tables --json
+    """
+    store = open_store(url)
+    runs = store.tables()
+    store.close()
+    if as_json:
+        write_json(
+            [
+                {
+                    "table": run.table,
+                    "root": run.root,
+                    "draw": run.version,
+                    "epsilon": run.micro_epsilon / MICRO,
+                    "mechanism": run.mechanism,
+                    "rows": run.rows,
+                    "drawn": run.drawn,
+                    "most": run.most,
+                }
+                for run in runs
+            ]
+        )
+        return
+    rows = [
+        (
+            run.table.partition(" ")[0],
+            f"{run.root} draw {run.version}",
+            number(run.micro_epsilon / MICRO),
+            str(run.rows),
+            str(run.drawn),
+            str(run.most),
+        )
+        for run in runs
+    ]
+    columns = ("template", "root", ">epsilon", ">rows", ">drawn anew", ">most per person")
+    console().print(table("released tables", columns, rows))
 
 
 @command.command("rotate-key", epilog=EXIT_CODES)

@@ -10,6 +10,8 @@ in a row belong to the name beside them.
 """
 
 import bisect
+import itertools
+import operator
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -92,20 +94,20 @@ class Beginnings:
 class TokenIndex:
     """Issued tokens by how they begin, to look only where one can begin."""
 
-    __slots__ = ("_first", "_lengths", "size", "tokens", "words")
+    __slots__ = ("_entries", "_first", "_lengths", "tokens", "words")
 
     def __init__(self, entries: Iterable[IssuedToken] = ()) -> None:
+        self._entries: dict[str, IssuedToken] = {}
         self._first: re.Pattern[str] | None = None
         self._lengths: dict[str, set[int]] = {}
         self.tokens = Beginnings()
         self.words = Beginnings()
-        self.size = 0
         for entry in entries:
             self.add(entry)
 
     def add(self, entry: IssuedToken) -> None:
         """Take up an entry; names are found by their words instead."""
-        self.size += 1
+        self._entries[entry.token] = entry
         if entry.kind == "person":
             self.words.add(entry.token)
         else:
@@ -113,6 +115,21 @@ class TokenIndex:
                 self._first = None
             self.tokens.add(entry.token)
             self._lengths.setdefault(entry.token[:2], set()).add(len(entry.token))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def entry(self, token: str) -> IssuedToken | None:
+        """The entry of a token, if it was taken up."""
+        return self._entries.get(token)
+
+    def last(self, count: int) -> list[str]:
+        """The tokens that were taken up last."""
+        return list(itertools.islice(reversed(self._entries), count))
+
+    def opens_with(self, other: "TokenIndex") -> bool:
+        """Whether all that another holds was taken up here first, in its order."""
+        return len(other) <= len(self) and all(map(operator.eq, self._entries, other._entries))
 
     def spans(self, text: str, first: int = 0) -> list[tuple[int, int]]:
         """Stretches from `first` on as long as a token that begins with the same characters."""

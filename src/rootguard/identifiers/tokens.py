@@ -15,6 +15,7 @@ import os
 import re
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import NoReturn, SupportsIndex
 
 from rootguard.errors import IdentifierError
@@ -32,6 +33,7 @@ from rootguard.identifiers.registry import IssuedToken, IssuedTokens, MemoryToke
 from rootguard.identifiers.streaming import Lookup, StreamRestorer
 
 TRIES = 64
+_REMEMBERED = 4096
 _PHONE_SHAPES = re.compile(
     r"\+[0-9][0-9 ().\-/]{5,}"
     r"|(?:1[ .-]?)?(?:\([2-9][0-9]{2}\) ?|[2-9][0-9]{2}[ .-])[2-9][0-9]{2}[ .-][0-9]{4}"
@@ -73,7 +75,17 @@ class Identifiers:
     Same key and same registry give the same tokens. Without the registry nothing is restored.
     """
 
-    __slots__ = ("_index", "_issued", "_lock", "_names_key", "_permutation", "_seal")
+    __slots__ = (
+        "_begun",
+        "_index",
+        "_issued",
+        "_known",
+        "_lock",
+        "_looked",
+        "_names_key",
+        "_permutation",
+        "_seal",
+    )
 
     def __init__(self, key: bytes, issued: IssuedTokens | None = None) -> None:
         usable = _sized(key, bytes, KEY_BYTES, KEY_BYTES)
@@ -87,20 +99,52 @@ class Identifiers:
         self._issued: IssuedTokens = MemoryTokens() if issued is None else issued
         self._index = TokenIndex(self._issued)
         self._lock = threading.RLock()
+        self._looked = threading.local()
+        self._begun = 0
+        self._known: dict[bytes, str] = {}
 
     def protect(self, kind: Kind, text: str) -> str:
         """The token of an identifier; the same one every time."""
         with self._lock:
-            outcome = self._protect(kind, text)
+            self._refresh()
+            outcome = self._protect_once(kind, text)
         if isinstance(outcome, _Refusal):
             error = _error(kind, outcome)
             del kind, text  # so that no frame of the error holds the identifier
             raise error
         return outcome
 
+    @contextmanager
+    def one_look(self) -> Iterator[None]:
+        """The registry is looked at once for all that this thread asks inside."""
+        if getattr(self._looked, "inside", False):
+            yield
+            return
+        with self._lock:
+            self._refresh()
+        self._looked.inside = True
+        try:
+            yield
+        finally:
+            self._looked.inside = False
+
+    def mark(self) -> tuple[int, int]:
+        """How far the registry goes now, for `since`."""
+        with self._lock:
+            self._refresh()
+            return self._begun, len(self._index)
+
+    def since(self, mark: tuple[int, int]) -> list[str] | None:
+        """The tokens that were issued since then; None if the registry has begun anew."""
+        with self._lock:
+            self._refresh()
+            begun, size = mark
+            return self._index.last(len(self._index) - size) if begun == self._begun else None
+
     def restore(self, kind: Kind, token: str) -> str:
         """The identifier behind an issued token, to the character; a name word by word."""
         with self._lock:
+            self._refresh()
             original = self._restore(kind, token)
         if original is None:
             error = _error(kind, _Refusal.UNISSUED)
@@ -111,6 +155,7 @@ class Identifiers:
     def issued(self, kind: Kind, token: str) -> bool:
         """Whether `restore` would restore it."""
         with self._lock:
+            self._refresh()
             return self._restore(kind, token) is not None
 
     def restore_text(self, text: str) -> str:
@@ -170,8 +215,18 @@ class Identifiers:
         )
 
     def _refresh(self) -> None:
-        if len(self._issued) != self._index.size:  # another process has added some
-            self._index = TokenIndex(self._issued)
+        """Know what the registry holds: entries are never changed, only added or all erased."""
+        if getattr(self._looked, "inside", False) or len(self._issued) == len(self._index):
+            return
+        index = TokenIndex(self._issued)
+        if not index.opens_with(self._index):  # it was erased
+            self._begun += 1
+        self._index = index
+        self._known.clear()
+
+    def _entry(self, token: str) -> IssuedToken | None:
+        """The entry of a token; another process may have added it since the last look."""
+        return self._index.entry(token) or self._issued.find(token)
 
     def _mentions(
         self, text: str, spans: Iterable[tuple[int, int]], *, person: bool = False
@@ -183,14 +238,25 @@ class Identifiers:
                 yield Mention(start, end, original)
 
     def _restore_found(self, token: str) -> str | None:
-        entry = self._issued.find(token)
+        entry = self._entry(token)
         return None if entry is None else self._restore(entry.kind, token)
+
+    def _protect_once(self, kind: Kind, text: str) -> str | _Refusal:
+        """What `_protect` gives, known again by a keyed hash of the identifier."""
+        if not _sized(text, str, 1, MAX_LENGTH):
+            return _Refusal.LENGTH if kind in KINDS else _Refusal.KIND
+        written = f"{kind} {text}".encode("utf-8", "surrogatepass")
+        known = hmac.digest(self._names_key, b"known " + written, hashlib.sha256)
+        token = self._known.get(known) or self._protect(kind, text)
+        if isinstance(token, str):
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[known] = token
+        return token
 
     def _protect(self, kind: Kind, text: str) -> str | _Refusal:
         if kind not in KINDS:
             return _Refusal.KIND
-        if not _sized(text, str, 1, MAX_LENGTH):
-            return _Refusal.LENGTH
         if kind == "person":
             return self._protect_name(text)
         written = read(kind, text)
@@ -304,7 +370,7 @@ class Identifiers:
     ) -> str | None:
         """The first candidate that is already this identifier's, or free and now is."""
         for token, payload in candidates:
-            entry = self._issued.find(token)
+            entry = self._entry(token)
             if entry is None:
                 if not issue:
                     return None
@@ -317,7 +383,7 @@ class Identifiers:
         return None
 
     def _payload(self, kind: Kind, token: str) -> bytes | None:
-        entry = self._issued.find(token)
+        entry = self._entry(token)
         return None if entry is None else self._opened(kind, entry)
 
     def _opened(self, kind: Kind, entry: IssuedToken) -> bytes | None:

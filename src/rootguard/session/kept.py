@@ -12,6 +12,7 @@ from fractions import Fraction
 from rootguard.accounting import Ledger
 from rootguard.graph import Graph
 from rootguard.session.answers import Session, Tokens
+from rootguard.session.journal import Journal
 from rootguard.session.once import level_at
 from rootguard.session.policy import Access
 from rootguard.session.transcript import Transcript
@@ -95,6 +96,8 @@ class Kept:
     ) -> Session:
         """A session on those roots of a template that were noised; it finds others later."""
         found = {root: self.find(root) for root in Graph.of(template).roots}
+        service = "" if self._tier is None else self._tier.access.service
+        journal = Journal(self._store, self._principal, (template,), service=service)
         return Session(
             template=template,
             principal=self._principal,
@@ -104,6 +107,6 @@ class Kept:
             access=None if self._tier is None else self._tier.access,
             on_release=self.disclose,
             find=self.find,
-            transcript=transcript,
+            transcript=Transcript(note=journal.note) if transcript is None else transcript,
             calibrate=calibrate,
         )

@@ -1,11 +1,12 @@
 """Exactly once: what the store holds is used, what it does not hold is drawn, committed, then used.
 
 Draw, commit, release: nothing is shown that was not committed. When another writer commits first,
-its draw is the one that counts. Costs are checked against the caps before anything is drawn, and
-once more by the store when it commits.
+its draw is the one that counts, and a draw that a table has shown is made again. Costs are checked
+against the caps before anything is drawn, and once more by the store when it commits.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 from rootguard.accounting import Ledger
@@ -13,6 +14,7 @@ from rootguard.allocation import Plan
 from rootguard.errors import BudgetError, PrivateValueError, StoreError
 from rootguard.events import LevelDerived, RootNoised, RootRefined
 from rootguard.sanitizer import coarsen, refine, sanitize
+from rootguard.session.tabled import tabled
 from rootguard.store import Record, Store, check_caps
 from rootguard.values import MICRO, Principal, Raw, RootName, Sanitized, to_micro
 
@@ -42,9 +44,15 @@ def noise_once(
                 versions[root] = version + 1
         if not versions:
             return {root: kept[root] for root in raws}
-        prices = {str(root): to_micro(plan[root].epsilon) for root in versions}
+        shown = tabled(store, principal, plan, {root: raws[root] for root in versions})
+        prices = {
+            str(root): to_micro((shown[root] if root in shown else plan[root]).epsilon)
+            for root in versions
+        }
         _check_price(store, principal, prices)
-        drawn = sanitize(plan, {root: raws[root] for root in versions}, versions)
+        fresh = {root: raws[root] for root in versions if root not in shown}
+        drawn = sanitize(plan, fresh, versions)
+        drawn |= {root: replace(value, version=versions[root]) for root, value in shown.items()}
         store.commit(principal, [_noised(principal, v, prints[r]) for r, v in drawn.items()])
     raise _contended()
 
@@ -58,8 +66,13 @@ def sight_once(store: Store, principal: Principal, plan: Plan, root: RootName, r
     version = store.version(principal, root)  # first, for the reason given in `noise_once`
     kept = _finest(store.levels(principal, root))
     if kept is None:
-        _check_price(store, principal, {str(root): to_micro(plan[root].epsilon)})
-        value = sanitize(plan, {root: raw}, {root: version + 1})[root]
+        shown = tabled(store, principal, plan, {root: raw})
+        epsilon = (shown[root] if root in shown else plan[root]).epsilon
+        _check_price(store, principal, {str(root): to_micro(epsilon)})
+        if root in shown:
+            value = replace(shown[root], version=version + 1)
+        else:
+            value = sanitize(plan, {root: raw}, {root: version + 1})[root]
         mark = _fingerprints(store, principal, {root: raw})[root]
         (kept,) = store.commit(principal, [_noised(principal, value, mark)])
     return kept

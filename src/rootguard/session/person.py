@@ -8,6 +8,7 @@ for it is ignored. Numbers and identifiers go in and do not come out again.
 
 import threading
 from collections.abc import Container, Mapping, Sequence
+from contextlib import AbstractContextManager
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Self
@@ -23,13 +24,14 @@ from rootguard.errors import (
     RootGuardError,
     UnknownNameError,
 )
-from rootguard.events import Event, RequestRefused, ValueReleased
+from rootguard.events import Event, RequestRefused, TokenRefused, ValueReleased
 from rootguard.expressions import Name, evaluate, names, to_text
 from rootguard.graph import Graph
 from rootguard.identifiers import Kind
 from rootguard.identifiers.streaming import StreamRestorer
 from rootguard.session.answers import Session, Tokens, parsed
 from rootguard.session.declarations import Declarations, Replacement, issue_tokens
+from rootguard.session.journal import Journal
 from rootguard.session.kept import Kept, Tier
 from rootguard.session.once import noise_once, sight_once
 from rootguard.session.opening import Notice, warn_owner
@@ -70,7 +72,9 @@ class Person:
         self._declarations = declarations
         self._on_clamp = on_clamp
         self._kept = Kept(store, principal, tier=tier)
-        self._transcript = Transcript(KEPT)
+        service = "" if tier is None else tier.access.service
+        journal = Journal(store, principal, templates, service=service)
+        self._transcript = Transcript(KEPT, note=journal.note)
         self._lock = threading.RLock()
         self._sessions = tuple(
             self._kept.session(
@@ -255,6 +259,18 @@ class Person:
             raise outcome
         return outcome
 
+    def one_look(self) -> AbstractContextManager[None]:
+        """What this thread asks of the registry inside is answered from one look at it."""
+        return self._identifiers.one_look()
+
+    def issued_mark(self) -> tuple[int, int]:
+        """How far the registry of tokens goes now, for `issued_since`."""
+        return self._identifiers.mark()
+
+    def issued_since(self, mark: tuple[int, int]) -> list[str] | None:
+        """The tokens that were issued since then; None if the registry has begun anew."""
+        return self._identifiers.since(mark)
+
     def restore(self, text: str) -> str:
         """A text with issued tokens put back; everything else stays. For the owner's eyes."""
         return self._identifiers.restore_text(text)
@@ -267,6 +283,20 @@ class Person:
         """A question in words, answered in words from released values."""
         with self._lock:
             return answer(question, self, Vocabulary.of(self.templates, self._tokens))
+
+    def refuse_tokens(self, found: Mapping[str, int]) -> None:
+        """Write down that a reply held identifiers which were never issued: how many, by kind."""
+        with self._lock:
+            for kind, times in found.items():
+                self._transcript.append(
+                    TokenRefused(turn=self._transcript.next_turn, identifier=kind, times=times)
+                )
+
+    def note_refusal(self, problem: Exception) -> None:
+        """Write down that a request was refused before anything was asked here: why, by class."""
+        with self._lock:
+            reason = type(problem).__name__
+            self._transcript.append(RequestRefused(turn=self._transcript.next_turn, reason=reason))
 
     def transcript(self) -> tuple[Event, ...]:
         """What crossed the boundary lately, in order over all templates, and what was refused."""

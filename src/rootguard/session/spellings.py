@@ -5,10 +5,11 @@ reduced to its letters and digits, searched for such sequences, and a find count
 separators stand in its gaps and nothing goes on at its ends.
 """
 
+import bisect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import compress, count, pairwise
+from itertools import accumulate, count, islice, pairwise
 
 from rootguard.identifiers import Kind
 from rootguard.identifiers.names import read_name
@@ -22,30 +23,48 @@ _WIDEST_GAP = 3
 _REGROUPED = 6
 """From this many letters and digits on, a number may be grouped in other ways than declared."""
 
+_BLOCK = 256
 _NEITHER = bytes(code for code in range(128) if not chr(code).isalnum())
 
 
 class Letters:
     """The letters and digits of a text in lower case, and where each of them stands. Private."""
 
-    __slots__ = ("_places", "_text", "characters")
+    __slots__ = ("_ends", "_places", "_text", "characters")
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self._ends: list[int] = []
         self._places: list[int] | None = None
         if text.isascii():
-            self.characters = text.encode().translate(None, _NEITHER).decode().lower()
+            self.characters = _alone(text).decode().lower()
         else:
             self.characters = "".join(filter(str.isalnum, text)).casefold()
 
-    @property
-    def places(self) -> list[int]:
-        """Where each character stands; worked out when first asked."""
-        if self._places is None:
-            self._places = list(compress(count(), map(str.isalnum, self._text)))
-            if len(self._places) != len(self.characters):  # some fold to several
-                self._places = [p for p in self._places for _ in self._text[p].casefold()]
-        return self._places
+    def places(self, at: int, length: int) -> list[int]:
+        """Where so many characters stand, from one of them on."""
+        if not self._text.isascii():
+            if self._places is None:
+                self._places = [
+                    place
+                    for place, character in enumerate(self._text)
+                    if character.isalnum()
+                    for _ in character.casefold()
+                ]
+            return self._places[at : at + length]
+        if not self._ends:  # how many characters there are up to the end of each block
+            blocks = range(0, len(self._text), _BLOCK)
+            sizes = (len(_alone(self._text[first : first + _BLOCK])) for first in blocks)
+            self._ends = list(accumulate(sizes))
+        block = bisect.bisect_right(self._ends, at)
+        first = self._ends[block - 1] if block else 0
+        alone = (p for p in count(block * _BLOCK) if self._text[p].isalnum())
+        return list(islice(alone, at - first, at - first + length))
+
+
+def _alone(text: str) -> bytes:
+    """The letters and digits of a text of ASCII."""
+    return text.encode().translate(None, _NEITHER)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -62,7 +81,7 @@ class Pattern:
         characters = letters.characters
         at = characters.find(self.sequence)
         while at >= 0:
-            inside = letters.places[at : at + len(self.sequence)]
+            inside = letters.places(at, len(self.sequence))
             start, end = inside[0], inside[-1] + 1
             if self._ends(text, start, end) and self._fits(text, inside):
                 yield self._opened(text, start, end), end

@@ -1,11 +1,11 @@
 """What crossed the boundary, in order. A long-lived one keeps the latest events only.
 
 The store's ledger is the lasting record of what was spent and to whom it was disclosed; this is for
-looking at a conversation.
+looking at a conversation. What is appended may be noted in the store's journal, too.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from rootguard.events import Event
 
@@ -16,10 +16,13 @@ KEPT = 10_000
 class Transcript:
     """Events with their turns, counted from 1 also when early ones are gone."""
 
-    __slots__ = ("_count", "_events")
+    __slots__ = ("_count", "_events", "_note")
 
-    def __init__(self, limit: int | None = None) -> None:
+    def __init__(
+        self, limit: int | None = None, *, note: Callable[[Event], None] | None = None
+    ) -> None:
         self._events: deque[Event] = deque(maxlen=limit)
+        self._note = note
         self._count = 0
 
     @property
@@ -31,6 +34,8 @@ class Transcript:
         """Write down what happened."""
         self._events.append(event)
         self._count += 1
+        if self._note is not None:
+            self._note(event)
 
     def __iter__(self) -> Iterator[Event]:
         return iter(tuple(self._events))

@@ -5,17 +5,28 @@ from pathlib import Path
 from typing import cast
 
 from rootguard.errors import StoreError
-from rootguard.store.base import Disclosure, Record, Store, check_caps
+from rootguard.store.base import (
+    Crossing,
+    Disclosure,
+    Record,
+    Store,
+    Tabled,
+    check_caps,
+    table_number,
+)
 from rootguard.store.memory import MemoryStore
 
 __all__ = [
+    "Crossing",
     "Disclosure",
     "MemoryStore",
     "Record",
     "Store",
+    "Tabled",
     "check_caps",
     "default_url",
     "open_store",
+    "table_number",
 ]
 
 

@@ -24,6 +24,7 @@ def audit(db: Transaction, secrets: Secrets) -> Iterator[str]:
     draws: defaultdict[str, list[Record]] = defaultdict(list)
     events: defaultdict[str, list[Charge]] = defaultdict(list)
     disclosures: defaultdict[str, list[Disclosure]] = defaultdict(list)
+    crossings: defaultdict[str, list[int]] = defaultdict(list)
 
     def read(shelf: str, sql: str, decode: Callable[[Row], Any]) -> Iterator[str]:
         for row in db.execute(sql):
@@ -47,6 +48,10 @@ def audit(db: Transaction, secrets: Secrets) -> Iterator[str]:
         disclosure = rows.read_disclosure(integrity, row)
         disclosures[row[0]].append(disclosure)
         sequences[row[0], "disclosures"].append(row[1])
+
+    def keep_crossing(row: Row) -> None:
+        rows.read_crossing(integrity, row)
+        crossings[row[0]].append(row[1])
 
     def keep_token(row: Row) -> None:
         entry = cipher.decrypt(*row)
@@ -77,10 +82,19 @@ def audit(db: Transaction, secrets: Secrets) -> Iterator[str]:
     yield from read(
         "tokens", "SELECT principal, token_key, sequence, entry FROM tokens", keep_token
     )
+    yield from read(
+        "crossings",
+        f"SELECT {rows.CROSSING} FROM crossings",  # noqa: S608
+        keep_crossing,
+    )
     yield from Shelves(db, integrity).problems(counted)
     for (principal, shelf), found in sorted(sequences.items()):
         if sorted(found) != list(range(1, len(found) + 1)):
             yield f"{principal}: {shelf} are not numbered without gaps"
+    for principal, found in sorted(crossings.items()):
+        latest = Shelves(db, integrity).latest(principal)
+        if sorted(found) != list(range(latest - len(found) + 1, latest + 1)):
+            yield f"{principal}: crossings are not numbered without gaps"
     for principal in sorted({*draws, *events, *disclosures}):
         yield from problems(
             Principal(principal), draws[principal], events[principal], disclosures[principal]

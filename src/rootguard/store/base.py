@@ -7,14 +7,16 @@ which they were made, and none is ever changed. A store holds sanitized values, 
 fingerprints and sealed identifiers; it has no column for anything else.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from rootguard.errors import BudgetError
-from rootguard.events import Charge
+from rootguard.events import Charge, Event
 from rootguard.identifiers import IssuedTokens
-from rootguard.values import MICRO, Principal, RootName, Sanitized
+from rootguard.values import MICRO, Domain, MechanismName, Principal, RootName, Sanitized
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,6 +42,72 @@ class Disclosure:
     root: str
     version: int
     position: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tabled:
+    """One root of one released table: what a draw cost each person, and how many were made.
+
+    `table` names the plan and version; runs of one table share its people. `drawn` counts values
+    that this run was the first to noise: each cost its person `micro_epsilon`. Nobody has had more
+    than `most` values of this root so far.
+    """
+
+    table: str
+    root: RootName
+    version: int
+    micro_epsilon: int
+    mechanism: MechanismName
+    domain: Domain
+    rows: int
+    drawn: int
+    most: int
+
+
+def table_number(runs: Iterable[Tabled], table: str) -> int:
+    """Tables are numbered as they first come; a new one is next."""
+    names = list(dict.fromkeys(run.table for run in runs))
+    return names.index(table) if table in names else len(names)
+
+
+KEPT_CROSSINGS: Final = 10_000
+"""How many crossings are kept of a principal: the latest."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Crossing:
+    """What crossed the boundary, was refused or was charged, when, and towards whom.
+
+    `sequence` counts a principal's crossings from 1, those that are gone included. The time is in
+    microseconds since 1970, in UTC.
+    """
+
+    sequence: int
+    micros: int
+    service: str
+    route: str
+    event: Event
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Toward:
+    """Whom an answer goes to, where no policy says it, and by which way."""
+
+    service: str = ""
+    route: str = ""
+
+
+_NOBODY: Final = Toward()
+TOWARD: Final[ContextVar[Toward]] = ContextVar("rootguard_toward", default=_NOBODY)
+"""Set by a channel for the time of a request; worker threads inherit it."""
+
+Noted = tuple[int, Toward, Event]
+"""A crossing without its number: when, towards whom, what. A plain tuple, for it must be quick."""
+
+
+def noted(event: Event, toward: Toward | None = None) -> Noted:
+    """An event of just now, towards whoever is being answered unless it is said."""
+    return time.time_ns() // 1000, TOWARD.get() if toward is None else toward, event
 
 
 class Store(Protocol):
@@ -92,8 +160,52 @@ class Store(Protocol):
         """Who was given what, in order."""
         ...
 
+    def note(self, principal: Principal, event: Event, toward: Toward | None = None) -> None:
+        """Write down, soon, what crossed. Never waits for a database and never fails.
+
+        Without `toward` it went to whoever is being answered here. Charges are noted by `commit`
+        and `erase` themselves.
+        """
+        ...
+
+    def crossings(
+        self,
+        principal: Principal,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int = KEPT_CROSSINGS,
+    ) -> tuple[Crossing, ...]:
+        """What crossed, oldest first: the first ones after a sequence, or the last ones before."""
+        ...
+
+    def crossed(self, principal: Principal) -> tuple[int, int]:
+        """How many crossings are kept, and the sequence of the latest there ever was."""
+        ...
+
     def tokens(self, principal: Principal) -> IssuedTokens:
         """The principal's issued identifier tokens."""
+        ...
+
+    def tables(self) -> tuple[Tabled, ...]:
+        """Every root of every table that was released, in order."""
+        ...
+
+    def marks(self, place: int) -> bytes:
+        """The marks of people in tables that are kept at a place; see `marks`."""
+        ...
+
+    def keep_table(
+        self,
+        table: str,
+        merge: Callable[[int, bytes], bytes | None],
+        told: Callable[[], Sequence[Tabled]],
+    ) -> None:
+        """Keep a run in one transaction: each shelf's marks through `merge`, then what `told` says.
+
+        `merge` is given a shelf's number and what is there, and gives what is to be there, or None
+        for no change.
+        """
         ...
 
     def principals(self) -> tuple[Principal, ...]:
@@ -101,7 +213,10 @@ class Store(Protocol):
         ...
 
     def erase(self, principal: Principal) -> None:
-        """Delete a profile's values, fingerprints, tokens and disclosures. What was spent stays."""
+        """Delete a profile's values, fingerprints, tokens, disclosures and crossings.
+
+        What was spent stays, and that it was erased.
+        """
         ...
 
     def verify(self) -> tuple[str, ...]:

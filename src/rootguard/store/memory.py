@@ -2,13 +2,25 @@
 
 import os
 import threading
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
 
 from rootguard.accounting import Ledger
-from rootguard.events import Charge, ProfileErased, cost
+from rootguard.events import Charge, Event, ProfileErased, cost
 from rootguard.identifiers import IssuedTokens, MemoryTokens
-from rootguard.store.base import Disclosure, Record, check_caps
+from rootguard.store import marks
+from rootguard.store.base import (
+    KEPT_CROSSINGS,
+    Crossing,
+    Disclosure,
+    Noted,
+    Record,
+    Tabled,
+    Toward,
+    check_caps,
+    noted,
+    table_number,
+)
 from rootguard.store.invariants import problems
 from rootguard.values import Principal, RootName
 
@@ -23,6 +35,12 @@ class MemoryStore:
         self._caps: defaultdict[Principal, dict[str, int]] = defaultdict(dict)
         self._disclosures: defaultdict[Principal, dict[Disclosure, None]] = defaultdict(dict)
         self._tokens: defaultdict[Principal, MemoryTokens] = defaultdict(MemoryTokens)
+        self._crossings: defaultdict[Principal, deque[Noted]] = defaultdict(
+            lambda: deque(maxlen=KEPT_CROSSINGS)
+        )
+        self._crossed: defaultdict[Principal, int] = defaultdict(int)
+        self._tables: list[Tabled] = []
+        self._marks: dict[int, bytes] = {}
         self._fingerprint_key = os.urandom(32)
         self._identifier_key = os.urandom(32)
 
@@ -74,6 +92,8 @@ class MemoryStore:
             check_caps(Ledger(self.events(principal)).micro, price, self.caps(principal))
             self._records.update(new)
             self._events[principal] += [draw.event for draw in new.values()]
+            for draw in new.values():
+                self.note(principal, draw.event)
             return tuple(self._records[key] for key in keys)
 
     def events(self, principal: Principal) -> tuple[Charge, ...]:
@@ -104,10 +124,76 @@ class MemoryStore:
         with self._lock:
             return tuple(self._disclosures.get(principal, {}))
 
+    def note(self, principal: Principal, event: Event, toward: Toward | None = None) -> None:
+        """Write down what crossed."""
+        with self._lock:
+            self._crossed[principal] += 1
+            self._crossings[principal].append(noted(event, toward))
+
+    def crossings(
+        self,
+        principal: Principal,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int = KEPT_CROSSINGS,
+    ) -> tuple[Crossing, ...]:
+        """What crossed, oldest first: the first ones after a sequence, or the last ones before."""
+        with self._lock:
+            kept = tuple(self._crossings.get(principal, ()))
+            first = self._crossed.get(principal, 0) - len(kept) + 1
+        numbered = enumerate(kept, start=first)
+        if before is None:
+            found = [(number, each) for number, each in numbered if number > after][:limit]
+        else:
+            found = [(number, each) for number, each in numbered if number < before][-limit:]
+        return tuple(
+            Crossing(
+                sequence=number,
+                micros=micros,
+                service=toward.service,
+                route=toward.route,
+                event=event,
+            )
+            for number, (micros, toward, event) in found
+        )
+
+    def crossed(self, principal: Principal) -> tuple[int, int]:
+        """How many crossings are kept, and the sequence of the latest there ever was."""
+        with self._lock:
+            return len(self._crossings.get(principal, ())), self._crossed.get(principal, 0)
+
     def tokens(self, principal: Principal) -> IssuedTokens:
         """The principal's issued identifier tokens."""
         with self._lock:
             return self._tokens[principal]
+
+    def tables(self) -> tuple[Tabled, ...]:
+        """Every root of every table that was released, in order."""
+        with self._lock:
+            return tuple(self._tables)
+
+    def marks(self, place: int) -> bytes:
+        """The marks of people in tables that are kept at a place."""
+        with self._lock:
+            return self._marks.get(place, b"")
+
+    def keep_table(
+        self,
+        table: str,
+        merge: Callable[[int, bytes], bytes | None],
+        told: Callable[[], Sequence[Tabled]],
+    ) -> None:
+        """Keep a run: each shelf's marks through `merge`, then what `told` says."""
+        with self._lock:
+            first = table_number(self._tables, table) * marks.SHELVES
+            merged = {
+                first + shelf: new
+                for shelf in range(marks.SHELVES)
+                if (new := merge(shelf, self.marks(first + shelf))) is not None
+            }
+            self._tables += told()
+            self._marks |= merged
 
     def principals(self) -> tuple[Principal, ...]:
         """Everyone this store knows, sorted; erased profiles included."""
@@ -115,12 +201,27 @@ class MemoryStore:
             return tuple(sorted({*self._events, *self._caps, *self._tokens}))
 
     def erase(self, principal: Principal) -> None:
-        """Delete a profile's values, fingerprints, tokens and disclosures. What was spent stays."""
+        """Delete a profile's values, fingerprints, tokens, disclosures and crossings."""
         with self._lock:
             self._records = {k: record for k, record in self._records.items() if k[0] != principal}
             self._disclosures.pop(principal, None)
             self._tokens.pop(principal, None)
-            self._events[principal].append(ProfileErased(principal=principal))
+            self._crossings.pop(principal, None)
+            erased = ProfileErased(principal=principal)
+            self._events[principal].append(erased)
+            self.note(principal, erased)
+            self._forget(principal)
+
+    def _forget(self, principal: Principal) -> None:
+        """Take a person's marks off every shelf."""
+        prf = marks.table_prf(self._fingerprint_key)
+        tag = int(prf.tags(prf.person(principal))[0])
+        for number, table in enumerate(dict.fromkeys(run.table for run in self._tables)):
+            place = number * marks.SHELVES + marks.shelf_of(tag)
+            roots = len({run.root for run in self._tables if run.table == table})
+            left = marks.without_person(self.marks(place), roots, tag)
+            if left is not None:
+                self._marks[place] = left
 
     def verify(self) -> tuple[str, ...]:
         """Every invariant checked from what is stored; sentences naming the damage, or none."""

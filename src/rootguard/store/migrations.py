@@ -55,7 +55,33 @@ def m002_disclosures_and_tokens(db: Transaction) -> None:
     )
 
 
-MIGRATIONS: tuple[Migration, ...] = (m001_draws_and_ledger, m002_disclosures_and_tokens)
+def m003_crossings(db: Transaction) -> None:
+    """The journal of what crossed: the latest of each principal."""
+    db.execute(
+        "CREATE TABLE crossings (principal TEXT NOT NULL, sequence INTEGER NOT NULL,"
+        " micros INTEGER NOT NULL, service TEXT NOT NULL, route TEXT NOT NULL,"
+        " event TEXT NOT NULL, mac BLOB NOT NULL, PRIMARY KEY (principal, sequence))"
+    )
+
+
+def m004_tables(db: Transaction) -> None:
+    """Released tables: what each run cost, and the keyed marks of who was in them."""
+    db.execute(
+        "CREATE TABLE table_runs (sequence INTEGER NOT NULL, content TEXT NOT NULL,"
+        " mac BLOB NOT NULL, PRIMARY KEY (sequence))"
+    )
+    db.execute(
+        "CREATE TABLE table_marks (place INTEGER NOT NULL, entries BLOB NOT NULL,"
+        " mac BLOB NOT NULL, PRIMARY KEY (place))"
+    )
+
+
+MIGRATIONS: tuple[Migration, ...] = (
+    m001_draws_and_ledger,
+    m002_disclosures_and_tokens,
+    m003_crossings,
+    m004_tables,
+)
 
 
 def pending(db: Transaction, migrations: Sequence[Migration] = MIGRATIONS) -> list[Migration]:

@@ -6,8 +6,16 @@ from contextlib import suppress
 from fractions import Fraction
 
 from rootguard.errors import RootGuardError, StoreDamagedError, StoreError
-from rootguard.events import Charge, RequestRefused, ValueReleased, from_record, to_record
-from rootguard.store.base import Disclosure, Record
+from rootguard.events import (
+    Charge,
+    Event,
+    RequestRefused,
+    TokenRefused,
+    ValueReleased,
+    from_record,
+    to_record,
+)
+from rootguard.store.base import Crossing, Disclosure, Noted, Record
 from rootguard.store.database import Cell, Row
 from rootguard.store.envelope import Integrity
 from rootguard.values import MICRO, Domain, Sanitized
@@ -21,6 +29,7 @@ DRAW = (
 EVENT = "principal, sequence, event, mac"
 CAP = "principal, root, micro_epsilon, mac"
 DISCLOSURE = "principal, sequence, service, tier, root, version, position, mac"
+CROSSING = "principal, sequence, micros, service, route, event, mac"
 
 
 def storable(*cells: Cell) -> None:
@@ -116,17 +125,42 @@ def read_disclosure(integrity: Integrity, row: Row) -> Disclosure:
     return Disclosure(service=service, tier=tier, root=root, version=version, position=position)
 
 
-def event_text(event: Charge) -> str:
+def crossing_row(
+    integrity: Integrity, principal: str, sequence: int, crossing: Noted
+) -> tuple[Cell, ...]:
+    """A crossing as it is stored."""
+    micros, toward, event = crossing
+    cells = (principal, sequence, micros, toward.service, toward.route, event_text(event))
+    storable(*cells)
+    return *cells, integrity.seal("crossings", *cells)
+
+
+def read_crossing(integrity: Integrity, row: Row) -> Crossing:
+    """The crossing a row holds."""
+    integrity.check("crossings", *row)
+    _, sequence, micros, service, route, text, _ = row
+    event = _event(text)
+    return Crossing(sequence=sequence, micros=micros, service=service, route=route, event=event)
+
+
+def event_text(event: Event) -> str:
     """An event as JSON, always the same for the same event."""
     return json.dumps(to_record(event), sort_keys=True, separators=(",", ":"))
 
 
 @functools.lru_cache(maxsize=4096)
 def read_event_text(text: str) -> Charge:
-    """The event that JSON describes."""
+    """The charge that JSON describes."""
+    event = _event(text)
+    if isinstance(event, ValueReleased | RequestRefused | TokenRefused):
+        raise StoreDamagedError("a stored event is not one this version of RootGuard knows")
+    return event
+
+
+def _event(text: str) -> Event:
     event = None
     with suppress(ValueError, RootGuardError):
         event = from_record(json.loads(text))
-    if event is None or isinstance(event, ValueReleased | RequestRefused):
+    if event is None:
         raise StoreDamagedError("a stored event is not one this version of RootGuard knows")
     return event

@@ -12,7 +12,7 @@ from rootguard.errors import StoreDamagedError
 from rootguard.store.database import Transaction
 from rootguard.store.envelope import Integrity
 
-Shelf = Literal["draws", "events", "caps", "disclosures", "tokens"]
+Shelf = Literal["draws", "events", "caps", "disclosures", "tokens", "crossings"]
 
 _COUNT: dict[Shelf, str] = {
     "draws": "SELECT COUNT(*) FROM draws WHERE principal = ?",
@@ -20,9 +20,12 @@ _COUNT: dict[Shelf, str] = {
     "caps": "SELECT COUNT(*) FROM caps WHERE principal = ?",
     "disclosures": "SELECT COUNT(*) FROM disclosures WHERE principal = ?",
     "tokens": "SELECT COUNT(*) FROM tokens WHERE principal = ?",
+    "crossings": "SELECT COUNT(*) FROM crossings WHERE principal = ?",
 }
 SHELVES = tuple(_COUNT)
 EVERYONE = ("", "principals")
+LATEST = "crossed"
+"""The head that counts a principal's crossings with those that are gone: not how many there are."""
 _READ = "SELECT principal, shelf, length, mac FROM heads WHERE principal = ? AND shelf = ?"
 _EVERY = "SELECT principal, shelf, length, mac FROM heads WHERE shelf = ?"
 _WRITE = "UPDATE heads SET length = ?, mac = ? WHERE principal = ? AND shelf = ?"
@@ -57,6 +60,17 @@ class Shelves:
         else:
             self._update(principal, shelf, length + rows)
 
+    def latest(self, principal: str) -> int:
+        """The sequence of a principal's latest crossing, whether it is still kept or not."""
+        return self._head(principal, LATEST) or 0
+
+    def set_latest(self, principal: str, sequence: int) -> None:
+        """Count crossings; to be called after `add`."""
+        if self._head(principal, LATEST) is None:
+            self._insert(principal, LATEST, sequence)
+        else:
+            self._update(principal, LATEST, sequence)
+
     def principals(self) -> list[str]:
         """Everyone there is; refuses a store that lost somebody."""
         found: list[str] = []
@@ -80,7 +94,9 @@ class Shelves:
         for principal, shelf in sorted(set(heads) | set(counted)):
             if principal not in known:
                 yield f"{principal}: rows of {shelf} belong to nobody this store knows"
-            elif heads.get((principal, shelf), 0) != counted.get((principal, shelf), 0):
+            elif shelf != LATEST and (
+                heads.get((principal, shelf), 0) != counted.get((principal, shelf), 0)
+            ):
                 yield f"{principal}: rows of {shelf} are missing or added"
 
     def _welcome(self, principal: str) -> None:

@@ -7,19 +7,33 @@ seal of every row, the number of rows, and that each charge of the ledger has it
 """
 
 import threading
+import weakref
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rootguard.accounting import Ledger
 from rootguard.errors import StoreDamagedError, StoreKeyError
-from rootguard.events import Charge, ProfileErased, cost
+from rootguard.events import Charge, Event, ProfileErased, cost
 from rootguard.identifiers import IssuedTokens
-from rootguard.store import rows
+from rootguard.store import crossings as shelf_of_crossings
+from rootguard.store import rows, tables
 from rootguard.store.audit import audit
-from rootguard.store.base import Disclosure, Record, check_caps
+from rootguard.store.base import (
+    KEPT_CROSSINGS,
+    Crossing,
+    Disclosure,
+    Noted,
+    Record,
+    Tabled,
+    Toward,
+    check_caps,
+    noted,
+)
 from rootguard.store.database import Cell, Database, Transaction
-from rootguard.store.envelope import KEY_BYTES, Secrets
+from rootguard.store.envelope import KEY_BYTES, Integrity, Secrets
+from rootguard.store.journal import Journal, Write
 from rootguard.store.keys import KeyPlace
+from rootguard.store.marks import table_prf
 from rootguard.store.migrations import MIGRATIONS, Migration, migrate, pending
 from rootguard.store.registry import SqlTokens
 from rootguard.store.shelves import Shelves
@@ -94,6 +108,8 @@ class SqlStore:
         if behind:
             with database.exclusive() as db:
                 migrate(db)
+        self._journal = Journal(_writer(database, self._secrets.integrity))
+        weakref.finalize(self, self._journal.close)  # at the process's end, too
 
     @property
     def fingerprint_key(self) -> bytes:
@@ -150,6 +166,7 @@ class SqlStore:
             if new:
                 self._append(db, principal, len(ledger), new)
                 self._shelves(db).add(principal, "draws", len(new))
+                self._note_charges(db, principal, new)
         return tuple(kept)
 
     def events(self, principal: Principal) -> tuple[Charge, ...]:
@@ -194,10 +211,55 @@ class SqlStore:
         with self._database.reading() as db:
             return self._disclosures(db, principal)
 
+    def note(self, principal: Principal, event: Event, toward: Toward | None = None) -> None:
+        """Write down, soon, what crossed. Never waits for a database and never fails."""
+        self._journal.note(principal, noted(event, toward))
+
+    def crossings(
+        self,
+        principal: Principal,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int = KEPT_CROSSINGS,
+    ) -> tuple[Crossing, ...]:
+        """What crossed, oldest first: the first ones after a sequence, or the last ones before."""
+        integrity = self._secrets.integrity
+        with self._database.reading() as db:
+            if before is None:
+                return shelf_of_crossings.after(db, integrity, principal, after, limit)
+            return shelf_of_crossings.before(db, integrity, principal, before, limit)
+
+    def crossed(self, principal: Principal) -> tuple[int, int]:
+        """How many crossings are kept, and the sequence of the latest there ever was."""
+        with self._database.reading() as db:
+            shelves = self._shelves(db)
+            return shelves.length(principal, "crossings"), shelves.latest(principal)
+
     def tokens(self, principal: Principal) -> IssuedTokens:
         """The principal's issued identifier tokens."""
         rows.storable(principal)
         return SqlTokens(self._database, lambda: self._secrets, principal)
+
+    def tables(self) -> tuple[Tabled, ...]:
+        """Every root of every table that was released, in order."""
+        with self._database.reading() as db:
+            return tables.runs(db, self._secrets.integrity)
+
+    def marks(self, place: int) -> bytes:
+        """The marks of people in tables that are kept at a place."""
+        with self._database.reading() as db:
+            return tables.shelf(db, self._secrets.integrity, place)
+
+    def keep_table(
+        self,
+        table: str,
+        merge: Callable[[int, bytes], bytes | None],
+        told: Callable[[], Sequence[Tabled]],
+    ) -> None:
+        """Keep a run in one transaction: each shelf's marks through `merge`, then what it says."""
+        with self._database.writing(tables.LOCK) as db:
+            tables.keep(db, self._secrets.integrity, table, merge, told)
 
     def principals(self) -> tuple[Principal, ...]:
         """Everyone this store knows, sorted; erased profiles included."""
@@ -205,7 +267,7 @@ class SqlStore:
             return tuple(Principal(name) for name in self._shelves(db).principals())
 
     def erase(self, principal: Principal) -> None:
-        """Delete a profile's values, fingerprints, tokens and disclosures. What was spent stays."""
+        """Delete a profile's values, fingerprints, tokens, disclosures and crossings."""
         rows.storable(principal)
         with self._database.writing(principal) as db:
             ledger = self._ledger(db, principal)
@@ -220,7 +282,16 @@ class SqlStore:
             shelves.add(principal, "draws", -gone["draws"])
             shelves.add(principal, "disclosures", -gone["disclosures"])
             shelves.add(principal, "tokens", -gone["tokens"])
-            self._append(db, principal, len(ledger), [ProfileErased(principal=principal)])
+            shelf_of_crossings.erase(db, self._secrets.integrity, principal)
+            self._journal.forget(principal)
+            erased = ProfileErased(principal=principal)
+            self._append(db, principal, len(ledger), [erased])
+            self._note_charges(db, principal, [erased])
+        if self.tables():  # the profile first: an erased one is never served from marks
+            prf = table_prf(self.fingerprint_key)
+            with self._database.writing(tables.LOCK) as db:
+                tag = int(prf.tags(prf.person(principal))[0])
+                tables.forget(db, self._secrets.integrity, tag)
         self._database.scrub()
 
     def verify(self) -> tuple[str, ...]:
@@ -230,6 +301,7 @@ class SqlStore:
             found += self._database.check()
             with self._database.reading() as db:
                 found += audit(db, self._secrets)
+                found += tables.audit(db, self._secrets.integrity)
         except StoreDamagedError as damage:
             found.append(str(damage))
         return tuple(found)
@@ -259,7 +331,8 @@ class SqlStore:
                 self._place.settle(new_master)
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Let go of files and connections; what crossed is written down first."""
+        self._journal.close()
         self._database.close()
 
     def __repr__(self) -> str:
@@ -286,6 +359,10 @@ class SqlStore:
             db.execute(_KEEP_EVENT, *row)
         self._shelves(db).add(principal, "events", len(sealed))
 
+    def _note_charges(self, db: Transaction, principal: str, events: Iterable[Charge]) -> None:
+        now = [noted(event) for event in events]
+        shelf_of_crossings.append(db, self._secrets.integrity, principal, now)
+
     def _caps(self, db: Transaction, principal: str) -> dict[str, int]:
         self._shelves(db).length(principal, "caps")
         found = db.execute(_READ_CAPS, principal)
@@ -304,6 +381,17 @@ class SqlStore:
             raise StoreDamagedError(
                 "the ledger and the draws do not match; restore the store's backup"
             )
+
+
+def _writer(database: Database, integrity: Integrity) -> Write:
+    """How the journal is written. Holds no store, so that a store nobody closed can go."""
+
+    def write(principal: Principal, crossings: Sequence[Noted], given_up: int) -> None:
+        rows.storable(principal)
+        with database.writing(principal) as db:
+            shelf_of_crossings.append(db, integrity, principal, crossings, given_up)
+
+    return write
 
 
 def _newest(events: Iterable[Charge], root: str) -> int:

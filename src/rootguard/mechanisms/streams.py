@@ -20,6 +20,7 @@ Who has the key can take the noise off again. It is worth the raw table; guard i
 """
 
 import json
+from fractions import Fraction
 from itertools import count
 from typing import NoReturn, SupportsIndex, cast
 
@@ -29,11 +30,10 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
-from rootguard.allocation import Share
 from rootguard.errors import StoreKeyError
 from rootguard.mechanisms.base import Indices
 from rootguard.mechanisms.dials import Words
-from rootguard.values import MechanismName
+from rootguard.values import Domain, MechanismName
 
 KEY_BYTES = 32
 _BLOCK = 16
@@ -42,6 +42,9 @@ _FIRST = 12
 _MORE = 1 << 32
 """Blocks from here on serve ties alone; no draw spins that often."""
 
+_MARK = 1 << 63
+"""The block that marks a value, beside all blocks of draws."""
+
 _KEPT = np.array([(1 << 8 * kept) - 1 for kept in range(9)], dtype=np.uint64)
 """Masks that keep the first bytes of a little-endian word."""
 
@@ -49,27 +52,43 @@ _KEPT = np.array([(1 << 8 * kept) - 1 for kept in range(9)], dtype=np.uint64)
 class Prf:
     """The keyed functions of one batch key. Shows the key to nobody."""
 
-    __slots__ = ("_key", "_person")
+    __slots__ = ("_key", "_person", "_tag")
 
     def __init__(self, key: bytes) -> None:
         usable = len(key) == KEY_BYTES
         if usable:
             self._key = key
             self._person = _Aes(_derive(key, "person"))
+            self._tag = _Aes(_derive(key, "tag"))
         del key
         if not usable:
             raise StoreKeyError(f"a batch key is {KEY_BYTES} random bytes")
+
+    def person(self, name: str) -> "People":
+        """One person, by the id."""
+        text = name.encode(errors="surrogatepass")
+        return self.people(np.array([0, len(text)]), np.frombuffer(text, dtype=np.uint8))
+
+    def tags(self, people: "People") -> Words:
+        """64 bits that tell people apart and say nothing about them without the key."""
+        return self._tag.of(people.low, people.high)[0]
 
     def people(self, offsets: NDArray[np.int64], text: NDArray[np.uint8]) -> "People":
         """The persons behind ids that stand one after the other in a text, in UTF-8."""
         return People(*_mac(self._person, offsets, text))
 
-    def root(self, share: Share, mechanism: MechanismName, version: int) -> "RootStreams":
+    def root(
+        self, root: str, domain: Domain, epsilon: Fraction, mechanism: MechanismName, version: int
+    ) -> "RootStreams":
         """What makes the streams of one root under one plan."""
-        domain = share.domain
-        content = [share.root, version, mechanism, str(share.epsilon)]
+        content = [root, version, mechanism, str(epsilon)]
         content += [domain.lower.hex(), domain.upper.hex(), domain.size]
         return RootStreams(_Aes(_derive(self._key, f"root {json.dumps(content)}")))
+
+    @property
+    def key(self) -> bytes:
+        """The key itself, for tasks on other machines alone."""
+        return self._key
 
     def key_for(self, purpose: str) -> bytes:
         """An independent key for something else than noise."""
@@ -127,6 +146,11 @@ class RowStreams:
         if rows is not None:
             low, high, points = low[rows], high[rows], points[rows]
         return self._cipher.of(low ^ points, high ^ np.uint64(block) if block else high)
+
+    def marks(self) -> NDArray[np.uint32]:
+        """32 bits for each row's value, never 0: equal for equal values of one person."""
+        found = (self.words(_MARK)[0] >> np.uint64(32)).astype(np.uint32)
+        return np.maximum(found, np.uint32(1), out=found)
 
     def source(self, row: int, block: int) -> "RowSource":
         """More bits of one row, beside all its blocks: what a tie in that block needs."""

@@ -1,0 +1,106 @@
+"""Ids back from a table's tokens, for the owner of the store that made them.
+
+A table keeps no registry of tokens. Its permutation is undone instead, and what comes out counts
+only if the store knows that person from a table or by name: an altered token gives somebody else's
+id or nobody's, and nobody's is refused. Ids alone are restored; whatever else a row held is the
+owner's own to look up. Names are not: many share a token.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from rootguard.batch.tokens import BatchTokens, Forgetful
+from rootguard.errors import IdentifierError, RootGuardError
+from rootguard.identifiers import Identifiers, IssuedToken, Kind
+from rootguard.identifiers.registry import Seal
+from rootguard.store import Store, marks
+
+_ATTEMPTS = 3
+"""A token is another than the first candidate only where that was the identifier itself."""
+
+
+def restore_ids(tokens: Iterable[str | None], kind: Kind, *, store: Store) -> list[str | None]:
+    """The id behind each token of an id column that was declared as an identifier of a kind.
+
+    None stands where there is no token, or none that a table under this store has shown.
+    """
+    outcome = _attempt(list(tokens), kind, store)
+    del tokens
+    if isinstance(outcome, RootGuardError):
+        raise outcome.bare()
+    return outcome
+
+
+def _attempt(
+    tokens: Sequence[str | None], kind: Kind, store: Store
+) -> list[str | None] | RootGuardError:
+    """The ids, or the error to raise where no frame holds one."""
+    try:
+        if kind == "person":
+            return IdentifierError("names in a table share tokens; they cannot be restored")
+        undone = _Undone(store.identifier_key, kind)
+        found = {token: undone.id_of(token) for token in tokens if token is not None}
+        ids = [name for name in dict.fromkeys(found.values()) if name is not None]
+        known = set(_known(ids, store))
+    except RootGuardError as refusal:
+        return refusal
+    except Exception:  # noqa: BLE001 - whatever it is, its frames and text may hold identifiers
+        return IdentifierError("the tokens could not be worked on")
+    else:
+        made = (None if token is None else found[token] for token in tokens)
+        return [name if name in known else None for name in made]
+
+
+def _known(ids: Sequence[str], store: Store) -> Iterator[str]:
+    """Those people whom a table has shown, or whom the store knows by name."""
+    named = set(store.principals())
+    prf = marks.table_prf(store.fingerprint_key)
+    sought: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
+    for name in ids:
+        if name in named:
+            yield name
+        else:
+            tag = int(prf.tags(prf.person(name))[0])
+            sought[marks.shelf_of(tag)].append((tag, name))
+    runs = store.tables()
+    for number, table in enumerate(dict.fromkeys(run.table for run in runs)):
+        roots = len({run.root for run in runs if run.table == table})
+        for shelf, people in sought.items():
+            there = marks.read(store.marks(number * marks.SHELVES + shelf), roots)["tag"]
+            tags = np.array([tag for tag, _ in people], dtype=np.uint64)
+            for (_, name), held in zip(people, np.isin(tags, there), strict=True):
+                if held:
+                    yield name
+
+
+class _Undone:
+    """Undoes the permutation; what it gives has yet to be found in a store."""
+
+    def __init__(self, key: bytes, kind: Kind) -> None:
+        seal = Seal(key)
+        self._kind = kind
+        self._tokens = BatchTokens(key)
+        self._inverses = [
+            Identifiers(key, _Assumed(seal, kind, attempt)) for attempt in range(_ATTEMPTS)
+        ]
+
+    def id_of(self, token: str) -> str | None:
+        """The one identifier whose token this is; None if it is not written like one."""
+        for inverse in self._inverses:
+            if inverse.issued(self._kind, token):
+                original = inverse.restore(self._kind, token)
+                if self._tokens.token(self._kind, original) == token:
+                    return original
+        return None
+
+
+class _Assumed(Forgetful):
+    """A registry in which every token was issued, at one attempt."""
+
+    def __init__(self, seal: Seal, kind: Kind, attempt: int) -> None:
+        self._seal, self._kind, self._payload = seal, kind, bytes([attempt])
+
+    def find(self, token: str) -> IssuedToken | None:
+        return self._seal.close(self._kind, token, self._payload)

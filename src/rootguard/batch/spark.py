@@ -1,0 +1,383 @@
+"""`sanitize_spark`: the same kernel in the tasks of a Spark cluster.
+
+A task may run twice at once (speculation), again (a lost executor) or on any cut of the table. That
+changes nothing: the noise is a function of the key, the id and the value, so every run of a task
+makes the same rows, and there is no draw to protect from being made twice. Executors therefore
+write nothing down; the driver alone speaks to the store, before it hands the table over.
+
+The kernel is built in each Python worker from what travels with the task: public knowledge and
+either the key itself or the name of a file on the executors that holds it.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rootguard.allocation import Plan
+from rootguard.batch.arrow import Array, RecordBatch, Schema, pa
+from rootguard.batch.kernel import REJECTS, Kernel, Marked
+from rootguard.batch.layout import Layout, lay_out
+from rootguard.batch.secrets import Secret, read_key
+from rootguard.batch.tables import ROWS
+from rootguard.errors import (
+    NoiseError,
+    PrivateValueError,
+    RootGuardError,
+    StoreKeyError,
+    UnknownNameError,
+)
+from rootguard.identifiers import Kind
+from rootguard.mechanisms.streams import Prf
+from rootguard.store import Store
+from rootguard.store.marks import entry_type
+from rootguard.template import Template
+
+DataFrame = Any
+"""A `pyspark.sql.DataFrame`."""
+
+_ENCRYPTING = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
+_KERNELS = 4
+"""Kernels that a worker keeps ready: a worker serves many tasks, of few runs at a time."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SparkReleased:
+    """Two data frames that Spark computes when they are asked for."""
+
+    table: DataFrame
+    """The rows that may be shown."""
+    rejects: DataFrame
+    """Row, column and reason of what is not among them."""
+
+
+def sanitize_spark(
+    df: DataFrame,
+    plan: Plan,
+    *,
+    template: Template,
+    id_column: str,
+    key: bytes | None = None,
+    key_file: str | None = None,
+    store: Store | None = None,
+    identifiers: Mapping[str, Kind] | None = None,
+    columns: Mapping[str, str] | None = None,
+    row_column: str | None = None,
+    calibrate: bool = False,
+    version: int = 1,
+) -> SparkReleased:
+    """`sanitize` for a Spark data frame: row for row what one machine makes under the same key.
+
+    `key` travels inside the tasks, so it is refused where Spark's own traffic is in clear;
+    `key_file` names a file that every executor and the driver has at that place. With a `store` its
+    secret travels instead, people whom it knows are served by the driver, and the run is in its
+    ledger before this returns, which takes a pass over the data.
+
+    Rows have no order here, so the side table names them by `row_column`, a column of whole
+    numbers, if there is one. The data frame is computed once for each of the two results and again
+    for a lost task: it must give the same rows each time.
+    """
+    given = (key, key_file, store)
+    outcome = _attempt(
+        df, plan, template, given, id_column, identifiers, columns, row_column,
+        calibrate=calibrate, version=version,
+    )  # fmt: skip
+    del key, given
+    if isinstance(outcome, RootGuardError):
+        raise outcome.bare()
+    return outcome
+
+
+def _attempt(
+    df: DataFrame,
+    plan: Plan,
+    template: Template,
+    given: tuple[bytes | None, str | None, Store | None],
+    id_column: str,
+    identifiers: Mapping[str, Kind] | None,
+    columns: Mapping[str, str] | None,
+    row_column: str | None,
+    *,
+    calibrate: bool,
+    version: int,
+) -> SparkReleased | RootGuardError:
+    """The release, or the error to raise where no frame holds a key."""
+    try:
+        layout = lay_out(
+            template, df.columns, id_column=id_column, columns=columns, identifiers=identifiers
+        )
+        _check_row_column(df, layout, row_column)
+        key, key_file, store = given
+        if key_file is not None and (key is not None or store is not None):
+            raise StoreKeyError("give a batch key, a key file or a store, not two of them")
+        secret = Secret.of(key if key_file is None else read_key(Path(key_file)), store)
+        if key_file is None:
+            _check_encrypted(df)
+        keys = secret.keys()
+        task = _Task(
+            run=secrets.token_hex(8),
+            template=template,
+            plan=plan,
+            layout=layout,
+            calibrate=calibrate,
+            version=version,
+            row_column=row_column,
+            key=None if key_file is not None else keys[0],
+            key_file=key_file,
+            check=Prf(keys[0]).key_for("check"),
+            identifier_key=keys[1] if layout.identifiers else None,
+        )
+        task.kernel()  # what is wrong with a plan is found here, not in a hundred tasks
+        if secret.store is not None:
+            return _with_store(df, task, secret)
+        return _planned(df, task)
+    except RootGuardError as refusal:
+        return refusal
+
+
+def _planned(df: DataFrame, task: "_Task") -> SparkReleased:
+    return SparkReleased(
+        table=df.mapInArrow(_rows(task), _schema(df, task.layout)),
+        rejects=df.mapInArrow(_told(task), _SIDE),
+    )
+
+
+def _with_store(df: DataFrame, task: "_Task", secret: Secret) -> SparkReleased:
+    """What only the driver can do: serve the people whom the store knows, and keep the run."""
+    store = secret.store
+    register = secret.register(task.plan, task.version)
+    if store is None or register is None:
+        raise StoreKeyError("there is no store to keep this table in")
+    kernel = secret.kernel(
+        task.template,
+        task.plan,
+        task.layout,
+        calibrate=task.calibrate,
+        version=task.version,
+        register=register,
+    )
+    named, rest = _split(df, task.layout.id_column, store.principals())
+    served = _served(named, task, kernel)
+    marks = rest.mapInArrow(_marks(task), _MARKS).persist()
+    marks.count()  # in all executors at once; what follows only fetches
+    for row in marks.toLocalIterator():
+        register.add(np.frombuffer(row.entries, entry_type(len(task.plan.shares))), row.rows)
+    marks.unpersist()
+    register.keep()
+    made = _planned(rest, task)
+    return SparkReleased(
+        table=made.table.unionByName(served.table), rejects=made.rejects.unionByName(served.rejects)
+    )
+
+
+def _split(
+    df: DataFrame, id_column: str, principals: tuple[str, ...]
+) -> tuple[DataFrame, DataFrame]:
+    """The rows of people with these names, and all others."""
+    functions = import_module("pyspark.sql.functions")
+    known = df.sparkSession.createDataFrame([(name,) for name in principals], "principal string")
+    name = functions.col("`" + id_column.replace("`", "``") + "`").cast("string")
+    same = name == known["principal"]
+    return tuple(
+        df.join(functions.broadcast(known), same, kind) for kind in ("left_semi", "left_anti")
+    )
+
+
+def _served(df: DataFrame, task: "_Task", kernel: Kernel) -> SparkReleased:
+    """Rows that the driver works on itself. They are few: people opened one by one."""
+    released, told = [], []
+    schema = _schema(df, task.layout)
+    for batch in df.toArrow().to_batches(max_chunksize=ROWS):
+        outcome = _made(kernel, batch, task.row_column)
+        if isinstance(outcome, RootGuardError):
+            raise outcome
+        released.append(outcome[0])
+        told.append(outcome[1])
+    session = df.sparkSession
+    none = session.createDataFrame([], schema), session.createDataFrame([], _SIDE)
+    return SparkReleased(
+        table=session.createDataFrame(pa.Table.from_batches(released), schema)
+        if released
+        else none[0],
+        rejects=session.createDataFrame(pa.Table.from_batches(told), _SIDE) if told else none[1],
+    )
+
+
+_SIDE = "row long, column string, reason string"
+_MARKS = "entries binary, rows long"
+
+
+def _rows(task: "_Task") -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
+    def rows(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        return (released for released, _ in task(batches))
+
+    return rows
+
+
+def _told(task: "_Task") -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
+    def told(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        return (rejects for _, rejects in task(batches))
+
+    return told
+
+
+def _marks(task: "_Task") -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
+    def marks(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        return task.marks(batches)
+
+    return marks
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class _Task:
+    """What travels to the workers. Holds the key, unless the workers have it in a file."""
+
+    run: str
+    template: Template
+    plan: Plan
+    layout: Layout
+    calibrate: bool
+    version: int
+    row_column: str | None
+    key: bytes | None
+    key_file: str | None
+    check: bytes
+    """Made from the key: a worker whose file holds another one stops."""
+    identifier_key: bytes | None
+
+    def __call__(self, batches: Iterator[RecordBatch]) -> Iterator[tuple[RecordBatch, RecordBatch]]:
+        """Each batch as it is released, and its side table."""
+        kernel = _ready(self)
+        for batch in batches:
+            outcome = _made(kernel, batch, self.row_column)
+            if isinstance(outcome, RootGuardError):
+                del batch
+                raise outcome.bare()
+            yield outcome
+
+    def marks(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        """The marks of each batch's people, for the driver to keep."""
+        found: list[tuple[bytes, int]] = []
+        kernel = self.kernel(lambda entries, rows: found.append((entries.tobytes(), rows)))
+        for batch in batches:
+            outcome = _made(kernel, batch, None)
+            if isinstance(outcome, RootGuardError):
+                del batch
+                raise outcome.bare()
+            yield pa.RecordBatch.from_arrays(
+                [
+                    pa.array([entries for entries, _ in found], pa.binary()),
+                    pa.array([rows for _, rows in found], pa.int64()),
+                ],
+                names=["entries", "rows"],
+            )
+            found.clear()
+
+    def kernel(self, marked: Marked | None = None) -> Kernel:
+        """The kernel that this task runs."""
+        key = self.key
+        if key is None and self.key_file is not None:
+            key = read_key(Path(self.key_file))
+        prf = None if key is None else Prf(key)
+        del key
+        if prf is None or not secrets.compare_digest(prf.key_for("check"), self.check):
+            del prf
+            raise StoreKeyError("a key file on an executor holds another key than the driver's")
+        return Kernel(
+            self.template,
+            self.plan,
+            prf,
+            self.layout,
+            identifier_key=self.identifier_key,
+            calibrate=self.calibrate,
+            version=self.version,
+            marked=marked,
+        )
+
+    def __repr__(self) -> str:
+        return "<task>"
+
+
+_ready_kernels: dict[str, Kernel] = {}
+
+
+def _ready(task: _Task) -> Kernel:
+    """The run's kernel, built once in each worker."""
+    if task.run not in _ready_kernels:
+        while len(_ready_kernels) >= _KERNELS:
+            del _ready_kernels[next(iter(_ready_kernels))]
+        _ready_kernels[task.run] = task.kernel()
+    return _ready_kernels[task.run]
+
+
+def _made(
+    kernel: Kernel, batch: RecordBatch, row_column: str | None
+) -> tuple[RecordBatch, RecordBatch] | RootGuardError:
+    """One batch in Spark's types, or the error to raise where no frame holds it."""
+    try:
+        released, rejects = kernel.apply(batch)
+        return _plain(released), _numbered(rejects, batch, row_column)
+    except RootGuardError as refusal:
+        return refusal
+    except Exception:  # noqa: BLE001 - whatever it is, its text may hold private cells
+        return NoiseError("a part of the table could not be worked on; nothing was released")
+
+
+def _plain(batch: RecordBatch) -> RecordBatch:
+    """Spark knows no categories."""
+    arrays = [
+        array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+        for array in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def _numbered(rejects: RecordBatch, batch: RecordBatch, row_column: str | None) -> RecordBatch:
+    """The side table with the table's own row numbers; a place in a batch means nothing."""
+    rows: Array = pa.nulls(len(rejects), pa.int64())
+    if row_column is not None:
+        rows = batch.column(row_column).take(rejects.column("row")).cast(pa.int64())
+    arrays = [rows, rejects.column("column"), rejects.column("reason")]
+    return pa.RecordBatch.from_arrays(arrays, schema=REJECTS)
+
+
+def _schema(df: DataFrame, layout: Layout) -> Schema:
+    """Spark's schema of what comes out: the table's own, where nothing is computed."""
+    types = import_module("pyspark.sql.types")
+    made = dict.fromkeys([*layout.columns.values(), *layout.computed], types.DoubleType())
+    made |= dict.fromkeys(layout.identifiers, types.StringType())
+    if layout.risk is not None:
+        made[layout.risk] = types.StringType()
+    fields = [
+        types.StructField(field.name, made.pop(field.name)) if field.name in made else field
+        for field in df.schema.fields
+    ]
+    return types.StructType(fields + [types.StructField(*entry) for entry in made.items()])
+
+
+def _check_row_column(df: DataFrame, layout: Layout, row_column: str | None) -> None:
+    if row_column is None:
+        return
+    if row_column not in df.columns:
+        raise UnknownNameError("column", row_column, tuple(df.columns))
+    whole = df.schema[row_column].dataType.typeName() in {"byte", "short", "integer", "long"}
+    if not whole or row_column in {*layout.columns.values(), *layout.identifiers}:
+        raise PrivateValueError(
+            "rows are named by a column of whole numbers that passes, not by", (row_column[:64],)
+        )
+
+
+def _check_encrypted(df: DataFrame) -> None:
+    """Refuse to send a key in clear from one machine to another."""
+    settings = df.sparkSession.conf
+    if settings.get("spark.master", "").startswith("local"):
+        return
+    if not any(settings.get(name, "false") == "true" for name in _ENCRYPTING):
+        raise StoreKeyError(
+            "Spark's traffic is in clear, and the key would travel in it; set "
+            "spark.network.crypto.enabled, or give every executor the key in a key_file"
+        )

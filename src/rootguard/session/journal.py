@@ -1,0 +1,104 @@
+"""What a transcript says, written down in the store as well, so that its owner can look later.
+
+Events hold released values and no others, with one exception that is dealt with here: a formula is
+kept as whoever asked wrote it, and an agent that knows a private number can write it there. So a
+number in a formula is kept only if it stands in a formula of the templates or is a plain scale (1,
+2, 10, 100, 1000); any other becomes "#". The value of such a formula follows from the number, so it
+is left out too, unless it can only be yes or no.
+"""
+
+import re
+import threading
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final
+
+from rootguard.events import Event, ValueReleased
+from rootguard.expressions import Compare, Logic, Not, Number, names, parse, to_text
+from rootguard.graph import Graph
+from rootguard.store.base import TOWARD, Store, Toward
+from rootguard.template import Template
+from rootguard.values import Principal
+
+HIDDEN: Final = "#"
+_SCALES: Final = frozenset(("1", "2", "10", "100", "1000"))
+_NUMBER: Final = re.compile(r"(?<![A-Za-z0-9_.])(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_PLAIN: Final = re.compile(r"[^\w .:/+@-]")
+_LONGEST: Final = 80
+_KNOWN: Final = 4096
+
+
+def speak_to(service: str, route: str = "") -> None:
+    """Say, for the rest of this task or thread, whom answers go to and by which way.
+
+    For the timeline only: what a service may have is the policy's to say. The names are cut to 80
+    plain characters.
+    """
+    TOWARD.set(Toward(service=_plain(service), route=_plain(route)))
+
+
+def _plain(text: str) -> str:
+    return _PLAIN.sub("", text)[:_LONGEST].strip()
+
+
+class Journal:
+    """Takes a transcript's events for one principal. Safe to share by threads."""
+
+    __slots__ = ("_hidden", "_known", "_lock", "_principal", "_public", "_service", "_store")
+
+    def __init__(
+        self,
+        store: Store,
+        principal: Principal,
+        templates: Iterable[Template],
+        *,
+        service: str = "",
+    ) -> None:
+        self._store = store
+        self._principal = principal
+        self._service = service
+        self._public = _SCALES.union(*(_numbers_of(template) for template in templates))
+        self._known: dict[str, tuple[str, bool]] = {"": ("", True)}
+        self._hidden: set[str] = set()
+        self._lock = threading.Lock()
+
+    def note(self, event: Event) -> None:
+        """Write an event down soon, without waiting."""
+        if isinstance(event, ValueReleased) and event.formula:
+            event = self._shown(event)
+        toward = TOWARD.get()
+        if self._service and toward.service != self._service:
+            toward = Toward(service=self._service, route=toward.route)
+        self._store.note(self._principal, event, toward)
+
+    def _shown(self, event: ValueReleased) -> ValueReleased:
+        """The event without numbers that only its asker knows."""
+        known = self._known.get(event.formula)
+        if known is None:
+            with self._lock:
+                known = self._read(event.formula)
+                if not known[1]:
+                    self._hidden.add(event.name)
+                if len(self._known) >= _KNOWN:
+                    self._known.clear()
+                self._known[event.formula] = known
+        formula, whole = known
+        if whole and formula == event.formula:
+            return event
+        return replace(event, formula=formula, value=event.value if whole else "")
+
+    def _read(self, formula: str) -> tuple[str, bool]:
+        """A formula as it is kept, and whether its value may be kept with it."""
+        kept = _NUMBER.sub(lambda m: m[0] if m[0] in self._public else HIDDEN, formula)
+        node = parse(formula)
+        whole = kept == formula and names(node).isdisjoint(self._hidden)
+        return kept, whole or isinstance(node, Compare | Logic | Not)
+
+
+@lru_cache(maxsize=256)
+def _numbers_of(template: Template) -> frozenset[str]:
+    """The numbers in a template's formulas, as formulas are written."""
+    formulas = (node.formula for node in Graph.of(template).order if node.formula is not None)
+    written = (each for formula in formulas for each in _NUMBER.findall(to_text(formula)))
+    return frozenset(to_text(Number(float(each))) for each in written)

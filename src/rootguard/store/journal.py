@@ -1,0 +1,142 @@
+"""The journal's writer: what crossed is written down off the caller's path, in batches.
+
+Crossings wait in memory, at most as many of each principal as the journal keeps, and a thread of
+its own writes them a moment later; it ends when there is nothing to do for a while. A store that
+fails delays the journal and is told once in the log; it never delays or fails a release. When the
+process is killed, what waited is lost, and nothing else.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from rootguard.store.base import KEPT_CROSSINGS, Noted
+from rootguard.values import Principal
+
+LOG: Final = logging.getLogger("rootguard.journal")
+FLUSH_SECONDS: Final = 0.15
+_PATIENCE: Final = 1.0
+"""After a failure."""
+_SHARE: Final = 4
+"""The writer rests this many times as long as it worked, so that a flood of releases goes on."""
+_LINGER: Final = 2.0
+
+Write = Callable[[Principal, Sequence[Noted], int], None]
+"""Keeps crossings of a principal; the last argument is how many before them were given up."""
+
+
+class _Waiting:
+    """One principal's crossings that are not written yet, and how many had to make room."""
+
+    __slots__ = ("crossings", "given_up")
+
+    def __init__(self) -> None:
+        self.crossings: deque[Noted] = deque(maxlen=KEPT_CROSSINGS)
+        self.given_up = 0
+
+
+class Journal:
+    """Collects crossings and writes them in batches."""
+
+    def __init__(self, write: Write) -> None:
+        self._write: Write | None = write
+        self._lock = threading.RLock()  # a collected store may close it from within
+        self._writing = threading.RLock()
+        self._waiting: dict[Principal, _Waiting] = {}
+        self._wake = threading.Event()
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._told = False
+
+    def note(self, principal: Principal, crossing: Noted) -> None:
+        """Take a crossing; a thread will write it soon."""
+        with self._lock:
+            waiting = self._waiting.get(principal)
+            if waiting is None:
+                waiting = self._waiting[principal] = _Waiting()
+            if len(waiting.crossings) == KEPT_CROSSINGS:
+                waiting.given_up += 1
+            waiting.crossings.append(crossing)
+            if self._thread is None and not self._ending.is_set():
+                self._start()
+        if not self._wake.is_set():
+            self._wake.set()
+
+    def flush(self) -> bool:
+        """Write everything that waits; says whether it could be written."""
+        with self._writing:
+            write = self._write
+            if write is None:
+                return True
+            with self._lock:
+                taken, self._waiting = self._waiting, {}
+            failed: dict[Principal, _Waiting] = {}
+            for principal, waiting in taken.items():
+                try:
+                    write(principal, tuple(waiting.crossings), waiting.given_up)
+                except Exception as problem:  # noqa: BLE001 - a journal never fails a release
+                    failed[principal] = waiting
+                    self._tell(problem)
+            self._put_back(failed)
+            return not failed
+
+    def forget(self, principal: Principal) -> None:
+        """Drop what waits of a principal whose profile is erased."""
+        with self._lock:
+            self._waiting.pop(principal, None)
+
+    def close(self) -> None:
+        """Write what waits, and write nothing more. The thread and its connection are gone then."""
+        with self._lock:
+            self._ending.set()
+            thread = self._thread
+        self._wake.set()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(_PATIENCE)
+        self.flush()
+        self._write = None
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._run, name="rootguard-journal", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no thread to be had, or the interpreter is ending
+            return
+        self._thread = thread
+
+    def _run(self) -> None:
+        rest = FLUSH_SECONDS
+        while not self._ending.wait(rest):
+            self._wake.clear()
+            began = time.monotonic()
+            done = self.flush()
+            rest = max(FLUSH_SECONDS, _SHARE * (time.monotonic() - began))
+            if not done:
+                rest = max(rest, _PATIENCE)
+                continue
+            if not self._wake.wait(_LINGER):
+                with self._lock:
+                    if not self._waiting:
+                        self._thread = None
+                        return
+
+    def _put_back(self, failed: dict[Principal, _Waiting]) -> None:
+        """What could not be written waits again, before what came meanwhile."""
+        with self._lock:
+            for principal, old in failed.items():
+                new = self._waiting.get(principal, _Waiting())
+                together = [*old.crossings, *new.crossings]
+                old.given_up += new.given_up + max(0, len(together) - KEPT_CROSSINGS)
+                old.crossings = deque(together, maxlen=KEPT_CROSSINGS)
+                self._waiting[principal] = old
+
+    def _tell(self, problem: Exception) -> None:
+        if not self._told:
+            self._told = True
+            LOG.warning(
+                "what crossed could not be written down (%s); releases go on, and so do attempts",
+                type(problem).__name__,
+            )
