@@ -5,7 +5,8 @@ way, by connections that stay open. A prompt has 10 KiB and 20 mentions: 12 numb
 declared identifiers, 4 that only a detector finds. Prompts are all different, so nothing is
 remembered, except in the conversations, which send ten turns again and again as agents do. The
 upstream thinks for the time that a row names, then answers with the beginning of what it was told.
-One request at a time waits for a processor; with two of them all processes share those.
+Callers begin one after the other within that time, as people do, unless a row says otherwise.
+Throughput is that of the callers together: their number by the mean time of an answer.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,9 +32,9 @@ TURNS = 10
 ROUNDS = 4
 ENOUGH = 5.0
 """Seconds after which a scenario begins no further round; it has at least two."""
-THINKING_MS = (0, 250, 1000)
-"""No time at all; the first token of a quick service; a short answer."""
-CHAT_MS = 250
+THINKING_MS = (1000, 250, 0)
+"""A short answer of a real service; its first token if it is quick; no time at all."""
+WORKERS = os.cpu_count() or 1
 
 _THROUGHPUT = 0.8
 _P99 = 1 / 1.5
@@ -110,31 +111,44 @@ def gateway() -> Iterator[Row]:
     rng = random.Random(_SEED)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        (folder / "me.toml").write_text(_PROFILE, encoding="utf-8")
         upstream = stack.enter_context(_process("upstream"))
-        profile = str(folder / "me.toml")
-        ours = stack.enter_context(_process("guarded", upstream, profile))
-        theirs = stack.enter_context(_process("bare", upstream, profile))
-        for address in (ours, theirs):
-            asyncio.run(_load(address, _prompts(rng, 0, 1)[:8]))  # to warm up
+
+        def pair(workers: int) -> tuple[str, str]:
+            profile = folder / f"{workers}.toml"
+            profile.write_text(_PROFILE.replace("vault", f"vault-{workers}"), encoding="utf-8")
+            made = [
+                stack.enter_context(_process(kind, upstream, str(profile), str(workers)))
+                for kind in ("guarded", "bare")
+            ]
+            for address in made:
+                asyncio.run(_load(address, _prompts(rng, 0, 1)[:8]))  # to warm up
+            return made[0], made[1]
+
+        with_one, with_all = pair(1), pair(WORKERS)
+        most = max(THINKING_MS)
+        scripts = (_prompts(rng, most, 3) for _ in range(2))
+        yield from _rows(_rounds(with_one, scripts, over=most), f"{most} ms, one process")
         for thinking in THINKING_MS:
-            scripts = (_prompts(rng, thinking, 2 if thinking else 1) for _ in range(ROUNDS))
-            yield from _rows(_rounds(ours, theirs, scripts), f"upstream thinks {thinking} ms")
-        scripts = (_conversations(rng, thinking=CHAT_MS) for _ in range(2))
-        label = f"conversations of {TURNS} turns, {CHAT_MS} ms"
-        yield from _rows(_rounds(ours, theirs, scripts), label)
+            scripts = (_prompts(rng, thinking, 3) for _ in range(ROUNDS))
+            label = f"{thinking} ms, {WORKERS} processes"
+            yield from _rows(_rounds(with_all, scripts, over=thinking), label)
+        scripts = (_prompts(rng, most, 2) for _ in range(2))
+        yield from _rows(_rounds(with_all, scripts), f"{most} ms, all callers begin at once")
+        for thinking in THINKING_MS[:-1]:
+            scripts = (_conversations(rng, thinking) for _ in range(2))
+            label = f"{thinking} ms, conversations of {TURNS} turns"
+            yield from _rows(_rounds(with_all, scripts, over=thinking), label)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Load:
-    """What one round came to: requests, seconds in all, and the latency of each."""
+    """What one round came to: the latency of each request."""
 
-    seconds: float
     latencies: Sequence[float] = field(repr=False)
 
     @property
     def per_request(self) -> float:
-        return self.seconds / len(self.latencies)
+        return statistics.mean(self.latencies) / CLIENTS
 
     @property
     def p99(self) -> float:
@@ -145,17 +159,19 @@ _Scripts = list[list[bytes]]
 """For each caller, its requests in order."""
 
 
-def _rounds(ours: str, theirs: str, rounds: Iterable[_Scripts]) -> list[tuple[_Load, _Load]]:
-    """Both in turns, with the same requests."""
+def _rounds(
+    both: tuple[str, str], rounds: Iterable[_Scripts], *, over: int = 0
+) -> list[tuple[_Load, _Load]]:
+    """Both in turns, with the same requests; callers begin within so many milliseconds."""
     made: list[tuple[_Load, _Load]] = []
     began = time.perf_counter()
     for turn, scripts in enumerate(rounds):
         if len(made) > 1 and time.perf_counter() - began > ENOUGH:
             break
         loads = {}
-        for address in (ours, theirs) if turn % 2 else (theirs, ours):
-            loads[address] = asyncio.run(_load(address, scripts))
-        made.append((loads[ours], loads[theirs]))
+        for address in both if turn % 2 else both[::-1]:
+            loads[address] = asyncio.run(_load(address, scripts, over=over))
+        made.append((loads[both[0]], loads[both[1]]))
     return made
 
 
@@ -237,13 +253,14 @@ def _request(messages: Sequence[dict[str, str]], thinking: int) -> bytes:
     return head.encode() + body
 
 
-async def _load(address: str, scripts: _Scripts) -> _Load:
-    """All callers at once, each one request after the other."""
+async def _load(address: str, scripts: _Scripts, *, over: int = 0) -> _Load:
+    """All callers, each one request after the other; they begin within so many milliseconds."""
     host, port = address.split(":")
     latencies: list[float] = []
 
-    async def call(script: Sequence[bytes]) -> None:
+    async def call(place: int, script: Sequence[bytes]) -> None:
         reader, writer = await asyncio.open_connection(host, int(port))
+        await asyncio.sleep(over / 1000 * place / len(scripts))
         for request in script:
             began = time.perf_counter()
             writer.write(request)
@@ -251,9 +268,8 @@ async def _load(address: str, scripts: _Scripts) -> _Load:
             latencies.append(time.perf_counter() - began)
         writer.close()
 
-    began = time.perf_counter()
-    await asyncio.gather(*map(call, scripts))
-    return _Load(seconds=time.perf_counter() - began, latencies=latencies)
+    await asyncio.gather(*(call(place, script) for place, script in enumerate(scripts)))
+    return _Load(latencies=latencies)
 
 
 async def _read_message(reader: asyncio.StreamReader, *, expected: bytes = b"") -> bytes:
@@ -279,7 +295,7 @@ def _process(*arguments: str) -> Iterator[str]:
             raise RuntimeError("no pipe")
         yield process.stdout.readline().strip()
     finally:
-        process.kill()
+        process.terminate()
         process.communicate()
 
 
@@ -306,31 +322,42 @@ async def _think_and_answer() -> None:
     await server.serve_forever()
 
 
-def _serve(kind: Literal["guarded", "bare"], upstream: str, path: str) -> None:
+def _serve(kind: Literal["guarded", "bare"], upstream: str, path: str, workers: int) -> None:
     from rootguard.channels.detection import Rules
     from rootguard.channels.gateway import GatewaySettings, build_app
     from rootguard.channels.guarded import Guarded
     from rootguard.channels.guarding import Channel, Unguarded
-    from rootguard.channels.server import SWITCH_SECONDS, listen, make_server
+    from rootguard.channels.server import listen, make_server, settle
+    from rootguard.channels.workers import run_workers
     from rootguard.session import Person, load_profile
     from rootguard.store import open_store
 
-    sys.setswitchinterval(SWITCH_SECONDS)
-    channel: Channel = Unguarded()
-    if kind == "guarded":
-        profile = load_profile(path)
-        person = Person.open(profile, store=open_store(profile.store or ""))
-        channel = Guarded(person, detectors=(Rules(),))
-    settings = GatewaySettings(upstream=f"http://{upstream}/v1", per_minute=10_000_000)
-    app = build_app(settings, open_channel=lambda _: channel)
     listening = listen("127.0.0.1", 0)
-    print(f"127.0.0.1:{listening.getsockname()[1]}", flush=True)
-    make_server(app).run(sockets=[listening])
+
+    def serve(ready: Callable[[], None]) -> None:
+        channel: Channel = Unguarded()
+        if kind == "guarded":
+            profile = load_profile(path)
+            person = Person.open(profile, store=open_store(profile.store or ""))
+            channel = Guarded(person, detectors=(Rules(),))
+        settings = GatewaySettings(upstream=f"http://{upstream}/v1", per_minute=10_000_000)
+        app = build_app(settings, open_channel=lambda _: channel)
+        settle()
+        ready()
+        make_server(app, shared=workers > 1).run(sockets=[listening])
+
+    def announce() -> None:
+        print(f"127.0.0.1:{listening.getsockname()[1]}", flush=True)
+
+    if workers == 1:
+        serve(announce)
+    else:
+        run_workers(serve, workers, ready=announce, died=lambda _: None)
 
 
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["upstream"]:
             asyncio.run(_think_and_answer())
-        case ["guarded" | "bare" as kind, upstream, path]:
-            _serve("guarded" if kind == "guarded" else "bare", upstream, path)
+        case ["guarded" | "bare" as kind, upstream, path, workers]:
+            _serve("guarded" if kind == "guarded" else "bare", upstream, path, int(workers))

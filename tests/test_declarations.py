@@ -4,7 +4,7 @@ import pickle
 import re
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rootguard import MemoryStore
@@ -150,6 +150,7 @@ PIECES = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(PIECES, max_size=8).map("".join))
 def test_whatever_is_replaced_is_restored_to_the_character(text: str) -> None:
     person = opened()

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import anthropic
+import openai
 import pytest
 
 from tests.gateways import (
@@ -19,7 +20,7 @@ from tests.gateways import (
     gateway,
     leaked,
 )
-from tests.upstream import by
+from tests.upstream import by, recording_upstream
 
 TOOL: Any = {
     "name": "look_up",
@@ -223,3 +224,34 @@ def test_a_refusal_has_the_form_that_the_sdk_knows(
     assert body["type"] == "error"
     assert body["error"]["type"] == "invalid_request_error"
     assert running.upstream.everything == b""
+
+
+@pytest.mark.parametrize("own_key", ["sk-of-the-other", None])
+def test_each_of_two_upstreams_is_sent_its_own_key_only(own_key: str | None) -> None:
+    with (
+        recording_upstream() as (base, other),
+        gateway(
+            upstream_key="sk-of-the-first", anthropic_upstream=base, anthropic_key=own_key
+        ) as running,
+        anthropic.Anthropic(base_url=running.address, api_key="sk-caller", max_retries=0) as client,
+        openai.OpenAI(base_url=running.base, api_key="sk-caller", max_retries=0) as first,
+    ):
+        client.messages.create(
+            model="m", max_tokens=9, messages=[{"role": "user", "content": TELLING}]
+        )
+        first.chat.completions.create(model="m", messages=[{"role": "user", "content": TELLING}])
+    assert other.headers[0]["authorization"] == f"Bearer {own_key or 'sk-caller'}"
+    assert b"sk-of-the-first" not in repr(other.headers).encode()
+    assert running.upstream.headers[0]["authorization"] == "Bearer sk-of-the-first"
+    assert "sk-of-the-other" not in repr(running.upstream.headers)
+
+
+def test_one_upstream_for_both_is_sent_its_key_by_both() -> None:
+    with (
+        gateway(upstream_key="sk-upstream") as running,
+        anthropic.Anthropic(base_url=running.address, api_key="sk-caller", max_retries=0) as client,
+    ):
+        client.messages.create(
+            model="m", max_tokens=9, messages=[{"role": "user", "content": TELLING}]
+        )
+    assert running.upstream.headers[0]["authorization"] == "Bearer sk-upstream"

@@ -200,7 +200,7 @@ def test_a_few_digits_behind_a_roots_name_are_its_value_even_if_a_token_looks_th
 def test_a_refused_release_blocks_the_text(person: Person) -> None:
     channel, double = watched(person)
     double.refusal = BudgetError("spent")
-    with pytest.raises(TextBlockedError):
+    with pytest.raises(BudgetError):
         channel.sanitize("AST 23")
     double.refusal = StoreUnavailableError("busy")
     with pytest.raises(StoreUnavailableError):

@@ -9,12 +9,21 @@ from rootguard.channels.detection import Found, Rules
 from rootguard.channels.memory import LEAST_CHARACTERS, Memory, Remembered
 from rootguard.channels.text import TextChannel
 from rootguard.errors import TextBlockedError
+from rootguard.identifiers import MemoryTokens
 from rootguard.session.person import Person
 from rootguard.store import MemoryStore
 from tests.channel_person import open_person
 
 PROSE = "The letter says that nothing needs to be done at once and asks for a word. " * 8
 LONG = f"{PROSE}My AST is 171.37 U/L, says Zebulon Quixworth, and Jane Roe agrees. {PROSE}"
+
+
+class SameKey(MemoryStore):
+    """A store whose tokens are those of any other such store."""
+
+    @property
+    def identifier_key(self) -> bytes:
+        return b"k" * 32
 
 
 class Counting:
@@ -53,34 +62,43 @@ def test_what_is_remembered_is_what_a_new_channel_makes(person: Person) -> None:
     assert channel.sanitize(LONG).text == fresh.sanitize(LONG).text
 
 
-def test_an_entry_is_not_used_once_its_text_holds_a_token(person: Person) -> None:
-    # What the token will be is learnt from the same key and registry, in a store of its own.
+def test_an_entry_is_not_used_once_its_text_holds_a_token() -> None:
     record = "Q7-553-219-884"
-    store = MemoryStore()
-    token = open_person(store=store).protect("code", record)
+    store = SameKey()
+    first, second = open_person(store=store), open_person(store=store)
+    token = open_person(store=SameKey()).protect("code", record)
     text = f"{PROSE}The file mentions {token} somewhere. {PROSE}"
-
-    class Late:
-        """A person to whom the token is issued only when told so."""
-
-        def __init__(self, person: Person) -> None:
-            self._person = person
-            self.told = False
-
-        def issued(self, text: str) -> list[tuple[int, int]]:
-            return self._person.issued(text) if self.told else []
-
-        def __getattr__(self, name: str) -> object:
-            return getattr(self._person, name)
-
-    late = Late(open_person(store=store))
-    channel = TextChannel(late, elsewhere="redact")  # type: ignore[arg-type]
+    channel = TextChannel(first, elsewhere="redact")
     before = channel.sanitize(text).text
     assert token not in before
-    late.told = True
+    assert second.protect("code", record) == token  # by another replica, meanwhile
     after = channel.sanitize(text).text
     assert token in after
-    assert after == TextChannel(late, elsewhere="redact").sanitize(text).text  # type: ignore[arg-type]
+    assert after == TextChannel(first, elsewhere="redact").sanitize(text).text
+
+
+def test_an_entry_is_used_although_other_tokens_were_issued_since(person: Person) -> None:
+    detector = Counting()
+    channel = TextChannel(person, detectors=[detector])
+    first = channel.sanitize(LONG).text
+    asked = detector.asked
+    person.protect("code", "Q7-553-219-884")
+    assert channel.sanitize(LONG).text == first
+    assert detector.asked == asked
+
+
+def test_an_entry_is_not_used_once_the_registry_was_erased() -> None:
+    store = MemoryStore()
+    person = open_person(store=store)
+    channel = TextChannel(person, detectors=[Rules()])
+    sent = channel.sanitize(LONG).text
+    assert channel.restore(sent) != sent
+    registry = store.tokens(person.principal)
+    assert isinstance(registry, MemoryTokens)
+    registry._entries.clear()
+    assert channel.restore(sent) == sent
+    assert channel.sanitize(LONG).text == sent  # tokens that are issued anew are the same
+    assert channel.restore(sent) != sent
 
 
 def test_a_value_that_may_no_longer_be_released_blocks_a_text_sent_again(person: Person) -> None:
@@ -150,17 +168,17 @@ def test_the_context_of_a_text_counts(person: Person) -> None:
 def test_old_texts_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "MOST_CHARACTERS", 1000)
     kept = Memory()
-    marks = [kept.mark("", f"text {number}") for number in range(4)]
-    for mark in marks:
+    digests = [kept.digest("", f"text {number}") for number in range(4)]
+    for digest in digests:
         kept.keep(
-            mark,
-            Remembered(text="x" * 400, replaced={}, issued_before=(), issued_after=(), released={}),
+            digest,
+            Remembered(text="x" * 400, replaced={}, mark=(0, 0), released={}),
         )
-        kept.recall(marks[0])
-    assert [kept.recall(mark) is not None for mark in marks] == [True, False, False, True]
+        kept.recall(digests[0])
+    assert [kept.recall(digest) is not None for digest in digests] == [True, False, False, True]
 
 
-def test_two_channels_know_one_text_by_different_marks() -> None:
-    assert Memory().mark("", "text") != Memory().mark("", "text")
+def test_two_channels_know_one_text_by_different_digests() -> None:
+    assert Memory().digest("", "text") != Memory().digest("", "text")
     one = Memory()
-    assert one.mark("a", "b") != one.mark("", "ab")
+    assert one.digest("a", "b") != one.digest("", "ab")

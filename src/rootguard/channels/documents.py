@@ -158,19 +158,31 @@ class Walk:
         if edit is None:
             return number
         self._counts.update((edit.kind,) if edit.text != digits else ())
-        return _typed(edit)
+        return _typed(edit, digits)
 
 
-def _typed(edit: Edit) -> object:
-    """A number where a number stood, if what is written can be one."""
+def _typed(edit: Edit, digits: str) -> object:
+    """A number where a number stood; one that was taken out becomes its hole.
+
+    A token that is no number as JSON writes it, with a leading zero say, is refused: as a text it
+    would be another type, and as another number it would not be restored.
+    """
     if edit.released is not None:
         try:
             return float(edit.text)
         except ValueError:
             return edit.released
-    if edit.text.isdecimal() and edit.text.isascii() and not edit.text.startswith("0"):
-        return int(edit.text)
-    return edit.text
+    if edit.kind == "number":
+        return edit.text
+    written = digits[: edit.start] + edit.text + digits[edit.end :]
+    for kind in (int, float):
+        try:
+            number = kind(written)
+        except ValueError:
+            continue
+        if repr(number) == written:
+            return number
+    raise _RefusedError(TextBlockedError())
 
 
 def _label(path: Sequence[str]) -> str:

@@ -27,7 +27,7 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from rootguard.channels.anthropic_wire import MESSAGES
-from rootguard.channels.faults import FAULTS, Fault, fault_of
+from rootguard.channels.faults import FAULTS, fault_of
 from rootguard.channels.faults import RequestRefusedError as Refused
 from rootguard.channels.guarding import Channel, Channels, Noted
 from rootguard.channels.keys import Keys, Rates
@@ -45,7 +45,9 @@ from rootguard.channels.upstream import (
     Upstream,
     read_reply,
     returned_headers,
+    stream_fault,
 )
+from rootguard.session.journal import speak_to
 
 LOG: Final = logging.getLogger("rootguard.gateway")
 INSPECTING: Final = 4  # requests sanitized at once; more would share the processor and all be late
@@ -59,6 +61,7 @@ class GatewaySettings:
     upstream: str
     anthropic_upstream: str | None = None
     upstream_key: str | None = field(default=None, repr=False)
+    anthropic_key: str | None = field(default=None, repr=False)
     profile: str = ""
     keys: Keys | None = None
     hosts: frozenset[str] = LOOPBACK
@@ -143,20 +146,24 @@ class Gateway:
     async def running(self) -> AsyncIterator[None]:
         """Clients of the upstreams, for as long as the server runs."""
         settings = self.settings
-        bases: dict[Api, str] = {
-            "openai": settings.upstream,
-            "anthropic": settings.anthropic_upstream or settings.upstream,
+        own = settings.anthropic_upstream is not None  # then no other service's key goes there
+        places: dict[Api, tuple[str, str | None]] = {
+            "openai": (settings.upstream, settings.upstream_key),
+            "anthropic": (
+                settings.anthropic_upstream or settings.upstream,
+                settings.anthropic_key or (None if own else settings.upstream_key),
+            ),
         }
         self._upstreams = {
             api: Upstream(
                 base,
-                key=settings.upstream_key,
+                key=key,
                 passes_key=settings.keys is None,
                 connect_timeout=settings.connect_timeout,
                 read_timeout=settings.read_timeout,
                 connections=settings.concurrency,
             )
-            for api, base in bases.items()
+            for api, (base, key) in places.items()
         }
         try:
             yield
@@ -170,6 +177,7 @@ class Gateway:
         request = Request(scope, receive)
         reply = Reply(send)
         api: Api = "anthropic" if "anthropic-version" in request.headers else service.api
+        speak_to(self._upstreams[api].name, service.route)
         self.metrics.began()
         self._under_way += 1
         with self._tracing.span(service.route) as outcome:
@@ -180,13 +188,8 @@ class Gateway:
                 outcome.status = reply.status or 499
                 seconds = time.perf_counter() - started
                 self.metrics.answered(service.route, outcome.status, seconds)
-                LOG.info(
-                    "%s %s %d %.0f ms",
-                    "GET" if service.shape is None else "POST",
-                    service.route,
-                    outcome.status,
-                    seconds * 1000,
-                )
+                verb = "GET" if service.shape is None else "POST"
+                LOG.info("%s %s %d %.0f ms", verb, service.route, outcome.status, seconds * 1000)
 
     async def _guarded(
         self, service: _Service, api: Api, request: Request, reply: Reply, outcome: Outcome
@@ -259,11 +262,12 @@ class Gateway:
         """Whose channel it is, what was replaced, what may be sent, and whether as a stream."""
         channel = self._channels.of(profile)
         counted = Counted(channel)
-        _check_address(service, request, counted)
-        if service.shape is None:
-            return channel, counted, None, False
-        out = Outward(counted, allow_media=self.settings.allow_media)
-        made, sent = examine(service.shape, out, body)
+        with channel.refusing():
+            _check_address(service, request, counted)
+            if service.shape is None:
+                return channel, counted, None, False
+            out = Outward(counted, allow_media=self.settings.allow_media)
+            made, sent = examine(service.shape, out, body)
         return channel, counted, sent, made.get("stream") is True
 
     def _admit(self, headers: Headers) -> str:
@@ -345,20 +349,12 @@ class Gateway:
             problem = caught
         late = b"".join(each.encode() for each in await anyio.to_thread.run_sync(stream.end))
         if problem is not None:
-            fault = _stream_fault(problem)
+            fault = stream_fault(problem)
             late += stream.fault(fault).encode()
             self.metrics.refused(fault.code)
             if fault.code == "internal":
                 LOG.error("unexpected %s", type(problem).__name__)
         await reply.piece(late, more=False)
-
-
-def _stream_fault(problem: Exception) -> Fault:
-    if isinstance(problem, (TimeoutError, httpx2.TimeoutException)):
-        return FAULTS["upstream_timeout"]
-    if isinstance(problem, (httpx2.HTTPError, httpx2.StreamError)):
-        return FAULTS["upstream_unreachable"]
-    return fault_of(problem)
 
 
 def _check_address(service: _Service, request: Request, counted: Counted) -> None:

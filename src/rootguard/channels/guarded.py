@@ -1,7 +1,8 @@
 """A person's text channel as the gateway uses it: texts, documents, ids and replies."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from rootguard.channels.detection import Detector, merge
@@ -63,8 +64,19 @@ class Guarded:
         """Identifiers in a reply that were never issued to this person, by kind."""
         issued = self._person.issued(text)
         found = merge(each for detector in self._detectors for each in detector.find(text))
-        return Counter(
+        strange: Counter[str] = Counter(
             each.kind
             for each in found
             if not any(start < each.end and each.start < end for start, end in issued)
         )
+        self._person.refuse_tokens(strange)
+        return strange
+
+    @contextmanager
+    def refusing(self) -> Iterator[None]:
+        """While a request is inspected: an error that ends it is written down for the owner."""
+        try:
+            yield
+        except Exception as problem:
+            self._person.note_refusal(problem)
+            raise

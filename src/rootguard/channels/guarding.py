@@ -7,6 +7,7 @@ The gateway speaks to a `Channel`. `guarded.Guarded` is the real one, on a perso
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final, Protocol
 
 from rootguard.channels.replies import Restorer
@@ -39,6 +40,10 @@ class Channel(Protocol):
 
     def strangers(self, text: str) -> Mapping[str, int]:
         """Identifiers in a reply that were never issued to this person, by kind."""
+        ...
+
+    def refusing(self) -> AbstractContextManager[None]:
+        """While a request is inspected: an error that ends it is written down for the owner."""
         ...
 
 
@@ -76,6 +81,10 @@ class Unguarded:
     def strangers(self, text: str) -> Mapping[str, int]:  # noqa: ARG002
         """None that it knows of."""
         return {}
+
+    def refusing(self) -> AbstractContextManager[None]:
+        """Nobody is told."""
+        return nullcontext()
 
 
 class Noted:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 import mcp_types as types
+from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
@@ -25,6 +26,7 @@ from rootguard.events import to_record
 from rootguard.expressions import Name
 from rootguard.graph import Graph, GraphNode
 from rootguard.session import Person
+from rootguard.session.journal import speak_to
 from rootguard.values import RootName
 
 PROFILE_URI: Final = "rootguard://profile"
@@ -58,11 +60,12 @@ def build_server(person: Person) -> Server[Any]:
         return types.ListToolsResult(tools=answers.tools)
 
     async def call_tool(
-        ctx: object,  # noqa: ARG001
-        params: types.CallToolRequestParams,
+        ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         if params.name not in answers.calls:
             raise MCPError(types.INVALID_PARAMS, TEXTS[types.INVALID_PARAMS])
+        said = ctx.session.client_params
+        speak_to(said.client_info.name if said is not None else "MCP client", params.name)
         return await anyio.to_thread.run_sync(answers.call, params.name, params.arguments or {})
 
     async def list_resources(

@@ -1,7 +1,7 @@
 """What was sanitized before, so that a chat that sends its earlier messages again costs little.
 
 An original is known by a keyed hash, under a key that lives as long as the channel. Kept are the
-sanitized text and what it rests on: where issued tokens stood, before and after, and the released
+sanitized text and what it rests on: how far the registry of issued tokens went, and the released
 values. Whoever recalls an entry checks these again, so that one that has become old is not used.
 """
 
@@ -19,8 +19,6 @@ LEAST_CHARACTERS = 512
 MOST_CHARACTERS = 1_000_000
 """Of all texts that one channel keeps."""
 
-Stretches = tuple[tuple[int, int], ...]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Remembered:
@@ -28,8 +26,7 @@ class Remembered:
 
     text: str
     replaced: Mapping[str, int]
-    issued_before: Stretches
-    issued_after: Stretches
+    mark: tuple[int, int]
     released: Mapping[RootName, float]
 
 
@@ -47,26 +44,26 @@ class Memory:
     def __repr__(self) -> str:
         return f"<memory of {len(self._entries)} texts>"
 
-    def mark(self, context: str, text: str) -> bytes:
+    def digest(self, context: str, text: str) -> bytes:
         """What an original is known by."""
-        digest = hashlib.blake2b(f"{len(context)} ".encode(), key=self._key)
-        digest.update((context + text).encode("utf-8", "surrogatepass"))
-        return digest.digest()
+        made = hashlib.blake2b(f"{len(context)} ".encode(), key=self._key)
+        made.update((context + text).encode("utf-8", "surrogatepass"))
+        return made.digest()
 
-    def recall(self, mark: bytes) -> Remembered | None:
-        """What was kept under a mark, if it still is."""
+    def recall(self, digest: bytes) -> Remembered | None:
+        """What was kept under a digest, if it still is."""
         with self._lock:
-            if mark not in self._entries:
+            if digest not in self._entries:
                 return None
-            self._entries.move_to_end(mark)
-            return self._entries[mark]
+            self._entries.move_to_end(digest)
+            return self._entries[digest]
 
-    def keep(self, mark: bytes, entry: Remembered) -> None:
+    def keep(self, digest: bytes, entry: Remembered) -> None:
         """Keep an entry, and forget others while there are too many."""
         with self._lock:
-            old = self._entries.pop(mark, None)
+            old = self._entries.pop(digest, None)
             self._size += len(entry.text) - (0 if old is None else len(old.text))
-            self._entries[mark] = entry
+            self._entries[digest] = entry
             while self._size > MOST_CHARACTERS:
                 _, dropped = self._entries.popitem(last=False)
                 self._size -= len(dropped.text)

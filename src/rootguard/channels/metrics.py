@@ -1,13 +1,16 @@
 """What the gateway counts, for Prometheus. Labels are routes, kinds and codes: never a value.
 
-Nothing here names a person, a root or a model, and no number comes from a text.
+Nothing here names a person, a root or a model, and no number comes from a text. Several workers of
+one gateway count in files that they share, so that each of them can show the sum.
 """
 
+import os
 from collections.abc import Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, values
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_1_0_0
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_1_0_0
 _KINDS: Final = frozenset(
@@ -16,11 +19,29 @@ _KINDS: Final = frozenset(
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
+_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
+
+
+def share_metrics(folder: str) -> None:
+    """Count in files of a folder from now on, for all processes that are forked after this."""
+    os.environ[_FOLDER] = folder
+    values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]
+
+
+def forget_worker(process: int) -> None:
+    """A process has ended: nothing is under way there any more."""
+    mark_process_dead(process, path=os.environ[_FOLDER])  # type: ignore[no-untyped-call]
+
+
 class Metrics:
     """Counters in a registry of their own, so that several gateways in a process stay apart."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._shown = self.registry
+        if values.ValueClass is not values.MutexValue:
+            self._shown = CollectorRegistry()
+            MultiProcessCollector(self._shown, path=os.environ[_FOLDER])  # type: ignore[no-untyped-call]
         self._requests = Counter(
             "rootguard_requests",
             "Requests answered",
@@ -46,7 +67,10 @@ class Metrics:
             registry=self.registry,
         )
         self._under_way = Gauge(
-            "rootguard_requests_under_way", "Requests under way", registry=self.registry
+            "rootguard_requests_under_way",
+            "Requests under way",
+            multiprocess_mode="livesum",
+            registry=self.registry,
         )
         self._seconds = Histogram(
             "rootguard_request_seconds",
@@ -90,4 +114,4 @@ class Metrics:
 
     def page(self) -> bytes:
         """The page that Prometheus reads."""
-        return generate_latest(self.registry)
+        return generate_latest(self._shown)

@@ -32,7 +32,7 @@ _NUMBER = re.compile(
     rf"(?P<hole>\[number\])|(?<![^\W_])(?<!\d[.,])(?:(?P<date>{_DATE})(?!\d)"
     rf"|(?P<spaced>\d{{1,3}}(?: \d{{3}})+(?!\d)(?:[.,]\d+(?![.,]?\d))?)|(?P<digits>{_DIGITS}))"
 )
-_BEGINS = re.compile(r"[\d.[]")
+_BEGINS = re.compile(r"\d|\.(?=\d)|\[(?=number\])")
 _ATTACHED = re.compile(_DIGITS)
 _SIGN_AFTER = frozenset(" \t\n=:([{|/~<>,;\"'-–")
 

@@ -94,10 +94,11 @@ class Openings:
 
     def matches(self, text: str, runs: Runs) -> Iterator[tuple[int, re.Match[str]]]:
         """The number of each pattern that matches and its match; of one pattern none overlap."""
-        begun = {"", *self._stems.begin(runs.words)}
+        begun = self._stems.begin(runs.words) | ({""} & runs.words)
         said = self._all & runs.words
         for which, (pattern, words) in enumerate(self._patterns):
-            for match in matches_at(pattern, text, runs.places(begun | (words & said))):
+            places = runs.places(begun | (words & said)) if begun or said else ()
+            for match in matches_at(pattern, text, places) if places else ():
                 yield which, match
 
 

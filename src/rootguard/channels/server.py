@@ -5,7 +5,9 @@ not go on would pile up, so they are closed after a while.
 """
 
 import asyncio
+import gc
 import socket
+import sys
 from typing import Final
 
 import h11
@@ -79,6 +81,29 @@ class LimitedProtocol(H11Protocol):
         self.transport.close()
 
 
+_WAITING: Final = 1024
+
+
+class SharingServer(uvicorn.Server):
+    """A server that takes one connection at a time, so that others on its socket get theirs."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen. asyncio accepts as many at once as may wait, which is one; let more wait."""
+        await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(_WAITING)
+
+
+def settle() -> None:
+    """Make this process one that serves: threads take short turns, and lasting things stay.
+
+    What is there now, tables of names and numbering plans, is not looked through for garbage again.
+    """
+    sys.setswitchinterval(SWITCH_SECONDS)
+    gc.collect()
+    gc.freeze()
+
+
 def listen(host: str, port: int) -> socket.socket:
     """A socket that listens; asyncio sends small pieces at once only if it says that it is TCP."""
     family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -86,7 +111,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
-        listening.listen(1024)
+        listening.listen(_WAITING)
     except OSError:
         listening.close()
         raise
@@ -101,9 +126,13 @@ def make_server(
     connections: int = 1024,
     max_header_bytes: int = 16 * 1024,
     shutdown_timeout: int = 60,
+    shared: bool = False,
 ) -> uvicorn.Server:
-    """A server for the gateway. On SIGTERM it takes no more requests and finishes its streams."""
-    return uvicorn.Server(
+    """A server for the gateway. On SIGTERM it takes no more requests and finishes its streams.
+
+    `shared` if other processes listen on the same socket.
+    """
+    return (SharingServer if shared else uvicorn.Server)(
         uvicorn.Config(
             app,
             host=host,
@@ -118,6 +147,7 @@ def make_server(
             server_header=False,
             limit_concurrency=connections,
             h11_max_incomplete_event_size=max_header_bytes,
+            backlog=1 if shared else _WAITING,
             timeout_keep_alive=30,
             timeout_graceful_shutdown=shutdown_timeout,
         )

@@ -82,6 +82,8 @@ class _Surroundings:
         self._harmless = frozenset(content["harmless"])
         self._before_year = frozenset(content["before_year"])
         self._before_ordinal = frozenset(content["before_ordinal"])
+        self._verbs_too = frozenset(content["verbs_too"])
+        self._doers = frozenset(content["doers"])
 
     def private(self, number: Number) -> bool:
         """Whether a number looks private where it stands."""
@@ -123,7 +125,8 @@ class _Surroundings:
         if close_before and year and previous in self._before_year:
             return True
         if close_before and previous in self._before_ordinal:
-            return True
+            doer = self._said(before - 1) if before > 0 else ""
+            return not (previous in self._verbs_too and doer in self._doers)
         if text[start - 1 : start] == "[" and text[end : end + 1] == "]":
             return True
         opening = text[max(0, start - 8) : start].rsplit("\n", 1)

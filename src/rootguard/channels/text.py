@@ -20,14 +20,22 @@ from typing import Literal
 from rootguard.channels.detection import Detector, Found, Rules, merge
 from rootguard.channels.documents import Walk
 from rootguard.channels.edits import Edit, JsonSanitization, Sanitization, apply_edits
-from rootguard.channels.memory import LEAST_CHARACTERS, Memory, Remembered, Stretches
+from rootguard.channels.memory import LEAST_CHARACTERS, Memory, Remembered
 from rootguard.channels.mentions import mentions_on, write
+from rootguard.channels.neighbourhoods import changes, neighbourhoods
 from rootguard.channels.numbers import HOLE
-from rootguard.channels.pages import Page, read_page
+from rootguard.channels.pages import Page, columns, read_page
 from rootguard.channels.runs import Runs
 from rootguard.channels.spans import Spans
 from rootguard.channels.strays import strays_on
-from rootguard.errors import IdentifierError, RootGuardError, StoreError, TextBlockedError
+from rootguard.errors import (
+    AccessError,
+    BudgetError,
+    IdentifierError,
+    RootGuardError,
+    StoreError,
+    TextBlockedError,
+)
 from rootguard.identifiers import Kind
 from rootguard.identifiers.mentions import closes, opens
 from rootguard.identifiers.streaming import StreamRestorer
@@ -47,9 +55,9 @@ _PLACEHOLDER = re.compile(r"\[(?:number|code|phone|date|email|person)\]")
 
 @dataclass(kw_only=True, slots=True, repr=False)
 class _Look:
-    """What one look at a text rested on: where issued tokens stood, and the released values."""
+    """What one look at a text rested on: the registry of tokens, and the released values."""
 
-    issued: Stretches = ()
+    mark: tuple[int, int] = (0, 0)
     released: dict[RootName, float] = field(default_factory=dict)
 
 
@@ -78,8 +86,8 @@ class TextChannel:
     def sanitize(self, text: str) -> Sanitization:
         """The text as it may leave.
 
-        Raises `TextBlockedError` if a number in it cannot be placed or a value not be released, and
-        `StoreError` if the store does not answer.
+        Raises `TextBlockedError` if a number in it cannot be placed, `BudgetError` or `AccessError`
+        if a value may not be released, and `StoreError` if the store does not answer.
         """
         outcome = self.attempt(text)
         del text  # so that no frame of the error holds what was written
@@ -111,8 +119,8 @@ class TextChannel:
         """
         if len(text) < LEAST_CHARACTERS:
             return self._attempt(text, context, [])
-        mark = self._memory.mark(context, text)
-        known = self._memory.recall(mark)
+        digest = self._memory.digest(context, text)
+        known = self._memory.recall(digest)
         if known is not None and self._still(known, text, context):
             return Sanitization(text=known.text, replaced=dict(known.replaced))
         looks: list[_Look] = []
@@ -121,28 +129,50 @@ class TextChannel:
             entry = Remembered(
                 text=outcome.text,
                 replaced=outcome.replaced,
-                issued_before=looks[0].issued,
-                issued_after=looks[-1].issued,
-                released={root: value for look in looks for root, value in look.released.items()},
+                mark=looks[-1].mark,
+                released=looks[-1].released,
             )
-            self._memory.keep(mark, entry)
+            if self._untouched(looks[0].mark, context + text):
+                self._memory.keep(digest, entry)
         return outcome
 
     def _attempt(
         self, text: str, context: str, looks: list[_Look]
     ) -> Sanitization | RootGuardError:
         counts: Counter[str] = Counter()
+        released: dict[RootName, float] = {}  # once for all looks: each release is written down
         for _ in range(_ROUNDS):
-            looks.append(_Look())
+            looks.append(_Look(released=released))
             edits = self._read(text, context, looks[-1])
             if isinstance(edits, RootGuardError):
                 return edits
             after = apply_edits(text, edits)
             counts.update(edit.kind for edit in edits if text[edit.start : edit.end] != edit.text)
-            if after == text:
-                return Sanitization(text=text, replaced=dict(counts))
+            if after == text or self._rests(after, edits, context, looks):
+                return Sanitization(text=after, replaced=dict(counts))
             text = after
         return TextBlockedError()
+
+    def _rests(self, text: str, edits: Sequence[Edit], context: str, looks: list[_Look]) -> bool:
+        """Whether nothing more would change, by a look around the changes only.
+
+        If it cannot be said so the text is read again as a whole.
+        """
+        whole = context + text
+        if len(whole) < LEAST_CHARACTERS or columns(whole):  # a table's header may be far away
+            return False
+        near = neighbourhoods(whole, changes(edits, len(context)))
+        if near is None:
+            return False
+        look = _Look(released=looks[-1].released)
+        try:
+            found = self._edits(near, look)
+        except RootGuardError:
+            return False
+        if found is None or apply_edits(near, found) != near:
+            return False
+        looks.append(look)
+        return True
 
     def _still(self, known: Remembered, text: str, context: str) -> bool:
         """Whether sanitizing a text again would give the same: nothing it rests on has changed.
@@ -150,13 +180,20 @@ class TextChannel:
         The values are released once more, because what leaves is written down.
         """
         try:
-            return (
-                tuple(self._person.issued(context + text)) == known.issued_before
-                and tuple(self._person.issued(context + known.text)) == known.issued_after
-                and all(self._person.release(root) == each for root, each in known.released.items())
-            )
+            with self._person.one_look():
+                return self._untouched(known.mark, context + text, known.text) and all(
+                    self._person.release(root) == value for root, value in known.released.items()
+                )
         except RootGuardError:
             return False
+
+    def _untouched(self, mark: tuple[int, int], *texts: str) -> bool:
+        """Whether no token that was issued since a mark stands in any of these texts."""
+        try:
+            issued = self._person.issued_since(mark)
+        except RootGuardError:
+            return False
+        return issued is not None and not any(token in text for token in issued for text in texts)
 
     def edits(self, text: str, *, context: str = "") -> list[Edit] | RootGuardError:
         """What is to be written where, in order; or the refusal, without a trace of the text."""
@@ -167,9 +204,9 @@ class TextChannel:
             return TextBlockedError()
         try:
             found = self._edits(context + text, look)
-        except StoreError as problem:
+        except (StoreError, BudgetError, AccessError) as problem:
             return problem.bare()
-        except RootGuardError:  # not allowed, no budget left, not a finite number
+        except RootGuardError:  # not a finite number, say
             return TextBlockedError()
         if found is None:
             return TextBlockedError()
@@ -183,7 +220,7 @@ class TextChannel:
     def identifiers_in(self, text: str, *, detect: bool) -> list[Edit] | RootGuardError:
         """Identifiers alone, for the keys of JSON objects."""
         try:
-            kept = self._kept(text, _Look())
+            kept = self._kept(text)
             edits = self._declared(text, kept)
             if detect:
                 taken = [*kept, *((edit.start, edit.end) for edit in edits)]
@@ -196,7 +233,12 @@ class TextChannel:
 
     def _edits(self, text: str, look: _Look) -> list[Edit] | None:
         """None if a stray number blocks the text."""
-        kept = self._kept(text, look)
+        with self._person.one_look():
+            look.mark = self._person.issued_mark()
+            return self._sorted_edits(text, look)
+
+    def _sorted_edits(self, text: str, look: _Look) -> list[Edit] | None:
+        kept = self._kept(text)
         edits = self._declared(text, kept)
         # A few digits may be a token and a root's value; behind a root's name they are the value.
         sure = [span for span in kept if not _few_digits(text[slice(*span)])]
@@ -214,10 +256,9 @@ class TextChannel:
                 edits.append(Edit(start=stray.start, end=stray.end, text=HOLE, kind="number"))
         return sorted(edits, key=lambda edit: edit.start)
 
-    def _kept(self, text: str, look: _Look) -> list[tuple[int, int]]:
+    def _kept(self, text: str) -> list[tuple[int, int]]:
         """Issued tokens, and what stands for something that was taken out."""
-        look.issued = tuple(self._person.issued(text))
-        return [*look.issued] + [m.span() for m in _PLACEHOLDER.finditer(text)]
+        return self._person.issued(text) + [m.span() for m in _PLACEHOLDER.finditer(text)]
 
     def _declared(self, text: str, kept: Sequence[tuple[int, int]]) -> list[Edit]:
         """Identifiers of the profile, unless they are issued tokens through and through."""
@@ -260,7 +301,7 @@ class TextChannel:
         """What detectors find outside of what is taken; of a find that meets it, the rest."""
         spoken_for = Spans(taken)
         edits = []
-        for each in self._finds(text, runs):
+        for each in self._finds(text, runs, spoken_for):
             for start, end in spoken_for.cut(each.start, each.end):
                 left, right = _trimmed(text, start, end)
                 whole = (start, end) == (each.start, each.end) or each.kind == "person"
@@ -269,14 +310,14 @@ class TextChannel:
                     edits.append(Edit(start=left, end=right, text=token, kind=each.kind))
         return edits
 
-    def _finds(self, text: str, runs: Runs | None) -> list[Found]:
+    def _finds(self, text: str, runs: Runs | None, spoken_for: Spans) -> list[Found]:
         try:
             return merge(
                 each
                 for detector in self._detectors
                 for each in (
-                    detector.find_among(text, runs)
-                    if runs is not None and type(detector) is Rules
+                    detector.find_among(text, runs or Runs(text), spoken_for)
+                    if type(detector) is Rules
                     else detector.find(text)
                 )
             )

@@ -166,6 +166,8 @@ def read_currency(text: str, at: int) -> tuple[str, int] | None:
 def currency_before(text: str, end: int) -> tuple[str, int] | None:
     """The currency written just before a place of a plain text, and where it begins."""
     edge = end - 1 if text[max(0, end - 1) : end] == " " else end
+    if text[max(0, edge - 1) : edge] not in _money_ends():
+        return None
     for spelling in _money_signs():
         start = edge - len(spelling)
         if start < 0 or not text.startswith(spelling, start):
@@ -173,6 +175,11 @@ def currency_before(text: str, end: int) -> tuple[str, int] | None:
         if not (spelling[0].isalnum() and start > 0 and text[start - 1].isalnum()):
             return _money().meanings[spelling][0], start
     return None
+
+
+@functools.cache
+def _money_ends() -> frozenset[str]:
+    return frozenset(spelling[-1] for spelling in _money_signs())
 
 
 def read_period(text: str, at: int) -> tuple[str, int] | None:

@@ -8,10 +8,11 @@ where the gateway was told to send it and nowhere else.
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, Literal
+from urllib.parse import urlsplit
 
 import httpx2
 
-from rootguard.channels.faults import RequestRefusedError
+from rootguard.channels.faults import FAULTS, Fault, RequestRefusedError, fault_of
 
 Api = Literal["openai", "anthropic"]
 
@@ -52,6 +53,8 @@ class Upstream:
         connections: int,
     ) -> None:
         self._base = base.rstrip("/")
+        self.name = urlsplit(base).netloc.rpartition("@")[2]
+        """What the service is called in the owner's journal: its host."""
         self._key = key
         self._passes_key = passes_key
         self._client = httpx2.AsyncClient(
@@ -124,3 +127,12 @@ async def read_reply(response: httpx2.Response, most: int) -> bytes:
         if len(held) > most:
             raise RequestRefusedError("unreadable_reply")
     return bytes(held)
+
+
+def stream_fault(problem: Exception) -> Fault:
+    """Why a stream of the upstream's broke off."""
+    if isinstance(problem, (TimeoutError, httpx2.TimeoutException)):
+        return FAULTS["upstream_timeout"]
+    if isinstance(problem, (httpx2.HTTPError, httpx2.StreamError)):
+        return FAULTS["upstream_unreachable"]
+    return fault_of(problem)

@@ -5,7 +5,10 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,13 +17,19 @@ from rootguard.channels.gateway import LOG, LOOPBACK, GatewaySettings, build_app
 from rootguard.channels.guarded import Guarded
 from rootguard.channels.guarding import Channel
 from rootguard.channels.keys import Keys, load_keys
-from rootguard.channels.server import SWITCH_SECONDS, listen, make_server
+from rootguard.channels.metrics import forget_worker, share_metrics
+from rootguard.channels.server import listen, make_server, settle
 from rootguard.channels.text import NumberPolicy
+from rootguard.channels.workers import Work, run_workers
 from rootguard.cli.options import vault_url
-from rootguard.cli.output import EXIT_CODES
+from rootguard.cli.output import EXIT_CODES, EXIT_REFUSED
 from rootguard.cli.values import tell_owner
+from rootguard.errors import RootGuardError
 from rootguard.session import Person, load_profile
 from rootguard.store import Store, open_store
+
+if TYPE_CHECKING:
+    from rootguard.console import Console, Viewer
 
 _POLICIES = click.Choice(("pass", "redact", "block"))
 
@@ -39,6 +48,11 @@ _POLICIES = click.Choice(("pass", "redact", "block"))
     "--upstream-key-env",
     metavar="NAME",
     help="Environment variable with the upstream's key; without it the caller's key goes on.",
+)
+@click.option(
+    "--anthropic-key-env",
+    metavar="NAME",
+    help="The same for --anthropic-upstream, which is not sent the other's key.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Elsewhere only with --keys.")
 @click.option("--port", default=8791, show_default=True, type=click.IntRange(0, 65535))
@@ -71,6 +85,19 @@ _POLICIES = click.Choice(("pass", "redact", "block"))
 @click.option("--allow-media", is_flag=True, help="Let images, audio and files pass, unread.")
 @click.option("--rate", default=600, show_default=True, type=click.IntRange(1), help="Per minute.")
 @click.option("--traces", is_flag=True, help="OpenTelemetry spans, if it is installed.")
+@click.option(
+    "--console",
+    "with_console",
+    is_flag=True,
+    help="Also a page at /console that shows what left; each key of --keys opens its own.",
+)
+@click.option(
+    "--workers",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 64),
+    help="Processes that share the port and the vault, for more than one processor.",
+)
 @click.option("--quiet", is_flag=True, help="No line for each request.")
 def command(
     *,
@@ -79,6 +106,7 @@ def command(
     upstream: str,
     anthropic_upstream: str | None,
     upstream_key_env: str | None,
+    anthropic_key_env: str | None,
     host: str,
     port: int,
     store_url: str | None,
@@ -88,6 +116,8 @@ def command(
     allow_media: bool,
     rate: int,
     traces: bool,
+    with_console: bool,
+    workers: int,
     quiet: bool,
 ) -> None:
     """Guard an agent that speaks to OpenAI's or Anthropic's API: change its base URL to this.
@@ -111,13 +141,15 @@ def command(
     if not upstream.startswith(("http://", "https://")):
         raise click.UsageError("--upstream is a URL such as https://api.example.com/v1")
     keys = None if keys_file is None else load_keys(keys_file)
-    opener = _opener(store_url, _detectors(detect), near_private=numbers, elsewhere=other_numbers)
     if keys is not None:
         _check_apart(keys, store_url)
+    if workers > 1:
+        _check_shared(keys.profiles.values() if keys else (profile or "",), store_url)
     settings = GatewaySettings(
         upstream=upstream,
         anthropic_upstream=anthropic_upstream,
         upstream_key=_upstream_key(upstream_key_env),
+        anthropic_key=_upstream_key(anthropic_key_env),
         profile=profile or "",
         keys=keys,
         hosts=LOOPBACK | {host},
@@ -125,9 +157,6 @@ def command(
         traced=traces,
         per_minute=rate,
     )
-    app = build_app(settings, open_channel=opener)
-    if profile is not None:
-        opener(profile)  # a mistake in the profile is told now, not to the first caller
     if not quiet:
         LOG.addHandler(logging.StreamHandler(sys.stderr))
         LOG.setLevel(logging.INFO)
@@ -137,13 +166,56 @@ def command(
         raise click.ClickException(f"cannot listen on {host}, port {port}") from None
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listening.getsockname()[1]}"
-    click.echo(f"export OPENAI_BASE_URL={address}/v1 ANTHROPIC_BASE_URL={address}")
-    sys.stdout.flush()
-    sys.setswitchinterval(SWITCH_SECONDS)
-    try:
-        make_server(app, host=host).run(sockets=[listening])
-    except KeyboardInterrupt:
-        return
+
+    def announce() -> None:
+        click.echo(f"export OPENAI_BASE_URL={address}/v1 ANTHROPIC_BASE_URL={address}")
+        if with_console:
+            click.echo(f"# what left is shown at {address}/console/")
+        sys.stdout.flush()
+
+    def serve(ready: Callable[[], None]) -> None:
+        vault = _vaults()
+        opener = _opener(
+            store_url, vault, _detectors(detect), near_private=numbers, elsewhere=other_numbers
+        )
+        app = build_app(settings, open_channel=opener)
+        server = make_server(app, host=host, shared=workers > 1)
+        if with_console:
+            page = _console(settings, store_url, vault)
+            app.router.routes += page.mounted()
+            page.stopping = lambda: server.should_exit
+        if profile is not None:
+            opener(profile)  # a mistake in the profile is told now, not to the first caller
+        settle()
+        ready()
+        with suppress(KeyboardInterrupt):
+            server.run(sockets=[listening])
+
+    with closing(listening):
+        if workers == 1:
+            serve(announce)
+        else:
+            _serve_together(serve, workers, announce)
+
+
+def _serve_together(serve: Work, workers: int, announce: Callable[[], None]) -> None:
+    """Several processes; what goes wrong in one is told as if it were the only one."""
+
+    def work(ready: Callable[[], None]) -> None:
+        try:
+            serve(ready)
+        except click.ClickException as problem:
+            problem.show()
+            sys.exit(problem.exit_code)
+        except RootGuardError as refusal:
+            click.echo(f"rootguard: {refusal}", err=True)
+            sys.exit(EXIT_REFUSED)
+
+    with TemporaryDirectory(prefix="rootguard-metrics-") as folder:
+        share_metrics(folder)
+        code = run_workers(work, workers, ready=announce, died=forget_worker)
+    if code:
+        sys.exit(code)
 
 
 def _is_loopback(host: str) -> bool:
@@ -173,27 +245,58 @@ def _detectors(chosen: str) -> tuple[Detector, ...]:
     raise click.UsageError("--detect is rules, none, or spacy: and the name of a pipeline")
 
 
+def _vaults() -> Callable[[str], Store]:
+    """Opens stores; profiles with one store share its connections."""
+    stores: dict[str, Store] = {}
+    lock = threading.Lock()
+
+    def open_vault(url: str) -> Store:
+        with lock:
+            if url not in stores:
+                stores[url] = open_store(url)
+            return stores[url]
+
+    return open_vault
+
+
+def _console(
+    settings: GatewaySettings, store_url: str | None, vault: Callable[[str], Store]
+) -> "Console":
+    """The page for those who have a key; without keys, on this machine, for its one person."""
+    from rootguard.console import Console, Doors, of_profile
+
+    def open_viewer(path: str) -> "Viewer":
+        profile = load_profile(path)
+        return of_profile(profile, vault(vault_url(store_url, profile.store)))
+
+    doors = Doors(open_viewer, keys=settings.keys, profile=settings.profile)
+    return Console(doors, hosts=settings.hosts if settings.keys is None else None)
+
+
 def _opener(
     store_url: str | None,
+    vault: Callable[[str], Store],
     detectors: tuple[Detector, ...],
     *,
     near_private: NumberPolicy,
     elsewhere: NumberPolicy,
 ) -> Callable[[str], Channel]:
-    """Opens the channel of a profile; profiles with one store share its connections."""
-    stores: dict[str, Store] = {}
-    lock = threading.Lock()
+    """Opens the channel of a profile."""
 
     def open_channel(path: str) -> Channel:
         profile = load_profile(path)
-        url = vault_url(store_url, profile.store)
-        with lock:
-            if url not in stores:
-                stores[url] = open_store(url)
-        person = Person.open(profile, store=stores[url], on_clamp=tell_owner)
+        store = vault(vault_url(store_url, profile.store))
+        person = Person.open(profile, store=store, on_clamp=tell_owner)
         return Guarded(person, detectors=detectors, near_private=near_private, elsewhere=elsewhere)
 
     return open_channel
+
+
+def _check_shared(profiles: Iterable[str], store_url: str | None) -> None:
+    """A store in memory is each process's own: they would noise a value each."""
+    for path in profiles:
+        if vault_url(store_url, load_profile(path).store).startswith("memory:"):
+            raise click.UsageError("--workers need a store that they can share, not memory:")
 
 
 def _check_apart(keys: Keys, store_url: str | None) -> None:

@@ -11,10 +11,9 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from rootguard.channels.detection import introductions, vocabulary
 from rootguard.channels.detection.found import Found, merge
@@ -36,8 +35,7 @@ Shape = Literal["title", "upper", "lower", "initial"]
 Standing = Literal["strong", "weak", "unknown", "doubtful", "plain"]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class _Word:
+class _Word(NamedTuple):
     """A word of the text, folded. Private."""
 
     start: int
@@ -45,6 +43,7 @@ class _Word:
     key: str
     shape: Shape
     standing: Standing
+    particle: bool
 
     @property
     def given(self) -> bool:
@@ -53,10 +52,6 @@ class _Word:
     @property
     def surname(self) -> bool:
         return any(part in vocabulary.SURNAMES for part in self.key.split("-"))
-
-    @property
-    def particle(self) -> bool:
-        return self.key in PARTICLES and self.shape != "initial"
 
 
 def find_names(text: str, runs: Runs) -> list[Found]:
@@ -131,25 +126,39 @@ class _Words:
         self.starts = list(accumulate(map(len, parts), initial=0))[1:-1:2]
         self.written = parts[1::2]
         self._counts = Counter(self.written)
-        self._read: dict[int, _Word] = {}
+        self._read: list[_Word | None] = [None] * len(self.starts)
+        self._known: dict[str, tuple[int, str, Shape, Standing, bool]] = {}
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def __getitem__(self, place: int) -> _Word:
         """The word at a place, which is not counted from the end."""
-        word = self._read.get(place)
-        if word is None:
-            start, written = self.starts[place], _bare(self.written[place])
+        return self._read[place] or self._look(place)
+
+    def _look(self, place: int) -> _Word:
+        known = self._known.get(self.written[place])
+        if known is None:
+            written = _bare(self.written[place])
             key, shape = vocabulary.fold(written), _shape(written)
-            standing = _standing(written, key, shape)
-            word = _Word(start, start + len(written), key, shape, standing)
-            self._read[place] = word
+            particle = key in PARTICLES and shape != "initial"
+            known = len(written), key, shape, _standing(written, key, shape), particle
+            self._known[self.written[place]] = known
+        length, key, shape, standing, particle = known
+        start = self.starts[place]
+        word = self._read[place] = _Word(start, start + length, key, shape, standing, particle)
         return word
 
     def span(self, first: int, last: int) -> list[_Word]:
         """The words from one place to before another."""
-        return [self[place] for place in range(first, min(last, len(self)))]
+        return [
+            word or self._look(first + past) for past, word in enumerate(self._read[first:last])
+        ]
+
+    def is_small(self, place: int) -> bool:
+        """Whether a word is surely in small letters and no particle."""
+        written = self.written[place]
+        return written.islower() and written.isalpha() and written not in PARTICLES
 
     def candidates(self) -> Iterator[int]:
         """The places of all words that may begin a name; others may be among them."""
@@ -247,13 +256,17 @@ class _Reading:
                 continue
             at = candidate
             end = self._run_end(at)
-            if end > at:
+            if end > at + 1 or (end > at and self._may_be_alone(at)):
                 run = self._trimmed(at, end)
                 if run is not None:
                     first, last = run
                     first -= first > 0 and self._turned(first)
                     yield self._words[first].start, self._words[last - 1].end
             at = max(end, at + 1)
+
+    def _may_be_alone(self, at: int) -> bool:
+        """Whether a single word can be a name; `_trimmed` asks for more."""
+        return self._words[at].standing == "strong" or self._follows(at, vocabulary.PERSON_VERBS)
 
     def _run_end(self, at: int) -> int:
         """Where the run of alike name-like words that begins at a word ends."""
@@ -262,7 +275,11 @@ class _Reading:
             return at
         style = first.shape
         end = at + 1
-        while end < len(self._words) and end - at < _MOST_WORDS and self._joined(end - 1):
+        while end < len(self._words) and end - at < _MOST_WORDS:
+            if style in {"title", "upper"} and self._words.is_small(end):
+                break
+            if not self._joined(end - 1):
+                break
             word = self._words[end]
             particle = word.particle and word.shape == "lower"
             if style == "initial" and not particle:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from rootguard.channels.detection.signs import any_of
+from rootguard.channels.spans import Spans
 
 DEFAULT_REGIONS = (
     "US", "GB", "DE", "FR", "ES", "IT", "PL", "BR", "NL", "SE", "TR", "VN", "CN", "IN", "EG",
@@ -33,15 +34,23 @@ LEAST_WITH_CODE = 6
 _LEAST, _MOST = 7, 15
 
 
-def find_phones(text: str, regions: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Phone numbers; spans may overlap."""
+_NOTHING = Spans()
+
+
+def find_phones(
+    text: str, regions: Sequence[str], spoken_for: Spans = _NOTHING
+) -> Iterator[tuple[int, int]]:
+    """Phone numbers; spans may overlap. Not asked: numbers that are spoken for as a whole."""
+    if _DIGIT.search(text) is None:
+        return
+    home = regions[0] if regions else None
+    text = _without_small(text, _least_digits(home), spoken_for)
     if _DIGIT.search(text) is None:
         return
     import phonenumbers
 
-    home = regions[0] if regions else None
     matcher = phonenumbers.PhoneNumberMatcher(
-        _without_small(text, _least_digits(home)),
+        text,
         home,
         leniency=phonenumbers.Leniency.VALID,
         max_tries=len(text) + 1,
@@ -78,8 +87,10 @@ def _least_digits(home: str | None) -> int:
     return min(LEAST_WITH_CODE, *metadata.general_desc.possible_length)
 
 
-def _without_small(text: str, least: int) -> str:
-    """The text without numbers that have too few digits, on which the library would spend time.
+def _without_small(text: str, least: int, spoken_for: Spans = _NOTHING) -> str:
+    """The text without numbers on which the library would spend time for nothing.
+
+    These have too few digits, or are spoken for: a value of a root has more digits than a phone.
 
     Digits that stand closer than the library joins them are one number. What may be an extension
     of a number before it stays.
@@ -89,7 +100,9 @@ def _without_small(text: str, least: int) -> str:
         start, end = cluster.span()
         between = "" if edge is None else text[edge:start].translate(_BLANKS)
         extends = edge is not None and len(between) <= _LONGEST_EXTENSION_WORD
-        if extends or sum(map(str.isdigit, cluster[0])) >= least:
+        left = spoken_for.cut(start, end)
+        digits = sum(character.isdigit() for a, b in left for character in text[a:b])
+        if digits >= least or (digits and extends):
             edge = end
         else:
             pieces += [text[place:start], "\n" * (end - start)]

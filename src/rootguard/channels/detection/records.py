@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import cycle
 
 from rootguard.channels.detection.signs import any_of, phrases
+from rootguard.channels.detection.vocabulary import ORDINARY
 from rootguard.channels.runs import Openings, Runs, first_words, has_digit, matches_at
 
 _NEEDS_MORE = frozenset(phrase.lower() for phrase in phrases("record_words"))
@@ -29,6 +30,7 @@ _VALUE = re.compile(
     r"(?:[A-Za-z]{1,6}[-/ ]?)?[0-9][A-Za-z0-9]{0,24}"
     r"(?:[-/.][A-Za-z0-9]{1,20}|[ ][0-9]{2,7}(?![A-Za-z0-9])){0,8}",
 )
+_WORD_BEFORE = re.compile("[A-Za-z]+ ")
 _DATE_LIKE = re.compile(r"[0-9]{1,2}([-/.])[0-9]{1,2}\1[0-9]{2,4}|[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LEAST_DIGITS = 4
 _LEAST_BARE = 6
@@ -60,6 +62,8 @@ def _labelled(text: str, runs: Runs) -> Iterator[tuple[int, int]]:
         digits = sum(character.isdigit() for character in value[0])
         if digits < (_LEAST_DIGITS if _announces(text, label) else _LEAST_BARE):
             continue
+        if _WORD_BEFORE.match(value[0]) and value[0].split(" ", 1)[0].lower() in ORDINARY:
+            continue  # "the record has 7391.25", not "record AB 4415"
         after = text[value.end() : value.end() + 1]
         if not (after.isalnum() or after == "_"):
             yield value.span()

@@ -14,6 +14,7 @@ from rootguard.channels.detection.names import find_names
 from rootguard.channels.detection.phones import DEFAULT_REGIONS, find_phones
 from rootguard.channels.detection.records import find_records
 from rootguard.channels.runs import Runs
+from rootguard.channels.spans import Spans
 from rootguard.errors import UnknownNameError
 from rootguard.identifiers.formats import KINDS, Kind
 
@@ -42,13 +43,16 @@ class Rules:
         """The identifiers in the text, in order and without overlaps."""
         return self.find_among(text, Runs(text))
 
-    def find_among(self, text: str, runs: Runs) -> list[Found]:
-        """The same, if the runs of letters of the text are known already."""
+    def find_among(self, text: str, runs: Runs, spoken_for: Spans | None = None) -> list[Found]:
+        """The same, if the runs of letters of the text are known already.
+
+        In stretches that are spoken for a find may be missing.
+        """
         claims = _Claims(text)
         claims.add("email", find_emails(text))
         claims.add("code", find_records(text, runs))
         claims.add("date", find_dates(text, runs))
-        claims.add("phone", find_phones(claims.free_text(), self._regions))
+        claims.add("phone", find_phones(claims.free_text(), self._regions, spoken_for or Spans()))
         claims.add("person", ((item.start, item.end) for item in find_names(text, runs)))
         return [item for item in claims.found() if item.kind in self._kinds]
 
