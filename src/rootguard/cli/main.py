@@ -22,6 +22,7 @@ class Commands(click.Group):
         "certify": "rootguard.cli.certify",
         "cohort": "rootguard.cli.cohort",
         "completion": "rootguard.cli.completion",
+        "console": "rootguard.cli.console",
         "demo": "rootguard.cli.demo",
         "explain": "rootguard.cli.explain",
         "gateway": "rootguard.cli.gateway",

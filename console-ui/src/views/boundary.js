@@ -1,0 +1,349 @@
+// What crossed the boundary, live, newest first.
+
+import { h, note, say, select } from "../dom.js";
+import { clock, count, day, number, plural, whole, withUnit } from "../format.js";
+import { Rows } from "../rows.js";
+
+export const title = "Boundary";
+export const about = "What was asked, what was answered, what it rests on and what it cost.";
+
+const KINDS = {
+  released: "Answered",
+  refused: "Refused",
+  forged: "Forged token",
+  noised: "Noised",
+  refined: "Refined",
+  "derived-level": "Lower level",
+  erased: "Erased",
+};
+
+const MEANS = {
+  released: "Computed from values that were already noised.",
+  refused: "Nothing was answered.",
+  forged: "A token that RootGuard never issued came back. It was not restored.",
+  noised: "The value was noised and kept. This is what costs budget, once.",
+  refined: "A more accurate version was made. Only the difference was paid.",
+  "derived-level": "A less accurate version was computed from the kept one.",
+  erased: "The kept value was deleted.",
+};
+
+// A refused request is not kept, only that it was refused and why.
+const UNNAMED = { refused: "a request", erased: "everything" };
+
+const SHOW = [
+  ["", "Everything"],
+  ["answered", "Answers"],
+  ["stopped", "Refused and forged"],
+  ["paid", "What cost budget"],
+];
+
+function passes({ service, root, show }) {
+  return (each) =>
+    (!service || each.service === service) &&
+    (!root || each.rests_on.includes(root)) &&
+    (!show ||
+      (show === "answered" && each.kind === "released") ||
+      (show === "stopped" && (each.kind === "refused" || each.kind === "forged")) ||
+      (show === "paid" && each.cost > 0));
+}
+
+const asked = (each) => each.name || each.formula || UNNAMED[each.kind] || "–";
+const secondLine = (each) => each.reason || (each.name && each.formula ? each.formula : "");
+
+function cost(each) {
+  if (each.cost > 0) return `ε ${number(each.cost, 6)}`;
+  return each.kind === "released" || each.kind === "derived-level" ? "free" : "–";
+}
+
+function answer(each, digits = 5) {
+  if (each.value === null || each.value === undefined) return "";
+  return withUnit(number(each.value, digits), each.unit);
+}
+
+/** A number that only the asker knew is kept as "#", and then no answer that would tell it. */
+const untold = (each) => each.kind === "released" && each.formula.includes("#");
+
+function answered(each) {
+  const text = answer(each);
+  return h("b", { class: text ? null : "absent" }, text || "not kept");
+}
+
+function badge(each) {
+  return h("span", { class: "badge", "data-kind": each.kind }, KINDS[each.kind] ?? each.kind);
+}
+
+function draw(each) {
+  const plain = each.kind === "released";
+  return h(
+    "div",
+    {
+      role: "row",
+      class: "crossing",
+      "data-kind": each.kind,
+      "data-id": each.id,
+      "data-at": each.at,
+    },
+    h(
+      "div",
+      { role: "gridcell", class: "when" },
+      h("b", null, clock(each.at)),
+      h("small", null, day(each.at)),
+    ),
+    h(
+      "div",
+      { role: "gridcell", class: "who" },
+      h("b", null, each.service || "–"),
+      h("small", null, [each.tier, each.route].filter(Boolean).join(" · ")),
+    ),
+    h(
+      "div",
+      { role: "gridcell", class: "asked" },
+      h("b", { class: each.formula && !each.name ? "code" : null }, asked(each)),
+      h("small", { class: each.reason ? null : "code" }, secondLine(each)),
+    ),
+    h(
+      "div",
+      { role: "gridcell", class: "answered" },
+      plain ? answered(each) : badge(each),
+      h("small", null, plain ? "" : answer(each)),
+    ),
+    h(
+      "div",
+      { role: "gridcell", class: "rests" },
+      each.rests_on.map((root) => h("span", { class: "chip" }, root)),
+    ),
+    h("div", { role: "gridcell", class: each.cost > 0 ? "cost paid" : "cost" }, cost(each)),
+  );
+}
+
+function details(dialog, each) {
+  const close = h(
+    "button",
+    { type: "button", class: "quiet", onclick: () => dialog.close() },
+    "Close",
+  );
+  const rows = [
+    ["When", whole(each.at)],
+    ["Service", each.service || "none"],
+    ["Tier", each.tier],
+    ["Asked", each.name],
+    ["Formula", each.formula && h("code", null, each.formula)],
+    ["Answered", answer(each, 17)],
+    ["Reason", each.reason],
+    ["Rests on", each.rests_on.join(", ")],
+    ["Cost", each.cost > 0 ? `epsilon ${number(each.cost, 9)}` : "nothing"],
+    ["Route", each.route],
+  ].filter(([, value]) => value);
+  dialog.replaceChildren(
+    h("header", null, h("h2", null, asked(each)), badge(each), close),
+    h("p", null, MEANS[each.kind] ?? ""),
+    untold(each)
+      ? h(
+          "p",
+          { class: "help" },
+          "A number in the formula that only the asker knew is kept as #, and no answer that would tell it.",
+        )
+      : "",
+    h(
+      "dl",
+      null,
+      rows.map(([term, value]) => h("div", null, h("dt", null, term), h("dd", null, value))),
+    ),
+  );
+  dialog.showModal();
+}
+
+function figures(feed) {
+  let paid = 0;
+  let refused = 0;
+  let forged = 0;
+  let free = 0;
+  for (const each of feed.crossings) {
+    if (each.cost > 0) paid += each.cost;
+    else if (each.kind === "released") free += 1;
+    if (each.kind === "refused") refused += 1;
+    if (each.kind === "forged") forged += 1;
+  }
+  return [
+    ["crossings", count(feed.total)],
+    ["answers at no cost", count(free)],
+    ["epsilon paid", number(paid, 4)],
+    ["refused", count(refused)],
+    ["forged tokens", count(forged)],
+  ];
+}
+
+export function show(place, { me, feed, query, remember }) {
+  const filter = {
+    service: query.get("service") ?? "",
+    root: query.get("root") ?? "",
+    show: query.get("show") ?? "",
+  };
+  const roots = [...new Set(me.templates.flatMap((each) => each.roots))].sort();
+  let held = null;
+  let missed = 0;
+
+  const options = (first, names) => [["", first], ...[...names].sort().map((name) => [name, name])];
+  const services = () =>
+    new Set([...me.services, ...feed.crossings.map((each) => each.service).filter(Boolean)]);
+  const change = (name) => (value) => {
+    filter[name] = value;
+    remember(filter);
+    list();
+    say(`${plural(rows.items.length, "crossing")} shown.`);
+  };
+  const byService = select(
+    "Service",
+    options("All services", services()),
+    filter.service,
+    change("service"),
+  );
+  const byRoot = select("Root", options("All roots", roots), filter.root, change("root"));
+  const byKind = select("Show", SHOW, filter.show, change("show"));
+  const pause = h("button", { type: "button", "aria-pressed": "false", onclick: hold }, "Pause");
+  const stats = h("dl", { class: "figures" });
+  const progress = h("p", { class: "help progress" });
+  const dialog = h("dialog", {
+    class: "details",
+    "aria-label": "Details of a crossing",
+    onclick: (event) => event.target === dialog && dialog.close(),
+  });
+
+  const headings = ["When", "Service", "Asked", "Answered", "Rests on", "Cost"];
+  const body = h("div", { role: "rowgroup", class: "crossings" });
+  const grid = h(
+    "div",
+    {
+      role: "grid",
+      "aria-label": "Crossings, newest first",
+      "aria-readonly": "true",
+      "aria-colcount": headings.length,
+      class: "timeline",
+    },
+    h(
+      "div",
+      { role: "rowgroup", class: "heads" },
+      h(
+        "div",
+        { role: "row", "aria-rowindex": 1 },
+        headings.map((text) => h("span", { role: "columnheader" }, text)),
+      ),
+    ),
+    body,
+  );
+  const empty = h("div", null);
+  const rows = new Rows({
+    body,
+    draw,
+    key: (each) => each.id,
+    open: (each) => details(dialog, each),
+  });
+
+  place.append(
+    stats,
+    h("div", { class: "bar" }, byService.element, byRoot.element, byKind.element, pause),
+    progress,
+    grid,
+    empty,
+    dialog,
+  );
+
+  function visible() {
+    const test = passes(filter);
+    return feed.crossings.filter((each) => test(each) && (held === null || each.id <= held));
+  }
+
+  function list(added = 0) {
+    const before = rows.items.length;
+    const items = visible();
+    rows.set(items, added ? Math.max(0, items.length - before) : 0);
+    grid.setAttribute("aria-rowcount", items.length + 1);
+    status();
+  }
+
+  function status() {
+    stats.replaceChildren(
+      ...figures(feed).map(([term, value]) =>
+        h("div", null, h("dt", null, term), h("dd", null, value)),
+      ),
+    );
+    const none = rows.items.length === 0;
+    grid.hidden = none;
+    const reading =
+      !feed.complete && feed.crossings.length > 0 && feed.crossings.length < feed.total;
+    progress.hidden = !reading;
+    progress.textContent = reading
+      ? `Reading older crossings: ${count(feed.crossings.length)} of ${count(feed.total)}.`
+      : "";
+    if (feed.state === "failed")
+      empty.replaceChildren(note(feed.problem, { error: true, retry: () => feed.start() }));
+    else if (!none) empty.replaceChildren(lost());
+    else if (feed.state === "loading")
+      empty.replaceChildren(note("Reading what crossed the boundary…", { busy: true }));
+    else if (feed.crossings.length > 0)
+      empty.replaceChildren(note("Nothing here matches these filters."), lost());
+    else
+      empty.replaceChildren(
+        note("Nothing has crossed yet. The first answer that leaves will appear here by itself."),
+        lost(),
+      );
+  }
+
+  function lost() {
+    return feed.state === "lost"
+      ? note("The connection is lost; what is shown may be old. Trying again by itself.", {
+          error: true,
+        })
+      : "";
+  }
+
+  function hold() {
+    if (held === null) held = feed.crossings.at(-1)?.id ?? 0;
+    else {
+      held = null;
+      missed = 0;
+      list(1);
+    }
+    pause.setAttribute("aria-pressed", String(held !== null));
+    pause.textContent = held === null ? "Pause" : "Resume";
+    say(held === null ? "Live again." : "Paused. New crossings wait.");
+  }
+
+  function newer(event) {
+    if (held !== null) {
+      missed += event.detail.length;
+      pause.textContent = `Resume (${count(missed)} new)`;
+      return status();
+    }
+    if (
+      event.detail.some(
+        (each) => each.service && ![...byService.box.options].some((o) => o.value === each.service),
+      )
+    ) {
+      byService.put(options("All services", services()), filter.service);
+    }
+    list(event.detail.length);
+    for (const each of event.detail)
+      body.querySelector(`[data-id="${each.id}"]`)?.classList.add("fresh");
+    const stopped = event.detail
+      .filter((each) => each.kind === "refused" || each.kind === "forged")
+      .at(-1);
+    if (stopped) say(`${KINDS[stopped.kind]}: ${asked(stopped)}, ${stopped.service}.`);
+  }
+
+  function older() {
+    byService.put(options("All services", services()), filter.service);
+    list();
+  }
+
+  feed.addEventListener("newer", newer);
+  feed.addEventListener("older", older);
+  feed.addEventListener("state", status);
+  list();
+  return () => {
+    feed.removeEventListener("newer", newer);
+    feed.removeEventListener("older", older);
+    feed.removeEventListener("state", status);
+    rows.end();
+  };
+}

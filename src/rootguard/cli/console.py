@@ -1,0 +1,151 @@
+"""`rootguard console`: a page on this machine that shows what crossed, for whoever has its key."""
+
+import html
+import ipaddress
+import json
+import os
+import secrets
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rootguard.cli.options import json_option, vault_url
+from rootguard.cli.output import EXIT_CODES
+
+if TYPE_CHECKING:
+    from rootguard.console import Viewer
+
+
+@click.command("console", epilog=EXIT_CODES)
+@click.option("--profile", type=click.Path(dir_okay=False), help="The person's profile.")
+@click.option("--principal", help="In place of a profile: somebody whose values the vault keeps.")
+@click.option(
+    "--template",
+    "templates",
+    multiple=True,
+    help="With --principal: which templates; by default all whose roots are kept.",
+)
+@click.option(
+    "--store",
+    "store_url",
+    help="In place of the profile's store: sqlite:///FILE or postgresql://…",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="An address of this machine.")
+@click.option("--port", default=8792, show_default=True, type=click.IntRange(0, 65535))
+@click.option(
+    "--key-env",
+    metavar="NAME",
+    help="Environment variable with the key to ask for, in place of a fresh one.",
+)
+@click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
+@json_option
+def command(
+    *,
+    profile: str | None,
+    principal: str | None,
+    templates: tuple[str, ...],
+    store_url: str | None,
+    host: str,
+    port: int,
+    key_env: str | None,
+    opened: bool,
+    as_json: bool,
+) -> None:
+    """Show on a page what crossed the boundary, what it cost, and what a budget would mean.
+
+    The page reads the vault, which holds noised values only; it draws nothing and spends nothing.
+    It listens on this machine only and asks for a key, which is in the address that is printed.
+
+    \b
+    Examples:
+      rootguard console --profile me.toml --open
+      rootguard console --principal owner --store sqlite:///vault.sqlite3 --port 0
+    """
+    if find_spec("starlette") is None or find_spec("uvicorn") is None:
+        raise click.ClickException("this needs a server; run: pip install 'rootguard[console]'")
+    if (profile is None) == (principal is None):
+        raise click.UsageError("give either --profile or --principal")
+    if templates and profile is not None:
+        raise click.UsageError("--template is for --principal; a profile has its own templates")
+    if not _is_loopback(host):
+        raise click.UsageError(
+            "this page stays on this machine; to reach it from elsewhere, use "
+            "rootguard gateway --keys with --console, behind TLS"
+        )
+    key = secrets.token_urlsafe(24) if key_env is None else _key(key_env)
+    from rootguard.channels.server import listen, make_server
+    from rootguard.console import PREFIX, Console, Doors, own_key
+
+    viewer = _viewer(profile, principal, templates, store_url)
+    hosts = frozenset(("127.0.0.1", "localhost", "::1", host.strip("[]").lower()))
+    page = Console(Doors(lambda _profile: viewer, keys=own_key(key)), hosts=hosts)
+    try:
+        listening = listen(host, port)
+    except OSError:
+        raise click.ClickException(f"cannot listen on {host}, port {port}") from None
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{listening.getsockname()[1]}{PREFIX}/"
+    link = f"{address}#key={key}"
+    click.echo(json.dumps({"url": address, "link": link, "key": key}) if as_json else link)
+    sys.stdout.flush()
+    server = make_server(page.alone(), host=host, shutdown_timeout=5)
+    page.stopping = lambda: server.should_exit
+    try:
+        with _opened(link) if opened else nullcontext():
+            server.run(sockets=[listening])
+    except KeyboardInterrupt:
+        return
+    finally:
+        viewer.store.close()
+
+
+@contextmanager
+def _opened(link: str) -> Iterator[None]:
+    """Open a link in the browser by a file that only its owner can read.
+
+    As an argument of the browser's, the key would be seen by everybody on the machine.
+    """
+    with tempfile.TemporaryDirectory(prefix="rootguard-") as folder:
+        page = Path(folder) / "console.html"
+        page.touch(mode=0o600)
+        target = html.escape(link, quote=True)
+        page.write_text(f'<meta http-equiv="refresh" content="0;url={target}">', encoding="utf-8")
+        webbrowser.open(page.as_uri())
+        yield
+
+
+def _viewer(
+    profile: str | None, principal: str | None, templates: tuple[str, ...], store_url: str | None
+) -> "Viewer":
+    from rootguard.console import of_principal, of_profile
+    from rootguard.session import load_profile
+    from rootguard.store import open_store
+
+    if profile is None:
+        store = open_store(vault_url(store_url, None))
+        return of_principal(principal or "", store, templates)
+    loaded = load_profile(profile)
+    return of_profile(loaded, open_store(vault_url(store_url, loaded.store)))
+
+
+def _key(variable: str) -> str:
+    key = os.environ.get(variable, "")
+    if len(key) < 16:
+        raise click.UsageError(
+            f"the environment variable {variable} holds no key of 16 characters or more"
+        )
+    return key
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"

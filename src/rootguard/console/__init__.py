@@ -1,0 +1,19 @@
+"""The console: a page on which a person sees what crossed the boundary, and chooses how much may.
+
+It reads the vault, whose rows hold noised values only, and the public part of a profile; it draws
+nothing, spends nothing and is given no raw value.
+"""
+
+from rootguard.console.app import PREFIX, Console
+from rootguard.console.doors import Doors, own_key
+from rootguard.console.viewers import Viewer, of_principal, of_profile
+
+__all__ = [
+    "PREFIX",
+    "Console",
+    "Doors",
+    "Viewer",
+    "of_principal",
+    "of_profile",
+    "own_key",
+]

@@ -1,0 +1,376 @@
+"""The console as an ASGI application: the page's files, and what it asks for, for who has a key.
+
+Everything under `api/` needs a key, known names or not. The store is synchronous, so everything
+that touches it runs in a worker thread. Nothing here writes to the store.
+"""
+
+import json
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Final, TypeVar
+
+import anyio
+import anyio.to_thread
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import Receive, Scope, Send
+
+from rootguard import __version__
+from rootguard.console.assets import Assets
+from rootguard.console.boundary import crossing_json
+from rootguard.console.doors import COOKIE, SESSION_SECONDS, Doors
+from rootguard.console.graphs import amplifications, graph_json
+from rootguard.console.hostile import attack
+from rootguard.console.ledgers import ledger_json
+from rootguard.console.outlooks import MECHANISMS, TURNS, Outlooks
+from rootguard.console.shield import TEXTS, Shield, fault, status_of, tell
+from rootguard.console.viewers import Viewer
+from rootguard.errors import UnknownNameError
+from rootguard.graph import Graph
+
+PREFIX: Final = "/console"
+POLL_SECONDS: Final = 0.2
+BEAT_SECONDS: Final = 15.0
+MOST: Final = 1000
+"""Crossings in one answer."""
+_LIMIT: Final = 200
+_BODY: Final = 4096
+_LISTENERS: Final = 64
+_THREADS: Final = 8
+_EVENTS: Final = "text/event-stream; charset=utf-8"
+_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+_T = TypeVar("_T")
+
+
+class Console:
+    """The console. `hosts` are the names it answers to; None, where keys guard it, is any."""
+
+    def __init__(
+        self,
+        doors: Doors,
+        *,
+        hosts: frozenset[str] | None,
+        stopping: Callable[[], bool] = lambda: False,
+        assets: Assets | None = None,
+    ) -> None:
+        self.stopping = stopping
+        self._doors = doors
+        self._assets = assets or Assets()
+        self._outlooks = Outlooks()
+        self._threads: anyio.CapacityLimiter | None = None
+        self._listening = 0
+        self._attacked: set[str] = set()
+        self._warmed: set[str] = set()
+        self.hosts = hosts
+        self._app = Shield(self._routed(), hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        await self._app(scope, receive, send)
+
+    def mounted(self, prefix: str = PREFIX) -> list[BaseRoute]:
+        """Routes that put the console under a prefix of an application."""
+        return [Route(prefix, _to(self, prefix)), Mount(prefix, app=self)]
+
+    def alone(self) -> Starlette:
+        """The console as an application of its own, under its prefix."""
+        app = Starlette(routes=[Route("/", _to(self, PREFIX)), *self.mounted()])
+        app.router.redirect_slashes = False
+        return app
+
+    def _routed(self) -> Starlette:
+        asked: dict[str, Callable[[Request, Viewer], Awaitable[Response]]] = {
+            "me": self._me,
+            "crossings": self._crossings,
+            "live": self._live,
+            "graph": self._graph,
+            "ledger": self._ledger,
+            "outlook": self._outlook,
+        }
+        routes = [
+            Route("/", self._page),
+            Route("/static/{name:path}", self._page),
+            Route("/api/login", self._login, methods=["POST"]),
+            Route("/api/logout", self._logout, methods=["POST"]),
+            *(Route(f"/api/{name}", self._known(answer)) for name, answer in asked.items()),
+            Route("/api/attack", self._known(self._attack), methods=["POST"]),
+            Route("/api/{rest:path}", self._known(_nothing), methods=_METHODS),
+        ]
+        handlers = {HTTPException: _refused, Exception: _broken}
+        app = Starlette(routes=routes, exception_handlers=handlers)
+        app.router.redirect_slashes = False
+        return app
+
+    def _known(
+        self, answer: Callable[[Request, Viewer], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """An answer for those who show a key or a cookie."""
+
+        async def checked(request: Request) -> Response:
+            scheme, _, given = request.headers.get("authorization", "").partition(" ")
+            bearer = given.strip() if scheme.lower() == "bearer" else ""
+            cookie = request.cookies.get(COOKIE, "")
+            viewer = await self._in_thread(lambda: self._doors.viewer(cookie=cookie, bearer=bearer))
+            if viewer is None:
+                return fault(401)
+            try:
+                return await answer(request, viewer)
+            except UnknownNameError:
+                return fault(404)
+            except _BadRequestError:
+                return fault(400)
+
+        return checked
+
+    async def _page(self, request: Request) -> Response:
+        name = str(request.path_params.get("name", "index.html"))
+        found = await self._in_thread(lambda: self._assets.answer(request, name))
+        return fault(404) if found is None else found
+
+    async def _login(self, request: Request) -> Response:
+        body = await _object(request)
+        if body is None:
+            return fault(413)
+        key = body.get("key")
+        cookie = self._doors.login(key) if isinstance(key, str) else None
+        if cookie is None:
+            return fault(401)
+        answer = Response(status_code=204)
+        answer.set_cookie(
+            COOKIE,
+            cookie,
+            max_age=SESSION_SECONDS,
+            path=request.scope.get("root_path") or "/",
+            secure=request.headers.get("origin", str(request.url)).startswith("https:"),
+            httponly=True,
+            samesite="strict",
+        )
+        return answer
+
+    async def _logout(self, request: Request) -> Response:
+        self._doors.logout(request.cookies.get(COOKIE, ""))
+        answer = Response(status_code=204)
+        answer.delete_cookie(COOKIE, path=request.scope.get("root_path") or "/")
+        return answer
+
+    async def _me(self, _request: Request, viewer: Viewer) -> Response:
+        if (
+            viewer.principal not in self._warmed
+        ):  # some graphs take seconds: begin before it is asked
+            self._warmed.add(viewer.principal)
+            threading.Thread(target=_warm, args=(viewer,), daemon=True).start()
+        return _json(await self._in_thread(lambda: _me_json(viewer)))
+
+    async def _crossings(self, request: Request, viewer: Viewer) -> Response:
+        after, before = _number(request, "after"), _number(request, "before")
+        limit = min(_number(request, "limit") or _LIMIT, MOST)
+
+        def read() -> dict[str, object]:
+            store, person, units = viewer.store, viewer.principal, _units(viewer)
+            kept, latest = store.crossed(person)
+            if after is None:
+                upto = latest + 1 if before is None else before
+                found = store.crossings(person, before=upto, limit=limit)
+            else:
+                found = store.crossings(person, after=after, limit=limit)
+            return {
+                "crossings": [crossing_json(each, units) for each in found],
+                "first": latest - kept + 1 if kept else latest,
+                "latest": latest,
+                "total": kept,
+            }
+
+        return _json(await self._in_thread(read))
+
+    async def _live(self, request: Request, viewer: Viewer) -> Response:
+        if self._listening >= _LISTENERS:
+            return fault(503)
+        if request.method == "HEAD":
+            return Response(media_type=_EVENTS)
+        told = request.headers.get("last-event-id", "")
+        after = int(told) if told.isascii() and told.isdigit() else _number(request, "after")
+        _, latest = await self._in_thread(lambda: viewer.store.crossed(viewer.principal))
+        start = latest if after is None else min(after, latest)
+        return _stream(self._told(viewer, start))
+
+    async def _told(self, viewer: Viewer, after: int) -> AsyncIterator[str]:
+        """New crossings as they are written down, by whichever process."""
+        store, person, units = viewer.store, viewer.principal, _units(viewer)
+        self._listening += 1
+        try:
+            yield "retry: 1000\n\n"
+            beaten = anyio.current_time()
+            while not self.stopping():
+                read = partial(store.crossings, person, after=after, limit=MOST)
+                found = await self._in_thread(read)
+                if found:
+                    after = found[-1].sequence
+                    yield "".join(
+                        _event("crossing", crossing_json(each, units), each.sequence)
+                        for each in found
+                    )
+                elif anyio.current_time() - beaten > BEAT_SECONDS:
+                    yield ": still here\n\n"
+                    beaten = anyio.current_time()
+                if len(found) < MOST:
+                    await anyio.sleep(POLL_SECONDS)
+        finally:
+            self._listening -= 1
+
+    async def _graph(self, request: Request, viewer: Viewer) -> Response:
+        template = viewer.template(request.query_params.get("template"))
+        return _json(await self._in_thread(lambda: graph_json(template, viewer.plan(template))))
+
+    async def _ledger(self, _request: Request, viewer: Viewer) -> Response:
+        return _json(await self._in_thread(lambda: ledger_json(viewer)))
+
+    async def _outlook(self, request: Request, viewer: Viewer) -> Response:
+        template = viewer.template(request.query_params.get("template"))
+        mechanism = request.query_params.get("mechanism", viewer.mechanism)
+        turns = request.query_params.get("turns", "2k+1").replace(" ", "+")
+        for known in MECHANISMS:
+            for length in TURNS:
+                if (known, length) == (mechanism, turns):
+                    found = self._outlooks.ask(template, known, length)
+                    if isinstance(found, float):
+                        return _json({"progress": found}, 202)
+                    return _json(found)
+        raise _BadRequestError
+
+    async def _attack(self, request: Request, viewer: Viewer) -> Response:
+        body = await _object(request)
+        if body is None:
+            return fault(413)
+        wanted = body.get("template")
+        if wanted is not None and not isinstance(wanted, str):
+            raise _BadRequestError
+        template = viewer.template(wanted)
+        held = await self._in_thread(lambda: viewer.held(template))
+        if held.keys() != set(Graph.of(template).roots):
+            return fault(409)
+        if len({value.mechanism for value in held.values()}) > 1:
+            return fault(409)
+        if viewer.principal in self._attacked:
+            return fault(429)
+        return _stream(self._turns(viewer, attack(viewer, template, held)))
+
+    async def _turns(
+        self, viewer: Viewer, turns: Iterator[dict[str, object]]
+    ) -> AsyncIterator[str]:
+        self._attacked.add(viewer.principal)
+        try:
+            while not self.stopping():
+                turn = await self._in_thread(lambda: next(turns, None))
+                if turn is None:
+                    break
+                yield _event("turn", turn)
+            yield _event("done", {})
+        finally:
+            self._attacked.discard(viewer.principal)
+
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+        if self._threads is None:  # made here, where there is an event loop
+            self._threads = anyio.CapacityLimiter(_THREADS)
+        return await anyio.to_thread.run_sync(work, limiter=self._threads)
+
+
+class _BadRequestError(Exception):
+    """A parameter that makes no sense."""
+
+
+async def _nothing(_request: Request, _viewer: Viewer) -> Response:
+    return fault(404)
+
+
+async def _refused(_request: Request, problem: Exception) -> Response:
+    status = problem.status_code if isinstance(problem, HTTPException) else 500
+    return fault(status if status in TEXTS else 400)
+
+
+async def _broken(request: Request, problem: Exception) -> Response:
+    tell(request.scope, problem)
+    return fault(status_of(problem))
+
+
+async def _object(request: Request) -> dict[str, object] | None:
+    """The body's JSON object, empty if it is none; None if the body is too large."""
+    held = b""
+    async for chunk in request.stream():
+        held += chunk
+        if len(held) > _BODY:
+            return None
+    content: object = None
+    with suppress(ValueError, RecursionError):
+        content = json.loads(held)
+    return content if isinstance(content, dict) else {}
+
+
+def _number(request: Request, name: str) -> int | None:
+    text = request.query_params.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise _BadRequestError
+    return int(text)
+
+
+def _json(body: object, status: int = 200) -> Response:
+    text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    headers = {"cache-control": "no-store"}
+    return Response(text, status, headers=headers, media_type="application/json")
+
+
+def _stream(pieces: AsyncIterator[str]) -> Response:
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    return StreamingResponse(pieces, headers=headers, media_type=_EVENTS)
+
+
+def _event(kind: str, body: object, number: int | None = None) -> str:
+    text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return ("" if number is None else f"id: {number}\n") + f"event: {kind}\ndata: {text}\n\n"
+
+
+def _warm(viewer: Viewer) -> None:
+    """Compute what the page will ask for next; it is kept."""
+    for template in viewer.templates:
+        with suppress(Exception):  # whoever asks for it will be told
+            viewer.plan(template)
+            amplifications(template)
+
+
+def _units(viewer: Viewer) -> dict[str, str]:
+    nodes = (node for template in viewer.templates for node in Graph.of(template).order)
+    return {node.name: node.unit for node in nodes}
+
+
+def _me_json(viewer: Viewer) -> dict[str, object]:
+    named = set() if viewer.policy is None else set(viewer.policy.services)
+    given = {each.service for each in viewer.store.disclosures(viewer.principal)}
+    return {
+        "principal": viewer.principal,
+        "templates": [
+            {
+                "name": template.name,
+                "title": template.title,
+                "target": {"name": template.target.name, "unit": template.target.unit},
+                "roots": list(Graph.of(template).roots),
+            }
+            for template in viewer.templates
+        ],
+        "mechanism": viewer.mechanism,
+        "calibrated": viewer.calibrated,
+        "services": sorted((named | given) - {""}),
+        "identifiers": list(viewer.identifiers),
+        "version": __version__,
+    }
+
+
+def _to(console: Console, prefix: str) -> Shield:
+    """Sends a browser to the page. Relative, so that it holds behind other prefixes too."""
+    return Shield(RedirectResponse(f"{prefix.rpartition('/')[2]}/", 307), console.hosts)
