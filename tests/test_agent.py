@@ -12,6 +12,7 @@ import anyio
 import numpy as np
 import pytest
 
+from rootguard.errors import FileError
 from rootguard.evaluation.agent import Grid, Session, Transcripts, hold, run_sessions
 from rootguard.evaluation.agent_backends import Scripted
 from rootguard.evaluation.agent_channel import connected
@@ -254,6 +255,21 @@ def test_another_seed_does_not_take_over_sessions(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     held(ONE, [ward()], path)
 
+    assert run_sessions(ONE, [ward(seed=1)], Scripted(), Transcripts(path)).sessions == 6
+
+
+def test_two_processes_cannot_write_the_same_transcripts(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    held(ONE, [ward()], path)
+    before = path.read_bytes()
+    writing = Transcripts(path)
+    writing.open()
+
+    with pytest.raises(FileError, match="another process writes it"):
+        run_sessions(ONE, [ward(seed=1)], Scripted(), Transcripts(path))
+
+    assert path.read_bytes() == before
+    writing.close()
     assert run_sessions(ONE, [ward(seed=1)], Scripted(), Transcripts(path)).sessions == 6
 
 

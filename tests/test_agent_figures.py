@@ -13,9 +13,16 @@ from click.testing import CliRunner
 
 from rootguard.attacks.map import map_estimates
 from rootguard.attacks.priors import grid, prior
-from rootguard.cli.rq4 import BACKEND_NAMES, CONFIGURATION_NAMES, rq4
+from rootguard.cli.rq4 import (
+    BACKEND_NAMES,
+    CONFIGURATION_NAMES,
+    DECODING_NAMES,
+    TURN_NAMES,
+    rq4,
+)
 from rootguard.evaluation.agent import Grid, Transcripts
 from rootguard.evaluation.agent_figures import AgentRow, agent_rows, compliance
+from rootguard.evaluation.agent_local import DECODINGS
 from rootguard.evaluation.agent_tables import (
     agent_comparison_sheets,
     agent_sheets,
@@ -34,6 +41,7 @@ from rootguard.evaluation.agent_wards import (
     only,
 )
 from rootguard.evaluation.cohorts import PAPER_TEMPLATES, read_cohort
+from rootguard.evaluation.experiment import TURNS
 from rootguard.mechanisms import mechanism
 from rootguard.template import load_template
 from tests.agents import Garbling, held, ward
@@ -236,7 +244,9 @@ def test_the_command_runs_resumes_and_compares(tmp_path: Path) -> None:
 
 def test_the_help_text_names_what_there_is() -> None:
     assert CONFIGURATION_NAMES == AGENT_CONFIGURATIONS
-    assert BACKEND_NAMES == ("scripted", "openai")
+    assert BACKEND_NAMES == ("scripted", "local", "openai")
+    assert DECODING_NAMES == DECODINGS
+    assert tuple(TURNS) == TURN_NAMES
 
 
 @needs_cohort

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
+from rootguard.cli.cape import cape
 from rootguard.cli.options import TemplateType, json_option
 from rootguard.cli.output import EXIT_CHECK_FAILED, EXIT_CODES, console, table, write_json
 from rootguard.cli.rq2 import rq2
 from rootguard.cli.rq4 import rq4
+from rootguard.cli.rq4_hostile import rq4_hostile
 from rootguard.mechanisms import mechanism_named
 from rootguard.template import Template, load_template
 from rootguard.values import MechanismName
@@ -117,6 +119,8 @@ def command() -> None:
 
 command.add_command(rq2)
 command.add_command(rq4)
+command.add_command(rq4_hostile)
+command.add_command(cape)
 
 
 @command.command("rq1", epilog=EXIT_CODES, help=f"How wrong the target gets (RQ1).\n{_EXAMPLES}")

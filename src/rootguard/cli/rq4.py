@@ -6,6 +6,7 @@ others. A run that was stopped, or killed, goes on where it was.
 
 import os
 from fractions import Fraction
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, get_args
@@ -24,11 +25,16 @@ if TYPE_CHECKING:
     from rootguard.evaluation.agent_figures import AgentRow
     from rootguard.evaluation.agent_tables import ComparedAgent
     from rootguard.evaluation.agent_wards import Ward
+    from rootguard.evaluation.tables import Sheet
 
 CONFIGURATION_NAMES = ("all", "roots", "opt", "calibrated")
 """`agent_wards.AGENT_CONFIGURATIONS`, which is not imported to print a help text."""
-BACKEND_NAMES = ("scripted", "openai")
+BACKEND_NAMES = ("scripted", "local", "openai")
+DECODING_NAMES = ("free", "tools", "grammar")
+TURN_NAMES = ("k+1", "2k+1", "3k+1")
 TITLE = "RootGuard: the agent study"
+_NEEDED = {"local": (("xllamacpp", "llm"),), "openai": (("httpx2", "gateway"),)}
+"""Modules of extras, and the extras, by backend."""
 
 
 @click.command("rq4", epilog=EXIT_CODES)
@@ -38,11 +44,24 @@ TITLE = "RootGuard: the agent study"
     type=click.Choice(BACKEND_NAMES),
     default="scripted",
     show_default=True,
-    help="Who the user agent is. scripted: a program that makes no mistakes. openai: a model "
-    "behind any endpoint that speaks OpenAI's chat completions.",
+    help="Who the user agent is. scripted: a program that makes no mistakes. local: a model in "
+    "this process. openai: a model behind any endpoint that speaks OpenAI's chat completions.",
+)
+@click.option(
+    "--model",
+    metavar="PATH_OR_NAME",
+    help="For local a GGUF file, SmolLM2-135M-Instruct if not given; for openai what the endpoint "
+    "calls the model.",
+)
+@click.option(
+    "--decoding",
+    type=click.Choice(DECODING_NAMES),
+    default="grammar",
+    show_default=True,
+    help="What a local model is held to. tools: its tool calls to a JSON schema. grammar: its "
+    "replies to a grammar too, with any number. free: neither.",
 )
 @click.option("--url", help="Of the endpoint, up to and with /v1. For openai.")
-@click.option("--model", help="What the endpoint calls the model. For openai.")
 @click.option(
     "--key-env",
     default="OPENAI_API_KEY",
@@ -117,6 +136,13 @@ TITLE = "RootGuard: the agent study"
     help="Only this way of spending and releasing; repeatable. [default: all four]",
 )
 @click.option(
+    "--turns",
+    "budgets",
+    type=click.Choice(TURN_NAMES),
+    multiple=True,
+    help="Only this many questions, for k roots; repeatable. [default: all three]",
+)
+@click.option(
     "--epsilon",
     "epsilons",
     type=click.FloatRange(min=0.001, max=5),
@@ -132,8 +158,15 @@ def rq4(*, directory: Path | None, out: Path, as_json: bool, **given: Any) -> No
       rootguard bench rq4 --out study
       rootguard bench rq4 --backend scripted --cohort people --out study
       rootguard bench rq4 --template fib4 --patients 5 --epsilon 0.1 --out study
+      rootguard bench rq4 --backend local --model model.gguf --patients 5 --turns 2k+1 --out study
     """
+    for module, extra in (("mcp", "mcp"), *_NEEDED.get(given["backend_name"], ())):
+        if find_spec(module) is None:
+            raise click.ClickException(
+                f"this needs {module}; run: pip install 'rootguard[{extra}]'"
+            )
     from rootguard.evaluation.agent import TRANSCRIPTS, Transcripts
+    from rootguard.evaluation.agent_compliance import compliance_sheets
     from rootguard.evaluation.agent_figures import agent_rows
     from rootguard.evaluation.agent_tables import compare_agent
     from rootguard.evaluation.cohorts import PAPER_TEMPLATES
@@ -154,8 +187,8 @@ def rq4(*, directory: Path | None, out: Path, as_json: bool, **given: Any) -> No
         click.echo(f"rootguard: {outcome.stopped}; the same command goes on from here", err=True)
     rows = agent_rows(grid, wards, backend.label, transcripts)
     compared = compare_agent(rows)
-    speed = f"{held} held now, {held / seconds:.0f} a second" if held else "none held now"
-    _write(rows, compared, directory, out, speed)
+    speed = f"{held} held now, {held / seconds:.2g} a second" if held else "none held now"
+    _write(rows, compared, compliance_sheets(transcripts), directory, out, speed)
     if as_json:
         write_json(_as_json(rows, compared, out, held=held, seconds=seconds))
     else:
@@ -169,6 +202,8 @@ def _backend(given: dict[str, Any], grid: "Grid", wards: list["Ward"]) -> "Backe
 
     if given["backend_name"] == "scripted":
         return Scripted()
+    if given["backend_name"] == "local":
+        return _local(given)
     from rootguard.evaluation.agent_openai import Endpoint, OpenAI, estimate
 
     if not given["url"] or not given["model"]:
@@ -193,9 +228,22 @@ def _backend(given: dict[str, Any], grid: "Grid", wards: list["Ward"]) -> "Backe
     return OpenAI(endpoint, cap=given["cap"])
 
 
+def _local(given: dict[str, Any]) -> "Backend":
+    from rootguard.evaluation.agent_local import Local
+    from rootguard.evaluation.language_model import LocalModel
+
+    if given["concurrency"] > 1:
+        raise click.UsageError("local holds one session at a time; leave --concurrency out")
+    path = Path(given["model"]) if given["model"] else None
+    if path is not None and not path.is_file():
+        raise click.UsageError("for local, --model is a GGUF file, and there is none of that name")
+    return Local(LocalModel(path), decoding=given["decoding"])
+
+
 def _grid(given: dict[str, Any]) -> "Grid":
     from rootguard.evaluation.agent import Grid
     from rootguard.evaluation.agent_wards import AGENT_CONFIGURATIONS, AGENT_EPSILONS
+    from rootguard.evaluation.experiment import TURNS
 
     asked = given["configurations"]
     chosen = tuple(mechanism_named(name) for name in dict.fromkeys(given["mechanisms"]))
@@ -204,6 +252,7 @@ def _grid(given: dict[str, Any]) -> "Grid":
         seed=given["seed"],
         mechanisms=chosen or ("exponential",),
         epsilons=epsilons or AGENT_EPSILONS,
+        budgets=tuple(turns for turns in TURNS if turns in (given["budgets"] or TURNS)),
         configurations=tuple(c for c in AGENT_CONFIGURATIONS if not asked or c in asked),
     )
 
@@ -254,6 +303,7 @@ def _run(
 def _write(
     rows: list["AgentRow"],
     compared: list["ComparedAgent"],
+    kept: tuple["Sheet", ...],
     directory: Path | None,
     out: Path,
     speed: str,
@@ -274,7 +324,7 @@ def _write(
     synthetic = any(row.synthetic for row in rows)
     write_csv(out / "rq4.csv", ROW_COLUMNS, map(row_fields, rows))
     write_csv(out / "rq4_comparison.csv", COMPARISON_COLUMNS, comparison_fields(compared))
-    sheets, beside = agent_sheets(rows), agent_comparison_sheets(rows, compared)
+    sheets, beside = (*agent_sheets(rows), *kept), agent_comparison_sheets(rows, compared)
     facts = {
         "backend": ", ".join(dict.fromkeys(row.backend for row in rows)),
         "cohort": str(directory or "drawn from the templates' population figures")

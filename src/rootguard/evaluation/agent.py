@@ -12,17 +12,19 @@ killed goes on behind its last whole line. Figures come from the transcripts alo
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, BinaryIO, Literal
 
 import anyio
 from mcp.server.lowlevel import Server
 
 from rootguard.channels.mcp_server import build_server
+from rootguard.errors import FileError
 from rootguard.evaluation.agent_backends import Backend, BackendStoppedError
 from rootguard.evaluation.agent_channel import ToolCall, connected, independent_server
 from rootguard.evaluation.agent_parser import Reading
@@ -180,19 +182,22 @@ def _rounds_to(value: float, text: str) -> bool:
 
 
 class Transcripts:
-    """The sessions that are over, a line of JSON each. One writer at a time."""
+    """The sessions that are over, a line of JSON each. One process at a time may write them."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: TextIO | None = None
+        self._file: BinaryIO | None = None
 
     def open(self) -> set[tuple[str, str]]:
         """Make ready to go on; gives run and name of every session that is there.
 
-        A last line that a kill cut short is removed, since its session will be had again.
+        A last line that a kill cut short is removed, since its session will be had again. The
+        file stays locked until `close`, or until this process ends.
         """
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("ab+") as file:
+        file = self._path.open("ab+")
+        try:
+            _lock(file, self._path)
             file.seek(0)
             whole = 0
             done = set()
@@ -203,14 +208,18 @@ class Transcripts:
                 done.add((str(found["run"]), str(found["session"])))
                 whole += len(line)
             file.truncate(whole)
-        self._file = self._path.open("a", encoding="utf-8")
+        except BaseException:
+            file.close()
+            raise
+        self._file = file
         return done
 
     def append(self, record: dict[str, object]) -> None:
         """Write a session down, and out of this process."""
         if self._file is None:
             raise ValueError("the transcripts are not open")
-        self._file.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n")
+        line = json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
+        self._file.write(line.encode())
         self._file.flush()
 
     def close(self) -> None:
@@ -226,6 +235,20 @@ class Transcripts:
             for line in file:
                 if (found := _record(line)) is not None:
                     yield found
+
+
+def _lock(file: BinaryIO, path: Path) -> None:
+    """Keep other processes out; the system lets go of the lock when this one ends, however."""
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise FileError(
+            path.name, "", "another process writes it", "wait for it, or take another directory"
+        ) from None
 
 
 def _record(line: bytes) -> dict[str, Any] | None:

@@ -382,6 +382,8 @@ def agent_figures(rows: Sequence[AgentRow]) -> dict[str, Drawing]:
             axes.set_title(f"ε = {epsilon_text(epsilon)}")
             axes.set_ylim(bottom=0)
         panels[0].set_ylabel("wMAPE (%)")
+        backend = ", ".join(dict.fromkeys(row.backend for row in rows))
+        panels[len(panels) // 2].set_xlabel(f"Backend: {backend}", fontsize=6)
         legend_above(figure, panels, 5)
         return figure
 

