@@ -6,6 +6,7 @@ marks, which drawn tokens seldom do.
 
 import copy
 import pickle
+import threading
 from collections.abc import Iterable
 from itertools import pairwise
 
@@ -15,8 +16,9 @@ from hypothesis import strategies as st
 
 from rootguard.errors import IdentifierError
 from rootguard.identifiers import Identifiers, IssuedToken, Kind, MemoryTokens
-from rootguard.identifiers.mentions import INITIALS, TIED_WORDS, name_chunks
+from rootguard.identifiers.mentions import INITIALS, TIED_WORDS, TokenIndex, name_chunks
 from rootguard.identifiers.registry import Seal
+from rootguard.identifiers.streaming import Lookup, StreamRestorer
 
 KEY = bytes(range(32))
 OTHER_KEY = bytes(range(1, 33))
@@ -374,16 +376,37 @@ def test_plain_text_asks_nothing_of_the_registry() -> None:
 
 
 def test_a_piece_during_which_the_registry_failed_can_be_given_again() -> None:
+    entry = IssuedToken(kind="code", token="7731-0042", sealed=b"")
+    failing = [True]
+
+    def token(_: str) -> str | None:
+        if failing:
+            raise OSError
+        return "4415-8820"
+
+    stream = StreamRestorer(
+        Lookup(
+            lock=threading.RLock(),
+            index=lambda: TokenIndex([entry]),
+            token=token,
+            name=lambda _: None,
+            initial=lambda _: None,
+        )
+    )
+    assert stream.feed("see 7731-0042") == "see "
+    with pytest.raises(OSError):  # noqa: PT011
+        stream.feed(" now")
+    failing.clear()
+    assert stream.feed(" now") == "4415-8820 now"
+
+
+def test_a_token_that_is_known_here_is_restored_while_the_registry_is_out_of_reach() -> None:
     store = Failing()
     identifiers = Identifiers(KEY, store)
     token = identifiers.protect("code", "4415-8820")
     stream = identifiers.stream()
-    assert stream.feed(f"see {token}") == "see "
     store.failing = True
-    with pytest.raises(OSError):  # noqa: PT011
-        stream.feed(" now")
-    store.failing = False
-    assert stream.feed(" now") == "4415-8820 now"
+    assert stream.feed(f"see {token} now") + stream.close() == "see 4415-8820 now"
 
 
 def test_two_streams_of_one_issuer_do_not_mix() -> None:

@@ -37,7 +37,16 @@ from rootguard.errors import (
 )
 from rootguard.events import RootNoised
 from rootguard.identifiers import Identifiers, IssuedToken
-from rootguard.store import Disclosure, Record, Store, default_url, migrations, open_store, rows
+from rootguard.store import (
+    Disclosure,
+    Record,
+    Store,
+    Tabled,
+    default_url,
+    migrations,
+    open_store,
+    rows,
+)
 from rootguard.store.database import Database, Transaction
 from rootguard.store.envelope import Secrets
 from rootguard.store.migrations import MIGRATIONS, migrate
@@ -122,6 +131,19 @@ def fill(store: Store) -> None:
     store.disclose(ANA, [Disclosure(service="lab", tier="t", root="ast", version=1, position=0)])
     for name in ("Bob Ray", "Al Oz"):
         store.tokens(ANA).add(IssuedToken(kind="person", token=name, sealed=name.encode()))
+    entry = (3 << 56 | 1).to_bytes(8, "little") + bytes(range(4))
+    run = Tabled(
+        table="all",
+        root=AGE,
+        version=1,
+        micro_epsilon=7,
+        mechanism="geometric",
+        domain=Domain(lower=0.0, upper=999.0, size=1000),
+        rows=1,
+        drawn=1,
+        most=1,
+    )
+    store.keep_table("all", lambda shelf, _: entry if shelf == 3 else None, lambda: [run])
 
 
 def content(store: Store) -> list[object]:
@@ -136,6 +158,7 @@ def content(store: Store) -> list[object]:
         *((store.events(who), store.caps(who), store.disclosures(who)) for who in (ANA, EVE)),
         *(list(store.tokens(who)) for who in (ANA, EVE)),
         *((store.crossed(who), store.crossings(who)) for who in (ANA, EVE)),
+        (store.tables(), store.marks(3)),
         store.fingerprint_key,
         store.identifier_key,
     ]
