@@ -121,6 +121,8 @@ class LocalModel:
             self._server: Any = engine.Server(params)
         except Exception:  # noqa: BLE001 - whatever llama.cpp calls it
             raise ModelError(f"{path.name} cannot be loaded as a model") from None
+        # llama.cpp waits for ever if it is let go of before its loop has begun; now it has.
+        self.complete("1", max_tokens=1)
 
     @property
     def label(self) -> str:
