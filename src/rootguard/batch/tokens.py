@@ -30,6 +30,10 @@ class Forgetful:
         """Nothing was kept."""
         return None
 
+    def since(self, count: int) -> Iterator[IssuedToken]:  # noqa: ARG002
+        """There are none."""
+        return iter(())
+
     def __iter__(self) -> Iterator[IssuedToken]:
         return iter(())
 

@@ -11,7 +11,6 @@ in a row belong to the name beside them.
 
 import bisect
 import itertools
-import operator
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -126,10 +125,6 @@ class TokenIndex:
     def last(self, count: int) -> list[str]:
         """The tokens that were taken up last."""
         return list(itertools.islice(reversed(self._entries), count))
-
-    def opens_with(self, other: "TokenIndex") -> bool:
-        """Whether all that another holds was taken up here first, in its order."""
-        return len(other) <= len(self) and all(map(operator.eq, self._entries, other._entries))
 
     def spans(self, text: str, first: int = 0) -> list[tuple[int, int]]:
         """Stretches from `first` on as long as a token that begins with the same characters."""

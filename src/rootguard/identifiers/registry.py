@@ -41,6 +41,10 @@ class IssuedTokens(Protocol):
         """The entry of a token, if there is one."""
         ...
 
+    def since(self, count: int) -> Iterator[IssuedToken]:
+        """The entries from the one with this number on, counted from 1, in order of issue."""
+        ...
+
     def __iter__(self) -> Iterator[IssuedToken]: ...
 
     def __len__(self) -> int: ...
@@ -61,6 +65,10 @@ class MemoryTokens:
     def find(self, token: str) -> IssuedToken | None:
         """The entry of a token, if there is one."""
         return self._entries.get(token)
+
+    def since(self, count: int) -> Iterator[IssuedToken]:
+        """The entries from the one with this number on, counted from 1, in order of issue."""
+        return iter(tuple(self._entries.values())[max(count - 1, 0) :])
 
     def __iter__(self) -> Iterator[IssuedToken]:
         return iter(tuple(self._entries.values()))

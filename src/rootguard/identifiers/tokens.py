@@ -80,10 +80,12 @@ class Identifiers:
         "_index",
         "_issued",
         "_known",
+        "_last",
         "_lock",
         "_looked",
         "_names_key",
         "_permutation",
+        "_read",
         "_seal",
     )
 
@@ -97,11 +99,14 @@ class Identifiers:
         if not usable:
             raise IdentifierError(f"a key is {KEY_BYTES} bytes; make one with new_key()")
         self._issued: IssuedTokens = MemoryTokens() if issued is None else issued
-        self._index = TokenIndex(self._issued)
+        self._index = TokenIndex()
+        self._read = 0  # entries of the registry that were taken up, and the last one of them
+        self._last = ""
         self._lock = threading.RLock()
         self._looked = threading.local()
         self._begun = 0
         self._known: dict[bytes, str] = {}
+        self._refresh()
 
     def protect(self, kind: Kind, text: str) -> str:
         """The token of an identifier; the same one every time."""
@@ -216,13 +221,23 @@ class Identifiers:
 
     def _refresh(self) -> None:
         """Know what the registry holds: entries are never changed, only added or all erased."""
-        if getattr(self._looked, "inside", False) or len(self._issued) == len(self._index):
+        if getattr(self._looked, "inside", False):
             return
-        index = TokenIndex(self._issued)
-        if not index.opens_with(self._index):  # it was erased
+        there = len(self._issued)
+        if there == self._read == len(self._index):
+            return
+        found = list(self._issued.since(self._read))
+        begins = found[0].token if found else ""
+        if there < len(self._index) or (self._read and begins != self._last):  # it was erased
             self._begun += 1
-        self._index = index
-        self._known.clear()
+            self._known.clear()
+            self._index, self._read = TokenIndex(), 0
+            found = list(self._issued)
+        for entry in found:
+            if self._index.entry(entry.token) is None:
+                self._index.add(entry)
+        self._read += len(found) - (1 if self._read else 0)
+        self._last = found[-1].token if found else ""
 
     def _entry(self, token: str) -> IssuedToken | None:
         """The entry of a token; another process may have added it since the last look."""

@@ -8,7 +8,10 @@ from rootguard.store.envelope import Secrets
 from rootguard.store.shelves import Shelves
 
 _FIND = "SELECT token_key, sequence, entry FROM tokens WHERE principal = ? AND token_key = ?"
-_ALL = "SELECT token_key, sequence, entry FROM tokens WHERE principal = ? ORDER BY sequence"
+_SINCE = (
+    "SELECT token_key, sequence, entry FROM tokens"
+    " WHERE principal = ? AND sequence >= ? ORDER BY sequence"
+)
 _ADD = (
     "INSERT INTO tokens (principal, token_key, sequence, entry) VALUES (?, ?, ?, ?)"
     " ON CONFLICT DO NOTHING"
@@ -49,11 +52,15 @@ class SqlTokens:
             return None
 
     def __iter__(self) -> Iterator[IssuedToken]:
+        return self.since(0)
+
+    def since(self, count: int) -> Iterator[IssuedToken]:
+        """The entries from the one with this number on, counted from 1, in order of issue."""
         with self._database.reading() as db:
             secrets = self._secrets()
             cipher = secrets.current_registry(db)
             Shelves(db, secrets.integrity).length(self._principal, "tokens")
-            rows = db.execute(_ALL, self._principal)
+            rows = db.execute(_SINCE, self._principal, count)
             return iter([cipher.decrypt(self._principal, *row) for row in rows])
 
     def __len__(self) -> int:
