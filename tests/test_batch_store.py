@@ -271,15 +271,37 @@ def test_tables_that_were_tampered_with_are_found_out(damage: str, tmp_path: Pat
     store.close()
 
 
+def test_a_shelf_that_was_moved_is_missed(tmp_path: Path) -> None:
+    """Else those on it would be strangers, and drawn again."""
+    import sqlite3
+
+    path = tmp_path / "vault.sqlite3"
+    store = open_store(f"sqlite:///{path}")
+    run(people(), store)
+    assert store.marks(7)
+    store.close()
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE table_marks SET place = 1000 WHERE place = 7")
+    db.close()
+    store = open_store(f"sqlite:///{path}")
+    with pytest.raises(StoreDamagedError):
+        store.marks(7)
+    assert store.verify()
+    store.close()
+
+
 def test_ids_are_restored_from_tokens_and_only_those_that_a_table_has_shown(store: Store) -> None:
-    table = people()
+    def named(letter: str) -> Table:
+        """People with ids so long that chance makes no token one of them."""
+        ids = pa.array([f"{letter}{number:015d}" for number in range(ROWS)])
+        return people().set_column(0, "mrn", ids)
+
+    table = named("P")
     opened(table, 5, store)  # known by name, so in no register
     tokens = run(table, store, identifiers={"mrn": "code"}).table["mrn"].to_pylist()
     assert not set(tokens) & set(table["mrn"].to_pylist())
     assert restore_ids(tokens, "code", store=store) == table["mrn"].to_pylist()
-    names = pa.array([f"Q{number:05d}" for number in range(ROWS)])
-    others = table.set_column(0, "mrn", names)
-    elsewhere = run(others, MemoryStore(), identifiers={"mrn": "code"})
+    elsewhere = run(named("Q"), MemoryStore(), identifiers={"mrn": "code"})
     strangers = elsewhere.table["mrn"].to_pylist()
     assert restore_ids([*strangers, None, "no token"], "code", store=store) == [None] * (ROWS + 2)
     with pytest.raises(IdentifierError, match="names in a table"):

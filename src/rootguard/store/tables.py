@@ -43,6 +43,8 @@ def _find(db: Transaction, integrity: Integrity, place: int) -> bytes | None:
     for row in db.execute(_SHELF, place):
         integrity.check("table_marks", *row)
         return bytes(row[1])
+    if place < db.execute(_COUNT)[0][0]:  # a table has all its shelves, and some may be empty
+        raise StoreDamagedError("a shelf of a table is missing; restore the backup")
     return None
 
 
@@ -59,8 +61,8 @@ def keep(
     for number in range(marks.SHELVES):
         old = _find(db, integrity, first + number)
         new = merge(number, old or b"")
-        if new is not None:
-            _put(db, integrity, first + number, new, there=old is not None)
+        if new is not None or old is None:
+            _put(db, integrity, first + number, new or b"", there=old is not None)
             shelves += old is None
     new_runs = told()
     for sequence, run in enumerate(new_runs, start=len(there) + 1):
