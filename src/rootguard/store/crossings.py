@@ -56,8 +56,7 @@ def append(
     if not sealed:
         return
     sealed = sealed[-KEPT_CROSSINGS:]
-    for row in sealed:
-        db.execute(_KEEP, *row)
+    db.execute_all(_KEEP, sealed)
     last = int(sealed[-1][1])
     # Whatever was given up makes a gap, and the rows before a gap go.
     gone = max(last - KEPT_CROSSINGS, int(sealed[0][1]) - 1 if given_up else 0)

@@ -4,6 +4,7 @@ SQL is written once, with `?` for a cell, in the part of the language that SQLit
 share. A dialect brings transactions, locks and the border where its driver's errors become ours.
 """
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -16,6 +17,10 @@ class Transaction(Protocol):
 
     def execute(self, sql: str, *cells: Cell) -> list[Row]:
         """Run one statement with `?` placeholders; its rows, if it gives any."""
+        ...
+
+    def execute_all(self, sql: str, rows: Sequence[tuple[Cell, ...]]) -> None:
+        """Run one statement that gives no rows, once for each of these."""
         ...
 
     def tables(self) -> set[str]:
@@ -32,6 +37,10 @@ class Database(Protocol):
 
     def writing(self, principal: str) -> AbstractContextManager[Transaction]:
         """A transaction that nobody else writing for this principal runs beside."""
+        ...
+
+    def noting(self, principal: str) -> AbstractContextManager[Transaction]:
+        """The same for what may be lost in a power cut, and so need not wait for the disk."""
         ...
 
     def exclusive(self) -> AbstractContextManager[Transaction]:

@@ -3,7 +3,7 @@
 Crossings wait in memory, at most as many of each principal as the journal keeps, and a thread of
 its own writes them a moment later; it ends when there is nothing to do for a while. A store that
 fails delays the journal and is told once in the log; it never delays or fails a release. When the
-process is killed, what waited is lost, and nothing else.
+process is killed, what waited is lost, and nothing else; in a power cut, the last moments as well.
 """
 
 import logging

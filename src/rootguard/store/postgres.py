@@ -9,7 +9,7 @@ its files when it vacuums.
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ _CONNECTIONS = 8
 _TYPES = {"BLOB": "BYTEA", "INTEGER": "BIGINT"}
 _SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _SHARE = "SELECT pg_advisory_xact_lock_shared(?)"
+_UNHURRIED = "SET LOCAL synchronous_commit = off"
 _LOCK = "SELECT pg_advisory_xact_lock(?)"
 
 T = TypeVar("T")
@@ -93,6 +94,12 @@ class PostgresDatabase:
         """A transaction that nobody else writing for this principal runs beside."""
         return self._transaction((_SHARE, _number("store")), (_LOCK, _number("of " + principal)))
 
+    def noting(self, principal: str) -> AbstractContextManager[Transaction]:
+        """The same without waiting for the server's disk."""
+        return self._transaction(
+            (_UNHURRIED,), (_SHARE, _number("store")), (_LOCK, _number("of " + principal))
+        )
+
     def exclusive(self) -> AbstractContextManager[Transaction]:
         """A transaction that no other writer runs beside."""
         return self._transaction((_LOCK, _number("store")))
@@ -137,6 +144,11 @@ class _PostgresTransaction:
     def execute(self, sql: str, *cells: Cell) -> list[Row]:
         """Run one statement; its rows, if it gives any."""
         return _at_the_border(lambda: self._run(_translate(sql), cells))
+
+    def execute_all(self, sql: str, rows: Sequence[tuple[Cell, ...]]) -> None:
+        """Run one statement that gives no rows, once for each of these."""
+        cursor = self._connection.cursor()
+        _at_the_border(lambda: cursor.executemany(_translate(sql).encode(), rows))
 
     def tables(self) -> set[str]:
         """The names of the tables there are."""

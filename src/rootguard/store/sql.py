@@ -388,7 +388,7 @@ def _writer(database: Database, integrity: Integrity) -> Write:
 
     def write(principal: Principal, crossings: Sequence[Noted], given_up: int) -> None:
         rows.storable(principal)
-        with database.writing(principal) as db:
+        with database.noting(principal) as db:
             shelf_of_crossings.append(db, integrity, principal, crossings, given_up)
 
     return write

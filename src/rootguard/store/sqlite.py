@@ -10,7 +10,7 @@ import secrets
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -151,6 +151,17 @@ class SqliteDatabase:
         """A transaction that no other writer runs beside: SQLite has one writer at a time."""
         return self._transaction("BEGIN IMMEDIATE")
 
+    @contextmanager
+    def noting(self, principal: str) -> Iterator[Transaction]:
+        """The same without waiting for the disk; whoever writes next and waits makes it last."""
+        connection = self._connection()
+        connection.execute("PRAGMA synchronous = NORMAL")
+        try:
+            with self.writing(principal) as db:
+                yield db
+        finally:
+            connection.execute("PRAGMA synchronous = FULL")
+
     def exclusive(self) -> AbstractContextManager[Transaction]:
         """A transaction that no other writer runs beside."""
         return self._transaction("BEGIN IMMEDIATE")
@@ -213,6 +224,10 @@ class _SqliteTransaction:
     def execute(self, sql: str, *cells: Cell) -> list[Row]:
         """Run one statement; its rows, if it gives any."""
         return _at_the_border(lambda: self._connection.execute(sql, cells).fetchall())
+
+    def execute_all(self, sql: str, rows: Sequence[tuple[Cell, ...]]) -> None:
+        """Run one statement that gives no rows, once for each of these."""
+        _at_the_border(lambda: self._connection.executemany(sql, rows))
 
     def tables(self) -> set[str]:
         """The names of the tables there are."""
