@@ -13,6 +13,7 @@ import asyncio
 import json
 import os
 import random
+import socket
 import statistics
 import subprocess
 import sys
@@ -334,7 +335,7 @@ def _serve(kind: Literal["guarded", "bare"], upstream: str, path: str, workers: 
 
     listening = listen("127.0.0.1", 0)
 
-    def serve(ready: Callable[[], None]) -> None:
+    def serve(ready: Callable[[], None], where: socket.socket) -> None:
         channel: Channel = Unguarded()
         if kind == "guarded":
             profile = load_profile(path)
@@ -344,15 +345,15 @@ def _serve(kind: Literal["guarded", "bare"], upstream: str, path: str, workers: 
         app = build_app(settings, open_channel=lambda _: channel)
         settle()
         ready()
-        make_server(app, shared=workers > 1).run(sockets=[listening])
+        make_server(app, handed=workers > 1).run(sockets=[where])
 
     def announce() -> None:
         print(f"127.0.0.1:{listening.getsockname()[1]}", flush=True)
 
     if workers == 1:
-        serve(announce)
+        serve(announce, listening)
     else:
-        run_workers(serve, workers, ready=announce, died=lambda _: None)
+        run_workers(serve, workers, listening, ready=announce, died=lambda _: None)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ import asyncio
 import gc
 import socket
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import h11
@@ -28,6 +30,8 @@ class LimitedProtocol(H11Protocol):
     """HTTP/1.1 with a time limit for the headers of a request, and fixed words for a bad one."""
 
     header_timeout = HEADER_TIMEOUT
+    ended: Callable[[], None] | None = None
+    """Called when the connection is gone."""
     _waiting: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -44,6 +48,8 @@ class LimitedProtocol(H11Protocol):
         """Stop waiting."""
         self._forget()
         super().connection_lost(exc)
+        if self.ended is not None:
+            self.ended()
 
     def _watch(self) -> None:
         if self._busy() or self.timeout_keep_alive_task is not None:
@@ -84,14 +90,53 @@ class LimitedProtocol(H11Protocol):
 _WAITING: Final = 1024
 
 
-class SharingServer(uvicorn.Server):
-    """A server that takes one connection at a time, so that others on its socket get theirs."""
+class WorkerServer(uvicorn.Server):
+    """A server that does not listen: another process hands it connections, through its sockets.
+
+    A byte goes back for every connection that has ended.
+    """
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen. asyncio accepts as many at once as may wait, which is one; let more wait."""
-        await super().startup(sockets)
-        for each in sockets or ():
-            each.listen(_WAITING)
+        """Wait for what is handed over."""
+        await super().startup([])
+        self._loop = asyncio.get_running_loop()
+        self._joining: set[asyncio.Task[object]] = set()
+        for door in sockets or ():
+            door.setblocking(False)
+            self._loop.add_reader(door, self._take, door)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take nothing more, and finish what there is."""
+        for door in sockets or ():
+            self._loop.remove_reader(door)
+        await super().shutdown(sockets)
+
+    def _take(self, door: socket.socket) -> None:
+        try:
+            said, handed, _, _ = socket.recv_fds(door, 1, 1)
+        except OSError:
+            return
+        if not said:  # nobody is there any more
+            self._loop.remove_reader(door)
+        for descriptor in handed:
+            connection = socket.socket(fileno=descriptor)
+            connection.setblocking(False)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            joining = self._loop.connect_accepted_socket(lambda: self._protocol(door), connection)
+            task: asyncio.Task[object] = self._loop.create_task(joining)
+            self._joining.add(task)
+            task.add_done_callback(self._joining.discard)
+
+    def _protocol(self, door: socket.socket) -> LimitedProtocol:
+        def ended() -> None:
+            with suppress(OSError):
+                door.send(b".")
+
+        protocol = LimitedProtocol(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        protocol.ended = ended
+        return protocol
 
 
 def settle() -> None:
@@ -126,13 +171,13 @@ def make_server(
     connections: int = 1024,
     max_header_bytes: int = 16 * 1024,
     shutdown_timeout: int = 60,
-    shared: bool = False,
+    handed: bool = False,
 ) -> uvicorn.Server:
     """A server for the gateway. On SIGTERM it takes no more requests and finishes its streams.
 
-    `shared` if other processes listen on the same socket.
+    `handed` if its sockets are those of `run_workers`, which bring connections.
     """
-    return (SharingServer if shared else uvicorn.Server)(
+    return (WorkerServer if handed else uvicorn.Server)(
         uvicorn.Config(
             app,
             host=host,
@@ -147,7 +192,7 @@ def make_server(
             server_header=False,
             limit_concurrency=connections,
             h11_max_incomplete_event_size=max_header_bytes,
-            backlog=1 if shared else _WAITING,
+            backlog=_WAITING,
             timeout_keep_alive=30,
             timeout_graceful_shutdown=shutdown_timeout,
         )

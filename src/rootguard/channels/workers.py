@@ -1,64 +1,161 @@
 """Several processes that answer on one socket, because one interpreter uses one processor.
 
-Each is a replica of its own: it opens the vault itself and shares nothing but the socket. Whoever
-is free takes the next connection. They start one after the other, so that what is wrong is told
-once. One that dies is replaced, unless it dies at once. All end with who started them.
+Each is a replica of its own: it opens the vault itself and shares nothing. Who started them takes
+the connections and hands each to the worker that has fewest. They start one after the other, so
+that what is wrong is told once. One that dies is replaced, unless it dies at once. All end with who
+started them.
 """
 
 import multiprocessing
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import FrameType
 from typing import Final
 
-Work = Callable[[Callable[[], None]], None]
-"""Prepares everything, says that it is ready, and serves until it is told to stop."""
+Work = Callable[[Callable[[], None], socket.socket], None]
+"""Prepares everything, says that it is ready, and serves what comes through the socket."""
+
+_Watched = socket.socket | Connection | int
 
 _AT_ONCE: Final = 2.0
 """Seconds: a worker that dies sooner than this is not replaced."""
+_PAUSE: Final = 0.05
+"""After the system refused a connection."""
 
 
 def run_workers(
-    work: Work, count: int, *, ready: Callable[[], None], died: Callable[[int], None]
+    work: Work,
+    count: int,
+    listening: socket.socket,
+    *,
+    ready: Callable[[], None],
+    died: Callable[[int], None],
 ) -> int:
     """Serve with so many processes until told to stop; an exit code, 0 if nothing went wrong.
 
     `ready` is called once all are, `died` with the number of each process that has ended. Call it
     before a store is opened or a thread is started: processes are forked.
     """
-    return _Crew(work, died).serve(count, ready)
+    return _Crew(work, listening, died).serve(count, ready)
+
+
+class _Worker:
+    """One process, the socket that leads to it, and how many connections it has."""
+
+    def __init__(self, process: BaseProcess, door: socket.socket, said: Connection) -> None:
+        self.process = process
+        self.door = door
+        self.said = said
+        self.since = time.monotonic()
+        self.ready = False
+        self.speaks = True
+        self.connections = 0
+
+    def is_ready(self) -> bool:
+        """Wait until it says that it is; whether it does."""
+        try:
+            self.said.recv_bytes()
+        except EOFError:
+            self.process.join()
+            return False
+        self.ready = True
+        return True
+
+    def hear(self) -> None:
+        """Count the connections that have ended."""
+        ended = b""
+        with suppress(OSError):
+            ended = self.door.recv(4096)
+        self.connections -= len(ended)
+        self.speaks = bool(ended)
+
+    def take(self, connection: socket.socket) -> bool:
+        """Hand a connection over; whether it could be."""
+        try:
+            socket.send_fds(self.door, [b"."], [connection.fileno()])
+        except OSError:
+            return False
+        self.connections += 1
+        return True
 
 
 class _Crew:
-    def __init__(self, work: Work, died: Callable[[int], None]) -> None:
+    def __init__(self, work: Work, listening: socket.socket, died: Callable[[int], None]) -> None:
         self._work = work
+        self._listening = listening
         self._died = died
         self._fork = multiprocessing.get_context("fork")
         self._alive, self._held = os.pipe()  # its other end closes when this process is gone
-        self._workers: dict[int, tuple[BaseProcess, float]] = {}
+        self._workers: dict[int, _Worker] = {}
         self._stopping = threading.Event()
 
     def serve(self, count: int, ready: Callable[[], None]) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
-        if not all(self._start() for _ in range(count)):
+        if not all(self._start().is_ready() for _ in range(count)):
             return self._fail()
+        self._listening.setblocking(False)
         ready()
         while not self._stopping.is_set():
-            wait(list(self._workers), timeout=1.0)
-            for sentinel, (process, since) in list(self._workers.items()):
-                if process.exitcode is None or self._stopping.is_set():
-                    continue
-                del self._workers[sentinel]
-                self._died(process.pid or 0)
-                if time.monotonic() - since < _AT_ONCE or not self._start():
-                    return self._fail()
+            if not all(self._heed(found) for found in wait(self._watched(), timeout=1.0)):
+                return self._fail()
         return self._end()
+
+    def _watched(self) -> list[_Watched]:
+        """The socket, the ends of processes, and what workers may say."""
+        watched: list[_Watched] = [self._listening, *self._workers]
+        for worker in self._workers.values():
+            watched += [worker.door] if worker.ready and worker.speaks else []
+            watched += [] if worker.ready else [worker.said]
+        return watched
+
+    def _heed(self, found: object) -> bool:
+        """Deal with one of them that has something; whether all is well."""
+        if isinstance(found, int):
+            return self._replaced(found)
+        if found is self._listening:
+            self._let_in()
+        for worker in self._workers.values():
+            if found is worker.said:
+                return worker.is_ready()
+            if found is worker.door:
+                worker.hear()
+        return True
+
+    def _let_in(self) -> None:
+        """Hand the next connection to the worker that has fewest."""
+        try:
+            connection, _ = self._listening.accept()
+        except BlockingIOError:
+            return
+        except OSError:  # too many files are open, say
+            self._stopping.wait(_PAUSE)
+            return
+        with connection:
+            those = (each for each in self._workers.values() if each.ready)
+            for each in sorted(those, key=lambda each: each.connections):
+                if each.take(connection):
+                    return
+
+    def _replaced(self, sentinel: int) -> bool:
+        """Put another in the place of a worker that has ended, unless it died at once."""
+        ended = self._workers[sentinel]
+        if ended.process.exitcode is None or self._stopping.is_set():
+            return True
+        del self._workers[sentinel]
+        ended.door.close()
+        self._died(ended.process.pid or 0)
+        if time.monotonic() - ended.since < _AT_ONCE:
+            return False
+        self._start()
+        return True
 
     def _fail(self) -> int:
         """End because of a worker, unless all were told to end while it started."""
@@ -66,23 +163,24 @@ class _Crew:
         self._stop()
         return self._end() or int(not told)
 
-    def _start(self) -> bool:
-        """Start a worker; whether it says that it is ready."""
+    def _start(self) -> _Worker:
         said, says = self._fork.Pipe(duplex=False)
-        process = self._fork.Process(target=self._begin, args=(says,))
+        ours, theirs = socket.socketpair()
+        process = self._fork.Process(target=self._begin, args=(says, theirs))
         process.start()
         says.close()
-        self._workers[process.sentinel] = (process, time.monotonic())
-        try:
-            said.recv_bytes()
-        except EOFError:
-            process.join()
-            return False
-        return True
+        theirs.close()
+        ours.setblocking(False)
+        worker = _Worker(process, ours, said)
+        self._workers[process.sentinel] = worker
+        return worker
 
-    def _begin(self, says: Connection) -> None:
+    def _begin(self, says: Connection, door: socket.socket) -> None:
         """In a worker."""
         os.close(self._held)
+        self._listening.close()
+        for other in self._workers.values():
+            other.door.close()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
 
@@ -95,18 +193,19 @@ class _Crew:
             says.send_bytes(b".")
             says.close()
 
-        self._work(ready)
+        self._work(ready, door)
 
     def _stop(self, _number: int = 0, _frame: FrameType | None = None) -> None:
         self._stopping.set()
-        for process, _ in self._workers.values():
+        for process in (each.process for each in self._workers.values()):
             if process.pid is not None and process.exitcode is None:
                 os.kill(process.pid, signal.SIGTERM)
 
     def _end(self) -> int:
         """Wait for all; the first exit code that is a failure. Being told to stop is none."""
+        self._listening.close()
         codes = []
-        for process, _ in self._workers.values():
+        for process in (each.process for each in self._workers.values()):
             process.join()
             codes.append(process.exitcode or 0)
         return next((abs(code) for code in codes if code not in {0, -signal.SIGTERM}), 0)

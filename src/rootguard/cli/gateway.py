@@ -3,6 +3,7 @@
 import ipaddress
 import logging
 import os
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -173,13 +174,13 @@ def command(
             click.echo(f"# what left is shown at {address}/console/")
         sys.stdout.flush()
 
-    def serve(ready: Callable[[], None]) -> None:
+    def serve(ready: Callable[[], None], where: socket.socket) -> None:
         vault = _vaults()
         opener = _opener(
             store_url, vault, _detectors(detect), near_private=numbers, elsewhere=other_numbers
         )
         app = build_app(settings, open_channel=opener)
-        server = make_server(app, host=host, shared=workers > 1)
+        server = make_server(app, host=host, handed=workers > 1)
         if with_console:
             page = _console(settings, store_url, vault)
             app.router.routes += page.mounted()
@@ -189,21 +190,23 @@ def command(
         settle()
         ready()
         with suppress(KeyboardInterrupt):
-            server.run(sockets=[listening])
+            server.run(sockets=[where])
 
     with closing(listening):
         if workers == 1:
-            serve(announce)
+            serve(announce, listening)
         else:
-            _serve_together(serve, workers, announce)
+            _serve_together(serve, workers, listening, announce)
 
 
-def _serve_together(serve: Work, workers: int, announce: Callable[[], None]) -> None:
+def _serve_together(
+    serve: Work, workers: int, listening: socket.socket, announce: Callable[[], None]
+) -> None:
     """Several processes; what goes wrong in one is told as if it were the only one."""
 
-    def work(ready: Callable[[], None]) -> None:
+    def work(ready: Callable[[], None], where: socket.socket) -> None:
         try:
-            serve(ready)
+            serve(ready, where)
         except click.ClickException as problem:
             problem.show()
             sys.exit(problem.exit_code)
@@ -213,7 +216,7 @@ def _serve_together(serve: Work, workers: int, announce: Callable[[], None]) -> 
 
     with TemporaryDirectory(prefix="rootguard-metrics-") as folder:
         share_metrics(folder)
-        code = run_workers(work, workers, ready=announce, died=forget_worker)
+        code = run_workers(work, workers, listening, ready=announce, died=forget_worker)
     if code:
         sys.exit(code)
 
