@@ -149,14 +149,24 @@ def test_changes_stand_where_the_edits_put_them(made: Sequence[tuple[int, str]])
     assert [after[slice(*place)] for place in changes(edits, 0)] == [w for _, w in made]
 
 
-def test_a_neighbourhood_reaches_to_the_ends_of_sentences() -> None:
-    text = f"{PROSE * 4}Here it is. {PROSE * 4}"
+def test_a_neighbourhood_is_the_sentence_of_a_change() -> None:
+    text = f"{PROSE * 4}Here it is, as it was. {PROSE * 4}"
+    place = text.index("is, as")
+    assert neighbourhoods(text, [(place, place + 2)]) == "Here it is, as it was. "
+
+
+@pytest.mark.parametrize("telling", ["They spoke of 12 letters and of a word.", "It was Bell."])
+def test_a_neighbourhood_takes_in_what_may_have_to_do_with_the_change(telling: str) -> None:
+    text = f"{PROSE * 4}{telling} Here it is. {telling} {PROSE * 4}"
     place = text.index("Here")
-    near = neighbourhoods(text, [(place, place + 4)])
-    assert near is not None
-    assert near.startswith("The letter")
-    assert near.rstrip().endswith("a word.")
-    assert REACH < len(near) < len(text)
+    assert neighbourhoods(text, [(place, place + 4)]) == f"{telling} Here it is. {telling} "
+
+
+def test_a_neighbourhood_ends_where_nothing_is_within_reach() -> None:
+    far = "Of 12 letters " + "and a word " * (REACH // 8)
+    text = f"{PROSE * 4}{far}. {far}. Here it is. {far}. {far}. {PROSE * 4}"
+    place = text.index("Here")
+    assert neighbourhoods(text, [(place, place + 4)]) == f"{far}. Here it is. {far}. "
 
 
 def test_neighbourhoods_that_are_most_of_a_text_are_not_worth_it() -> None:

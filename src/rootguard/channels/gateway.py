@@ -50,7 +50,9 @@ from rootguard.channels.upstream import (
 from rootguard.session.journal import speak_to
 
 LOG: Final = logging.getLogger("rootguard.gateway")
-INSPECTING: Final = 4  # requests sanitized at once; more would share the processor and all be late
+INSPECTING: Final = 2
+"""Requests sanitized at once: more would share the processor and all be late, and behind a single
+one that is long the short ones would wait."""
 LOOPBACK: Final = frozenset(("127.0.0.1", "localhost", "::1"))
 
 

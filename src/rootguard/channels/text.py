@@ -117,6 +117,14 @@ class TextChannel:
         Repeats until nothing changes: a token may make a detector see what it did not see before.
         What does not come to rest is refused.
         """
+        try:
+            with self._person.one_look():
+                return self._recalled_or_read(text, context)
+        except StoreError as problem:
+            refusal = problem.bare()
+        return refusal
+
+    def _recalled_or_read(self, text: str, context: str) -> Sanitization | RootGuardError:
         if len(text) < LEAST_CHARACTERS:
             return self._attempt(text, context, [])
         digest = self._memory.digest(context, text)

@@ -33,6 +33,8 @@ _LOWER_OPENERS = {"san", "santa", "sao", "saint", "los", "las"}
 
 Shape = Literal["title", "upper", "lower", "initial"]
 Standing = Literal["strong", "weak", "unknown", "doubtful", "plain"]
+_Known = tuple[int, str, Shape, Standing, bool]
+_LISTED: dict[str, _Known] = {}
 
 
 class _Word(NamedTuple):
@@ -117,6 +119,12 @@ def _may_begin(word: str) -> bool:
     return len(word) == 1 or word.lower() not in vocabulary.PLAIN_LETTERS
 
 
+def _read(written: str) -> _Known:
+    key, shape = vocabulary.fold(written), _shape(written)
+    particle = key in PARTICLES and shape != "initial"
+    return len(written), key, shape, _standing(written, key, shape), particle
+
+
 class _Words:
     """The words of a text in order; each is looked at closely when first asked for."""
 
@@ -125,9 +133,8 @@ class _Words:
         parts = (_ASCII_WORD if text.isascii() else _WORD).split(text)
         self.starts = list(accumulate(map(len, parts), initial=0))[1:-1:2]
         self.written = parts[1::2]
-        self._counts = Counter(self.written)
         self._read: list[_Word | None] = [None] * len(self.starts)
-        self._known: dict[str, tuple[int, str, Shape, Standing, bool]] = {}
+        self._known: dict[str, _Known] = {}
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -137,13 +144,15 @@ class _Words:
         return self._read[place] or self._look(place)
 
     def _look(self, place: int) -> _Word:
-        known = self._known.get(self.written[place])
+        written = self.written[place]
+        known = _LISTED.get(written) or self._known.get(written)
         if known is None:
-            written = _bare(self.written[place])
-            key, shape = vocabulary.fold(written), _shape(written)
-            particle = key in PARTICLES and shape != "initial"
-            known = len(written), key, shape, _standing(written, key, shape), particle
-            self._known[self.written[place]] = known
+            known = _read(_bare(written))
+            key = known[1]
+            usual = written in (key, key.capitalize(), key.upper())
+            # Those of everybody's lists are remembered; others are somebody's.
+            listed = usual and key in vocabulary.EVERYBODYS
+            (_LISTED if listed else self._known)[written] = known
         length, key, shape, standing, particle = known
         start = self.starts[place]
         word = self._read[place] = _Word(start, start + length, key, shape, standing, particle)
@@ -164,7 +173,7 @@ class _Words:
         """The places of all words that may begin a name; others may be among them."""
         likely = {
             word
-            for word in self._counts.keys() - vocabulary.PLAIN_LETTERS
+            for word in set(self.written) - vocabulary.PLAIN_LETTERS
             if not (word.isascii() and word.isalpha()) or _may_begin(word)
         }
         return (place for place, word in enumerate(self.written) if word in likely)
@@ -172,7 +181,7 @@ class _Words:
     def shouted(self) -> bool:
         """Whether most of them, apart from single letters, are in capitals."""
         longer = upper = 0
-        for written, times in self._counts.items():
+        for written, times in Counter(self.written).items():
             word = written if written.isalpha() else _bare(written)
             if len(word) > 1:
                 longer += times
