@@ -511,6 +511,20 @@ def test_a_name_has_one_token_in_every_mention(names: tuple[str, str], order: in
     assert g != s
 
 
+def test_the_owners_own_name_is_never_somebody_elses_token() -> None:
+    def tokens(*, avoiding: bool) -> set[str]:
+        identifiers = Identifiers(KEY)
+        if avoiding:
+            identifiers.avoid("MARGUERITE Lopez")
+        others = [name for name in GIVEN if name != "Marguerite"]
+        return {identifiers.protect("person", f"{name} Haddad") for name in others}
+
+    assert sum(token.startswith("Marguerite ") for token in tokens(avoiding=False)) == 1
+    avoided = tokens(avoiding=True)
+    assert len(avoided) == len(GIVEN) - 1
+    assert not any("Marguerite" in token or "Lopez" in token for token in avoided)
+
+
 def test_an_unlisted_word_keeps_its_token_in_another_place() -> None:
     identifiers = fresh()
     alone = identifiers.protect("person", "Zyxwv")

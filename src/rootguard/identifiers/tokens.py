@@ -76,6 +76,7 @@ class Identifiers:
     """
 
     __slots__ = (
+        "_avoided",
         "_begun",
         "_index",
         "_issued",
@@ -106,6 +107,7 @@ class Identifiers:
         self._looked = threading.local()
         self._begun = 0
         self._known: dict[bytes, str] = {}
+        self._avoided: set[bytes] = set()
         self._refresh()
 
     def protect(self, kind: Kind, text: str) -> str:
@@ -118,6 +120,19 @@ class Identifiers:
             del kind, text  # so that no frame of the error holds the identifier
             raise error
         return outcome
+
+    def avoid(self, name: str) -> None:
+        """Issue no word of this name from now on, so that a token is never the owner's own name.
+
+        It is known again by a keyed hash. What is no name is passed over.
+        """
+        with self._lock:
+            for piece in names.read_name(name) or ():
+                if piece.part == "word":
+                    self._avoided.add(self._hashed(names.style_of(piece.text)[0]))
+
+    def _hashed(self, word: str) -> bytes:
+        return hmac.digest(self._names_key, b"avoided " + word.encode(), hashlib.sha256)
 
     @contextmanager
     def one_look(self) -> Iterator[None]:
@@ -377,7 +392,7 @@ class Identifiers:
                 token = listed[first % len(listed)]
                 if attempt >= TRIES:
                     token += listed[second % len(listed)].lower()
-            if token != word:
+            if token != word and self._hashed(token) not in self._avoided:
                 yield token, payload
 
     def _settle(

@@ -40,6 +40,9 @@ def issue_tokens(
         if key is None:  # a key of the principal's own, so that nobody's tokens restore another's
             key = hmac.digest(store.identifier_key, owner.encode(), hashlib.sha256)
         protector = Identifiers(key, issued=store.tokens(owner))
+        for text in identifiers.values():
+            if isinstance(text, str):
+                protector.avoid(text)
         for name, text in identifiers.items():
             try:
                 issued[name] = protector.protect(kind_of(text), text)
