@@ -18,7 +18,7 @@ from tests.mcp_clients import ROOT, ROOTGUARD, environment
 CLINIC = (sys.executable, str(ROOT / "examples" / "clinic_server.py"), "--stdio")
 HOSTILE = (sys.executable, str(ROOT / "examples" / "hostile_server.py"), "--stdio")
 DOUBLE = (sys.executable, str(ROOT / "tests" / "mcp_double.py"))
-PATIENCE = 60
+PATIENCE = 180
 _GRACE = 5
 POLICY = """
 [tiers.clinic]

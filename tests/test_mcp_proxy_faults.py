@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,15 +21,16 @@ def seen(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def patience() -> str:
-    """Seconds until the proxy gives up."""
-    return "30"
+def wire(tmp_path: Path, seen: Path) -> Iterator[Wire]:
+    with _wire(tmp_path, seen, 120) as client:
+        yield client
 
 
-@pytest.fixture
-def wire(tmp_path: Path, seen: Path, patience: str) -> Iterator[Wire]:
-    profile = write_profile(tmp_path, policy=POLICY)
-    command = proxy_command(profile, "clinic", [*DOUBLE, str(seen)], "--timeout", patience)
+@contextmanager
+def _wire(folder: Path, seen: Path, patience: float) -> Iterator[Wire]:
+    """A client of a proxy that gives a server up after so many seconds."""
+    profile = write_profile(folder, policy=POLICY)
+    command = proxy_command(profile, "clinic", [*DOUBLE, str(seen)], "--timeout", str(patience))
     with Wire(command) as client:
         client.initialize({"sampling": {}})
         yield client
@@ -68,12 +70,18 @@ def test_a_server_that_fails_costs_its_call_and_no_other(wire: Wire, tool: str, 
     _lives(wire)
 
 
-@pytest.mark.parametrize("patience", ["1.5"])
 @pytest.mark.parametrize("tool", ["hang", "ignore"])
-def test_a_server_that_does_not_answer_is_given_up(wire: Wire, tool: str) -> None:
-    _lives(wire)
-    assert _code(wire.call(tool, AST)) == "upstream_timeout"
-    _lives(wire)
+def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path, seen: Path, tool: str) -> None:
+    answers: list[Message] = []
+    for patience in (1.5, 6, 24):  # on a busy machine an honest server needs longer to begin
+        with _wire(tmp_path, seen, patience) as wire:
+            answers = [wire.call(name, AST) for name in ("fine", tool, "fine")]
+        if "result" in answers[0] and "result" in answers[-1]:
+            break
+    before, silent, after = answers
+    assert "result" in before, before
+    assert _code(silent) == "upstream_timeout"
+    assert "result" in after, after
 
 
 def test_a_call_that_waits_is_answered_when_another_kills_the_server(wire: Wire) -> None:
@@ -96,7 +104,7 @@ def test_what_is_printed_between_messages_is_passed_over(wire: Wire) -> None:
 
 
 def test_a_flood_is_not_kept_in_memory(wire: Wire) -> None:
-    for _ in range(3):
+    for _ in range(2):
         assert _code(wire.call("flood", AST)) == "upstream_unreachable"
     floods = sum(message.get("method") == "notifications/message" for message in wire.heard)
     assert 0 < floods < 100_000

@@ -159,11 +159,12 @@ class Relay:
             for sent, _ in late:
                 del self._waiting[sent]
             silent = any(waiting.heard == self._heard for _, waiting in late)
-        for sent, waiting in late:
+        for sent, _ in late:
             self._give_up(sent, None)
-            waiting.call.refuse(RequestRefusedError("upstream_timeout"))
         if silent:
             self._drop("upstream_timeout")
+        for _, waiting in late:  # last: whoever hears of it may ask again, of a new server
+            waiting.call.refuse(RequestRefusedError("upstream_timeout"))
 
     def close(self) -> None:
         """End the server."""
