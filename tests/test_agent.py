@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from fractions import Fraction
 from pathlib import Path
 
@@ -298,6 +299,7 @@ def test_a_run_that_is_killed_goes_on_without_repeating_or_losing_a_session(
     process = subprocess.Popen(command(out), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     while not path.exists() or path.read_bytes().count(b"\n") < 2:
         assert process.poll() is None or path.read_bytes().count(b"\n") >= 2
+        threading.Event().wait(0.01)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     before = path.read_bytes()

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rootguard.cli.bench import CONFIGURATION_NAMES, command
+from rootguard.evaluation import plots
 from rootguard.evaluation.aggregates import ROW_COLUMNS
 from rootguard.evaluation.experiment import CONFIGURATIONS, Row, Subject
 
@@ -56,6 +57,18 @@ def mine(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures in the one format that reports hold; `finished` has them in every one."""
+    monkeypatch.setattr(plots, "FORMATS", ("svg",))
+
+
+@pytest.fixture
+def not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No figures, because drawing takes longest."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("bench") / "out"
@@ -88,11 +101,9 @@ def test_rows_begin_with_the_figures_and_end_with_the_provenance(finished: Path)
     assert {row["error"] for row in rows} == {""}
 
 
-def test_calibrated_configurations_stand_beside_the_papers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("not_drawn")
+def test_calibrated_configurations_stand_beside_the_papers(tmp_path: Path) -> None:
     """All five by default; other mechanisms than geometric are without population plans."""
-    monkeypatch.setitem(sys.modules, "matplotlib", None)  # drawing takes longest
     chosen = ("--template", "tyg", "--mechanism", "geometric", "--mechanism", "laplace")
     result = bench("rq3", *chosen, "--out", tmp_path, "--json")
     assert result.exit_code == 0
@@ -107,6 +118,7 @@ def test_calibrated_configurations_stand_beside_the_papers(
     assert "geometric, population plan" in text
 
 
+@pytest.mark.usefixtures("drawn_once")
 def test_a_calibrated_study_has_its_tables_figures_and_summary(tmp_path: Path) -> None:
     chosen = ("--template", "tyg", "--mechanism", "laplace", "--out", tmp_path)
     result = bench("rq1", *chosen, "--config", "opt", "--config", "calibrated", "--json")
@@ -175,6 +187,7 @@ def test_the_same_seed_gives_the_same_bytes_also_after_a_stop(
     assert contents(tmp_path) == contents(finished)
 
 
+@pytest.mark.usefixtures("not_drawn")
 def test_rows_of_another_run_in_the_same_directory_are_replaced(tmp_path: Path) -> None:
     bench("rq1", *QUICK, "--out", tmp_path, "--seed", 1)
     bench("rq1", "--template", "homa", "--mechanism", "laplace", "--out", tmp_path, *PAPERS)
@@ -184,6 +197,7 @@ def test_rows_of_another_run_in_the_same_directory_are_replaced(tmp_path: Path) 
     }
 
 
+@pytest.mark.usefixtures("drawn_once")
 def test_ones_own_template_and_people_need_no_code(mine: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     arguments = ("--template", mine / "mine.toml", "--cohort", mine, "--out", out, "--json")
@@ -200,6 +214,7 @@ def test_ones_own_template_and_people_need_no_code(mine: Path, tmp_path: Path) -
             assert secret.encode() not in content, name
 
 
+@pytest.mark.usefixtures("not_drawn")
 def test_a_missing_file_costs_its_template_only(mine: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     own = ("--template", mine / "mine.toml")

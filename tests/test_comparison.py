@@ -304,7 +304,10 @@ def test_figures_are_the_same_bytes_twice_and_say_when_people_are_made_up(
     assert (tmp_path / "one" / "double_asymmetry.png").stat().st_size > 10_000
 
 
-def test_every_figure_can_be_drawn(tmp_path: Path, published: list[Row]) -> None:
+def test_every_figure_can_be_drawn(
+    tmp_path: Path, published: list[Row], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plots, "FORMATS", ("svg",))  # the tests of the command write all formats
     sweep = Sweep(mechanisms=PAPER_MECHANISMS, configurations=PAPER_CONFIGURATIONS)
     found = analyse(TEMPLATES, sweep, published)
     assert found.gains[0].figures.keys() == {"all", "roots", "opt"}

@@ -81,7 +81,7 @@ def test_a_key_is_shown_once_and_a_cookie_opens_the_rest_until_it_is_given_back(
     served: Served,
 ) -> None:
     base = f"{served.address}/console/api"
-    with httpx2.Client(trust_env=False) as browser:
+    with httpx2.Client(trust_env=False, timeout=60) as browser:
         for wrong in ({"key": "no"}, {"key": 7}, {}, [KEY], {"key": KEY + " "}):
             refused = browser.post(f"{base}/login", json=wrong)
             assert (refused.status_code, refused.json()) == (
@@ -170,9 +170,9 @@ def test_without_keys_the_one_person_is_answered_at_once_on_loopback_alone() -> 
     from tests.upstream import serving
 
     with serving(make_server(app.alone())) as address:
-        assert httpx2.get(f"{address}/console/api/me").status_code == 200
+        assert httpx2.get(f"{address}/console/api/me", timeout=60).status_code == 200
         there = {"host": "attacker.example"}
-        answer = httpx2.get(f"{address}/console/api/me", headers=there)
+        answer = httpx2.get(f"{address}/console/api/me", headers=there, timeout=60)
         assert (answer.status_code, answer.json()["error"]["message"]) == (421, TEXTS[421])
 
 

@@ -62,9 +62,11 @@ def test_the_link_holds_a_fresh_key_that_opens_the_page(vault: Path) -> None:
             found = re.fullmatch(r"(http://127\.0\.0\.1:\d+/console/)#key=([\w-]{32})", link)
             assert found is not None
             page, key = found.groups()
-            assert httpx2.get(page).status_code == 200
-            assert httpx2.get(f"{page}api/me").status_code == 401
-            shown = httpx2.get(f"{page}api/me", headers={"authorization": f"Bearer {key}"})
+            assert httpx2.get(page, timeout=60).status_code == 200
+            assert httpx2.get(f"{page}api/me", timeout=60).status_code == 401
+            shown = httpx2.get(
+                f"{page}api/me", headers={"authorization": f"Bearer {key}"}, timeout=60
+            )
             assert shown.json()["principal"] == "owner"
             keys.add(key)
     assert len(keys) == 2
@@ -77,9 +79,11 @@ def test_a_principal_of_the_vault_is_shown_without_a_profile(vault: Path) -> Non
         told = json.loads(line)
         assert told == {"url": told["url"], "link": f"{told['url']}#key={KEY}", "key": KEY}
         headers = {"authorization": f"Bearer {KEY}"}
-        found = httpx2.get(f"{told['url']}api/crossings", headers=headers).json()
+        found = httpx2.get(f"{told['url']}api/crossings", headers=headers, timeout=60).json()
         assert found["total"] == 5
-        graph = httpx2.get(f"{told['url']}api/graph?template=fib4", headers=headers).json()
+        graph = httpx2.get(
+            f"{told['url']}api/graph?template=fib4", headers=headers, timeout=60
+        ).json()
         assert graph["budget"] == pytest.approx(0.9)
 
 

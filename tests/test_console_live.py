@@ -231,9 +231,9 @@ def test_each_key_of_a_gateway_opens_its_own_console(tmp_path: Path) -> None:
                 pass
             assert crossings(address, "key-of-otto") == []
             for headers in ({}, {"authorization": "Bearer key-of-nobody"}):
-                answer = httpx2.get(f"{address}/console/api/crossings", headers=headers)
+                answer = httpx2.get(f"{address}/console/api/crossings", headers=headers, timeout=60)
                 assert answer.status_code == 401
-            page = httpx2.get(f"{address}/console/", headers={"host": "box.example"})
+            page = httpx2.get(f"{address}/console/", headers={"host": "box.example"}, timeout=60)
             assert page.status_code == 200
         finally:
             process.terminate()
@@ -251,4 +251,4 @@ def test_a_gateway_has_no_console_unless_it_is_asked_for(tmp_path: Path) -> None
         started(profile, upstream=upstream, store="memory:") as running,
     ):
         for path in ("/console", "/console/", "/console/api/me"):
-            assert httpx2.get(f"{running.address}{path}").status_code == 404
+            assert httpx2.get(f"{running.address}{path}", timeout=60).status_code == 404

@@ -1,8 +1,14 @@
-"""Laws of the formula language, over random trees on the names a, b, c, d."""
+"""Laws of the formula language, over random trees on the names a, b, c, d.
+
+Each law holds for thousands of trees that are grown from seeds, which is quick, and for fewer that
+Hypothesis makes, which it shrinks when a law fails. `make test-all` has it make thousands too.
+"""
 
 import math
+import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import get_args
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
@@ -34,15 +40,19 @@ from rootguard.expressions import (
     substitute,
     to_text,
 )
-from rootguard.expressions.nodes import ArithmeticOperator, parts
+from rootguard.expressions.nodes import ArithmeticOperator, CompareOperator, parts
 
 NAMES = ("a", "b", "c", "d")
+PLAIN = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 7.0, 10.0, 100.0)
+OPERATORS: tuple[ArithmeticOperator, ...] = get_args(ArithmeticOperator)
+COMPARISONS: tuple[CompareOperator, ...] = get_args(CompareOperator)
 TRANSCENDENTAL = {"exp", "ln", "log", "log10", "log2"}
 
 
 def laws(examples: int) -> settings:
+    exploring = not settings().derandomize
     return settings(
-        max_examples=examples,
+        max_examples=examples if exploring else examples // 10,
         deadline=None,
         database=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -50,7 +60,7 @@ def laws(examples: int) -> settings:
 
 
 def literals(*, any_size: bool) -> st.SearchStrategy[Number]:
-    plain = st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 7.0, 10.0, 100.0])
+    plain = st.sampled_from(PLAIN)
     wide = st.floats(min_value=0.0, max_value=1e100).map(abs)
     return (st.one_of(plain, wide) if any_size else plain).map(Number)
 
@@ -77,7 +87,7 @@ def trees(*, any_size: bool = False, leaves: int = 10) -> st.SearchStrategy[Node
 
     def grow(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
         return st.one_of(
-            st.builds(arithmetic, st.sampled_from(["+", "-", "*", "/", "**"]), inner, inner),
+            st.builds(arithmetic, st.sampled_from(OPERATORS), inner, inner),
             st.builds(arithmetic, st.sampled_from(["+", "-", "*", "/"]), inner, inner),
             st.builds(
                 call,
@@ -85,7 +95,7 @@ def trees(*, any_size: bool = False, leaves: int = 10) -> st.SearchStrategy[Node
                 st.lists(inner, min_size=1, max_size=4),
             ),
             st.builds(Negate, inner),
-            st.builds(Compare, st.sampled_from(["<", "<=", ">", ">=", "==", "!="]), inner, inner),
+            st.builds(Compare, st.sampled_from(COMPARISONS), inner, inner),
             st.builds(Logic, st.sampled_from(["and", "or"]), inner, inner),
             st.builds(Not, inner),
             st.builds(Choose, inner, inner, inner),
@@ -94,17 +104,68 @@ def trees(*, any_size: bool = False, leaves: int = 10) -> st.SearchStrategy[Node
     return st.recursive(leaf, grow, max_leaves=leaves)
 
 
-@given(trees(any_size=True, leaves=8))
-@laws(10_000)
-def test_reading_the_canonical_text_gives_the_same_formula(node: Node) -> None:
+def grown(rng: random.Random, leaves: int, *, any_size: bool = False) -> Node:
+    """A tree of about as many leaves, with every kind of node that `trees` has."""
+    if leaves <= 1:
+        if rng.random() < 0.6:
+            return Name(rng.choice((*NAMES, *NAMES, *sorted(CONSTANTS))))
+        if any_size and rng.random() < 0.5:
+            return Number(10.0 ** rng.uniform(-20.0, 100.0))
+        return Number(rng.choice(PLAIN))
+    kind = rng.choice(("arithmetic", "arithmetic", "call", "negate", "compare", "logic", "choose"))
+    if kind == "negate":
+        inner = grown(rng, leaves - 1, any_size=any_size)
+        return Negate(inner) if rng.random() < 0.5 else Not(inner)
+    if kind == "call":
+        function = rng.choice(sorted(FUNCTIONS))
+        given = [
+            grown(rng, rng.randint(1, leaves // 2), any_size=any_size)
+            for _ in range(rng.randint(1, 4))
+        ]
+        return call(function, given)
+    left, right = (grown(rng, n, any_size=any_size) for n in (leaves - leaves // 2, leaves // 2))
+    if kind == "compare":
+        return Compare(rng.choice(COMPARISONS), left, right)
+    if kind == "logic":
+        return Logic(rng.choice(("and", "or")), left, right)
+    if kind == "choose":
+        return Choose(grown(rng, leaves // 3, any_size=any_size), left, right)
+    return arithmetic(rng.choice(OPERATORS), left, right)
+
+
+def reading_gives_the_same(node: Node) -> None:
     text = to_text(node)
     again = parse(text)
     assert again == node
     assert to_text(again) == text
 
 
+@given(trees(any_size=True, leaves=8))
+@laws(10_000)
+def test_reading_the_canonical_text_gives_the_same_formula(node: Node) -> None:
+    reading_gives_the_same(node)
+
+
+def test_reading_gives_the_same_for_ten_thousand_formulas() -> None:
+    seen: Counter[str] = Counter()
+    texts = set()
+    for seed in range(10_000):
+        rng = random.Random(seed)
+        node = grown(rng, rng.randint(1, 12), any_size=True)
+        reading_gives_the_same(node)
+        seen.update(kinds(node))
+        texts.add(to_text(node))
+    assert len(texts) > 8_000
+    assert len(seen) == 9
+    assert min(seen.values()) > 500
+
+
+def kinds(node: Node) -> set[str]:
+    return {type(node).__name__}.union(*(kinds(part) for part in parts(node)))
+
+
 @given(trees(any_size=True), st.sets(st.sampled_from(NAMES)))
-@laws(300)
+@laws(3_000)
 def test_substituting_every_name_by_itself_or_another_is_a_renaming(
     node: Node, renamed: set[str]
 ) -> None:
@@ -114,11 +175,15 @@ def test_substituting_every_name_by_itself_or_another_is_a_renaming(
     assert substitute(there, {f"{name}_": Name(name) for name in renamed}) == node
 
 
-corners = st.sampled_from([-5.0, -2.0, -1.0, -0.5, 0.0, 0.25, 1.0, 1.5, 2.0, 4.0])
-widths = st.sampled_from([0.0, 0.1, 0.5, 1.0, 3.0, 6.0])
+CORNERS = (-5.0, -2.0, -1.0, -0.5, 0.0, 0.25, 1.0, 1.5, 2.0, 4.0)
+WIDTHS = (0.0, 0.1, 0.5, 1.0, 3.0, 6.0)
 boxes = st.fixed_dictionaries(
     {
-        name: st.builds(lambda low, width: Interval(low, low + width), corners, widths)
+        name: st.builds(
+            lambda low, width: Interval(low, low + width),
+            st.sampled_from(CORNERS),
+            st.sampled_from(WIDTHS),
+        )
         for name in NAMES
     }
 )
@@ -146,17 +211,16 @@ def value_or_none(node: Node, point: Mapping[str, float]) -> float | None:
         return None
 
 
-@given(trees(), boxes, points)
-@laws(3_000)
-def test_the_bounds_hold_every_value_and_every_slope_in_the_box(
-    node: Node, box: dict[str, Interval], shares: list[dict[str, float]]
-) -> None:
+def bounds_hold(
+    node: Node, box: Mapping[str, Interval], shares: Sequence[Mapping[str, float]]
+) -> int:
+    """How many values were looked at."""
     values = [value_or_none(node, inside(box, share)) for share in shares]
     try:
         enclosure = bounds(node, box)
     except FormulaUndefinedError:
         assert values == [None] * len(values)
-        return
+        return 0
     again, slopes = derivative_bounds(node, box)
     assert again == enclosure
     assert slopes.keys() == names(node)
@@ -170,6 +234,30 @@ def test_the_bounds_hold_every_value_and_every_slope_in_the_box(
             continue
         for name, partial in partials.items():
             assert partial in slopes[name]
+    return len(values) - values.count(None)
+
+
+@given(trees(), boxes, points)
+@laws(3_000)
+def test_the_bounds_hold_every_value_and_every_slope_in_the_box(
+    node: Node, box: dict[str, Interval], shares: list[dict[str, float]]
+) -> None:
+    bounds_hold(node, box, shares)
+
+
+def test_the_bounds_hold_for_three_thousand_formulas() -> None:
+    seen = 0
+    for seed in range(3_000):
+        rng = random.Random(seed)
+        node = grown(rng, rng.randint(1, 14))
+        lows = {name: rng.choice(CORNERS) for name in NAMES}
+        box = {name: Interval(low, low + rng.choice(WIDTHS)) for name, low in lows.items()}
+        shares = [
+            {name: rng.choice((0.0, 0.5, 1.0, rng.random(), rng.random())) for name in NAMES}
+            for _ in range(3)
+        ]
+        seen += bounds_hold(node, box, shares)
+    assert seen > 5_000
 
 
 def largest_part(node: Node, point: Mapping[str, float]) -> float:
@@ -203,31 +291,46 @@ def agrees(partial: float, witness: float) -> bool:
     return abs(partial - witness) <= 2e-3 * (1.0 + abs(partial))
 
 
-def test_gradients_agree_with_central_differences_wherever_those_are_witnesses() -> None:
+def gradient_agrees(node: Node, point: Mapping[str, float], seen: Counter[str]) -> None:
+    try:
+        value, partials = gradient(node, point)
+    except FormulaError:
+        seen["undefined"] += 1
+        return
+    assert value == evaluate(node, point)
+    assert partials.keys() == names(node)
+    for name, partial in partials.items():
+        witness = difference(node, point, name)
+        if witness is None or largest_part(node, point) > 1e4:
+            seen["no witness"] += 1
+            continue
+        seen["compared"] += 1
+        seen["compared, not flat"] += abs(witness) > 0.01
+        assert agrees(partial, witness)
+
+
+odd = st.floats(0.13, 3.9).map(lambda x: round(x, 3) + 0.0001237)
+spread = st.fixed_dictionaries(dict.fromkeys(NAMES, st.one_of(odd, odd, odd.map(lambda x: -x))))
+
+
+@given(trees(leaves=8).filter(lambda node: bool(node.free)), spread)
+@laws(3_000)
+def test_gradients_agree_with_central_differences_wherever_those_are_witnesses(
+    node: Node, point: dict[str, float]
+) -> None:
+    gradient_agrees(node, point, Counter())
+
+
+def test_gradients_agree_for_three_thousand_formulas() -> None:
     seen: Counter[str] = Counter()
-    odd = st.floats(0.13, 3.9).map(lambda x: round(x, 3) + 0.0001237)
-    spread = st.fixed_dictionaries(dict.fromkeys(NAMES, st.one_of(odd, odd, odd.map(lambda x: -x))))
-
-    @given(trees(leaves=8).filter(lambda node: bool(node.free)), spread)
-    @laws(3_000)
-    def law(node: Node, point: dict[str, float]) -> None:
-        try:
-            value, partials = gradient(node, point)
-        except FormulaError:
-            seen["undefined"] += 1
-            return
-        assert value == evaluate(node, point)
-        assert partials.keys() == names(node)
-        for name, partial in partials.items():
-            witness = difference(node, point, name)
-            if witness is None or largest_part(node, point) > 1e4:
-                seen["no witness"] += 1
-                continue
-            seen["compared"] += 1
-            seen["compared, not flat"] += abs(witness) > 0.01
-            assert agrees(partial, witness)
-
-    law()
+    for seed in range(3_000):
+        rng = random.Random(seed)
+        node = grown(rng, rng.randint(1, 10))
+        point = {
+            name: rng.choice((1, 1, -1)) * (round(rng.uniform(0.13, 3.9), 3) + 0.0001237)
+            for name in NAMES
+        }
+        gradient_agrees(node, point, seen)
     assert seen["compared"] > 4 * seen["no witness"]
     assert seen["compared"] > 1_500
     assert seen["compared, not flat"] > 500
@@ -245,11 +348,14 @@ def test_the_comparison_with_differences_would_notice_a_wrong_gradient() -> None
         assert not agrees(-partial, witness)
 
 
-tame = st.sampled_from([0.3, 0.5, 1.0, 1.7, 2.0, 3.25])
+TAME = (0.3, 0.5, 1.0, 1.7, 2.0, 3.25)
+WILD = (0.0, -0.0, -1.0, -2.5, 1e60, -1e99, 1e100, 1e101, 5e-324, 1e-200)
+STRANGE = (math.nan, math.inf, -math.inf)
+tame = st.sampled_from(TAME)
 wild = st.one_of(
     tame,
-    st.sampled_from([0.0, -0.0, -1.0, -2.5, 1e60, -1e99, 1e100, 1e101, 5e-324, 1e-200]),
-    st.sampled_from([math.nan, math.inf, -math.inf]),
+    st.sampled_from(WILD),
+    st.sampled_from(STRANGE),
     st.floats(-100.0, 100.0),
 )
 rows = st.one_of(*(
@@ -263,18 +369,37 @@ def functions(node: Node) -> set[str]:
     return here.union(*(functions(part) for part in parts(node)))
 
 
-@given(trees(), rows)
-@laws(2_500)
-def test_many_rows_have_the_value_of_each_row_and_nan_where_a_row_is_refused(
-    node: Node, table: list[dict[str, float]]
-) -> None:
+def rows_have_their_values(node: Node, table: Sequence[Mapping[str, float]]) -> Counter[str]:
+    """How many rows were refused, and how many not."""
+    seen: Counter[str] = Counter()
     together = evaluate_many(node, {n: np.array([row[n] for row in table]) for n in NAMES})
     exact = not functions(node) & TRANSCENDENTAL
     for row, found in zip(table, together.tolist(), strict=True):
         alone = value_or_none(node, row)
+        seen["refused" if alone is None else "exact" if exact else "close"] += 1
         if alone is None:
             assert math.isnan(found)
         elif exact:
             assert found == alone
         else:
             assert math.isclose(found, alone, rel_tol=1e-12, abs_tol=1e-300)
+    return seen
+
+
+@given(trees(), rows)
+@laws(2_500)
+def test_many_rows_have_the_value_of_each_row_and_nan_where_a_row_is_refused(
+    node: Node, table: list[dict[str, float]]
+) -> None:
+    rows_have_their_values(node, table)
+
+
+def test_many_rows_have_their_values_for_two_and_a_half_thousand_formulas() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(2_500):
+        rng = random.Random(seed)
+        node = grown(rng, rng.randint(1, 14))
+        cells = (TAME, (*TAME, *WILD, *STRANGE, rng.uniform(-100.0, 100.0)))[seed % 2]
+        table = [{name: rng.choice(cells) for name in NAMES} for _ in range(rng.randint(1, 5))]
+        seen += rows_have_their_values(node, table)
+    assert min(seen["refused"], seen["exact"], seen["close"]) > 500

@@ -50,13 +50,13 @@ def ask(
     running: Running, body: object = CHAT, *, headers: dict[str, str] | None = None
 ) -> httpx2.Response:
     url = f"{running.base}/chat/completions"
-    return httpx2.post(url, json=body, trust_env=False, headers=headers)
+    return httpx2.post(url, json=body, trust_env=False, headers=headers, timeout=60)
 
 
 def counts(running: Running) -> dict[str, float]:
     """What is counted once no request is under way any more."""
     while True:
-        page = httpx2.get(f"{running.address}/metrics", trust_env=False).text
+        page = httpx2.get(f"{running.address}/metrics", trust_env=False, timeout=60).text
         lines = (line.rsplit(" ", 1) for line in page.splitlines() if line[:1] != "#")
         found = {name: float(number) for name, number in lines}
         if found["rootguard_requests_under_way"] == 0:
@@ -205,7 +205,11 @@ def test_without_keys_only_a_loopback_name_is_served(running: Running) -> None:
 def test_a_web_page_cannot_post_in_a_simple_request(running: Running) -> None:
     url = f"{running.base}/chat/completions"
     answer = httpx2.post(
-        url, content=json.dumps(CHAT), headers={"content-type": "text/plain"}, trust_env=False
+        url,
+        content=json.dumps(CHAT),
+        headers={"content-type": "text/plain"},
+        trust_env=False,
+        timeout=60,
     )
     assert fault(answer) == (415, "unsupported_body")
 
@@ -243,7 +247,7 @@ def test_only_some_headers_and_no_cookies_reach_the_upstream(running: Running) -
     ],
 )
 def test_anything_else_is_a_fixed_404(running: Running, method: str, path: str) -> None:
-    answer = httpx2.request(method, running.address + path, trust_env=False)
+    answer = httpx2.request(method, running.address + path, trust_env=False, timeout=60)
     assert fault(answer) == (404, "not_found")
     assert answer.json()["error"]["message"] == FAULTS["not_found"].text
 
@@ -251,7 +255,7 @@ def test_anything_else_is_a_fixed_404(running: Running, method: str, path: str) 
 def test_private_things_in_ids_paths_and_queries_are_refused(running: Running) -> None:
     running.upstream.reset()
     for path in (f"/models/{EMAIL}", "/models/a?limit=1&x=2", "/models?after_id=a%20b"):
-        answer = httpx2.get(running.base + path, trust_env=False)
+        answer = httpx2.get(running.base + path, trust_env=False, timeout=60)
         assert answer.status_code == 400
     assert fault(ask(running, {**CHAT, "model": EMAIL})) == (400, "private_id")
     assert fault(ask(running, headers={"openai-project": NAME})) == (400, "private_id")
@@ -269,7 +273,9 @@ def test_the_metrics_count_replacements_refusals_and_strangers_and_hold_no_value
         assert token not in said
         ask(made, {"model": "m", "messages": [], "surprise": 1})
         found = counts(made)
-        assert httpx2.get(f"{made.address}/healthz", trust_env=False).json() == {"status": "ok"}
+        assert httpx2.get(f"{made.address}/healthz", trust_env=False, timeout=60).json() == {
+            "status": "ok"
+        }
     chat = 'route="/v1/chat/completions"'
     assert found[f'rootguard_replacements_total{{kind="root",{chat}}}'] == 1
     assert found[f'rootguard_replacements_total{{kind="declared",{chat}}}'] >= 3
@@ -325,7 +331,9 @@ def test_shutting_down_finishes_the_streams_that_run() -> None:
         with serving(server) as address:
             url = f"{address}/v1/chat/completions"
             body = {**CHAT, "stream": True}
-            thread, results = in_thread(lambda: httpx2.post(url, json=body, trust_env=False).text)
+            thread, results = in_thread(
+                lambda: httpx2.post(url, json=body, trust_env=False, timeout=60).text
+            )
             assert recording.paused.wait(30)
             server.should_exit = True
             recording.go_on.set()

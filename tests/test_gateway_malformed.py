@@ -235,7 +235,7 @@ def peak() -> int:
 
 def test_the_bodies_that_the_fuzzer_spoils_are_good_before(running: Running) -> None:
     for path, body in VALID.items():
-        answer = httpx2.post(running.address + path, json=body, trust_env=False)
+        answer = httpx2.post(running.address + path, json=body, trust_env=False, timeout=60)
         assert answer.status_code == 200, answer.text
     assert leaked(running.upstream) == []
 
@@ -269,14 +269,19 @@ def test_two_thousand_malformed_requests_are_refused_in_fixed_words(
     assert statuses["400"] > 1000
     assert {"404", "413", "415", "421", "431"} <= statuses.keys()
     assert statuses["silent"] < 300
-    assert httpx2.get(f"{running.address}/healthz", trust_env=False).status_code == 200
+    assert httpx2.get(f"{running.address}/healthz", trust_env=False, timeout=60).status_code == 200
 
 
 def test_a_refused_request_noises_nothing() -> None:
     with gateway() as made:
         path = "/v1/chat/completions"
         spoiled = {**VALID[path], "surprise": 1}
-        assert httpx2.post(made.address + path, json=spoiled, trust_env=False).status_code == 400
+        assert (
+            httpx2.post(made.address + path, json=spoiled, trust_env=False, timeout=60).status_code
+            == 400
+        )
         assert not made.person.known("ast")
-        assert httpx2.post(made.address + path, json=VALID[path], trust_env=False).is_success
+        assert httpx2.post(
+            made.address + path, json=VALID[path], trust_env=False, timeout=60
+        ).is_success
         assert made.person.known("ast")

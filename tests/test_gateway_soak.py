@@ -163,7 +163,7 @@ def test_memory_is_flat_under_a_long_mixed_load(
         )
         with visitors.calling():
             samples = watch(gateway, recording, SECONDS)
-        page = httpx2.get(f"{gateway.address}/metrics", trust_env=False).text
+        page = httpx2.get(f"{gateway.address}/metrics", trust_env=False, timeout=60).text
     assert visitors.problems == []
     assert min(visitors.done[kind] for kind in ("chat", "stream", "dropped stream")) > 10
     assert visitors.done["malformed"] > 100

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import threading
 import time
 from pathlib import Path
@@ -33,7 +34,7 @@ def workers_of(gateway: Started) -> list[int]:
 
 
 def counted(gateway: Started, line: str) -> float:
-    page = httpx2.get(f"{gateway.address}/metrics", trust_env=False).text
+    page = httpx2.get(f"{gateway.address}/metrics", trust_env=False, timeout=60).text
     return sum(float(each.split()[-1]) for each in page.splitlines() if each.startswith(line))
 
 
@@ -79,7 +80,7 @@ def test_a_worker_that_dies_is_replaced_and_all_end_together(profile: Path, tmp_
         first = workers_of(gateway)
         os.kill(first[0], signal.SIGKILL)
         until(lambda: len(workers_of(gateway)) == 2 and first[0] not in workers_of(gateway))
-        answer = httpx2.get(f"{gateway.address}/healthz", trust_env=False)
+        answer = httpx2.get(f"{gateway.address}/healthz", trust_env=False, timeout=60)
         assert answer.status_code == 200
         last = workers_of(gateway)
     until(lambda: all(gone(pid) for pid in last))
@@ -118,3 +119,45 @@ def test_what_is_wrong_is_told_once(profile: Path, tmp_path: Path) -> None:
     code, output = run("--profile", str(profile), "--store", store, "--workers", "2", *UPSTREAM)
     assert code != 0
     assert output.count("Traceback") == 0
+
+
+def link_of(file: Path) -> Path:
+    try:
+        return file.readlink()
+    except OSError:  # closed meanwhile
+        return file
+
+
+def test_each_connection_goes_to_the_worker_that_has_fewest(profile: Path, tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'vault.sqlite3'}"
+
+    with (
+        recording_upstream() as (upstream, _),
+        started(profile, upstream=upstream, store=store, options=("--workers", "2")) as gateway,
+    ):
+        host, port = gateway.address.removeprefix("http://").split(":")
+
+        def taken() -> list[int]:
+            rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+            ours = {f"socket:[{row[9]}]" for row in rows if int(row[1][-4:], 16) == int(port)}
+            return [
+                sum(str(link) in ours for link in map(link_of, Path(f"/proc/{pid}/fd").iterdir()))
+                for pid in workers_of(gateway)
+            ]
+
+        def connected(number: int) -> list[socket.socket]:
+            return [socket.create_connection((host, int(port))) for _ in range(number)]
+
+        until(lambda: taken() == [0, 0])
+        first = connected(20)
+        until(lambda: sum(taken()) == 20)
+        assert min(taken()) >= 9  # one that asked how it goes may have been counted still
+        for each in first[::2]:  # those of one worker, or nearly so
+            each.close()
+        until(lambda: sum(taken()) == 10)
+        assert min(taken()) <= 1
+        more = connected(8)
+        until(lambda: sum(taken()) == 18)
+        assert min(taken()) >= 8
+        for each in (*first, *more):
+            each.close()

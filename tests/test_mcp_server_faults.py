@@ -171,9 +171,9 @@ def test_a_web_page_or_another_host_name_gets_nothing(address: str) -> None:
 
 def test_no_session_is_kept_by_the_transport_and_nothing_comes_unasked(address: str) -> None:
     key = {"Authorization": f"Bearer {KEY}"}
-    assert httpx2.get(address, headers=key).status_code == 405
-    assert httpx2.delete(address, headers=key).status_code == 405
-    assert httpx2.get(address).status_code == 401
+    assert httpx2.get(address, headers=key, timeout=60).status_code == 405
+    assert httpx2.delete(address, headers=key, timeout=60).status_code == 405
+    assert httpx2.get(address, timeout=60).status_code == 401
     assert "mcp-session-id" not in _post(address, json.dumps(INITIALIZE).encode()).headers
 
 
