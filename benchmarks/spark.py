@@ -26,9 +26,9 @@ from benchmarks.measure import Case, Contender, Row, Skipped
 from rootguard import load_template
 from rootguard.calibration import make_plan
 
-ROWS = int(float(os.environ.get("ROOTGUARD_BENCH_SPARK_ROWS", "3e6")))
+ROWS = int(float(os.environ.get("ROOTGUARD_BENCH_SPARK_ROWS", "6e6")))
 ROUNDS = 2
-TIMED = 3
+TIMED = 2
 FILES = 8
 _KEY = bytes(range(32))
 
