@@ -217,6 +217,30 @@ def test_aip_counts_as_published_in_one_mean_and_as_declared_in_the_other() -> N
         assert mean.value == pytest.approx(narrow[mean.budget, mean.epsilon, mean.config] + 10)
 
 
+def test_where_targets_are_lost_the_mean_is_of_the_templates_that_all_configurations_have() -> None:
+    rows = [r for r in published_rows() if r.cell.budget == "2k+1"]
+
+    def lost(row: AgentRow) -> bool:
+        return row.cell.template == "homa" and row.cell.config == "all"
+
+    part = [replace(r, wmape=None, wmape_se=None) if lost(r) else r for r in rows]
+    common = [sheet for sheet in agent_sheets(part) if "every configuration" in sheet.title]
+    assert not [sheet for sheet in agent_sheets(rows) if "every configuration" in sheet.title]
+    assert "two roots" in common[0].title
+    columns = dict(zip(common[0].header[3:], range(3, 9), strict=False))
+    for line in common[0].lines:
+        assert line[1].endswith(", 7 of 8 templates")
+        epsilon = Fraction(line[1].split()[2].rstrip(","))
+        for config, place in columns.items():
+            there = [
+                r.wmape or 0.0
+                for r in rows
+                if (r.cell.mechanism, r.cell.epsilon, r.cell.config) == (line[0], epsilon, config)
+                and r.cell.template != "homa"
+            ]
+            assert line[place].startswith(f"{sum(there) / 7:.1f} ±")
+
+
 def test_every_table_says_which_backend_made_it() -> None:
     rows = published_rows()
     sheets = (*agent_sheets(rows), *agent_comparison_sheets(rows, compare_agent(rows)))

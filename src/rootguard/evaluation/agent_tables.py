@@ -244,6 +244,11 @@ def agent_sheets(rows: Sequence[AgentRow]) -> tuple[Sheet, ...]:
             title = f"{_TITLES[measure]}, mean of eight templates, AIP asked for {aip} roots"
             lines = _mean_lines(means(rows, scope, measure))
             sheets.append(_sheet(title, backend, lines))
+        title = (
+            f"{_TITLES['wmape']}, mean of the templates that have a target in every configuration,"
+            f" AIP asked for {aip} roots"
+        )
+        sheets.append(_sheet(title, backend, _common_lines(of_scope(rows, scope))))
     focus = max((row.cell.epsilon for row in rows), default=Fraction(0))
     for measure in MEASURES:
         title = f"{_TITLES[measure]} per template at epsilon {epsilon_text(focus)}"
@@ -270,6 +275,28 @@ def _mean_lines(found: Iterable[AgentMean]) -> _Lines:
     for m in sorted(found, key=lambda m: (m.mechanism, m.epsilon, TURNS[m.budget])):
         line = lines.setdefault((m.mechanism, f"ε = {epsilon_text(m.epsilon)}", m.budget), {})
         line[m.config] = f"{m.value:.1f} ± {m.se:.1f}"
+    return lines
+
+
+def _common_lines(rows: Iterable[AgentRow]) -> _Lines:
+    """Means over fewer than eight templates, where an agent lost the target of the others."""
+    cells: dict[tuple[Fraction, MechanismName, Turns], dict[str, dict[str, AgentRow]]] = {}
+    for row in rows:
+        c = row.cell
+        asked = cells.setdefault((c.epsilon, c.mechanism, c.budget), {})
+        asked.setdefault(c.template, {})[c.config] = row
+    lines: _Lines = {}
+    for (epsilon, mechanism, budget), templates in sorted(cells.items()):
+        common = [t for t in templates.values() if all(r.wmape is not None for r in t.values())]
+        if not 0 < len(common) < len(templates):
+            continue
+        label = f"ε = {epsilon_text(epsilon)}, {len(common)} of {len(templates)} templates"
+        line = lines.setdefault((mechanism, label, budget), {})
+        for config in dict.fromkeys(c for t in common for c in t):
+            there = [t[config] for t in common if config in t]
+            value = sum(row.wmape or 0.0 for row in there) / len(there)
+            se = mean_se(row.wmape_se or 0.0 for row in there)
+            line[config] = f"{value:.1f} ± {se:.1f}"
     return lines
 
 
