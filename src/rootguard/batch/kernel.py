@@ -161,11 +161,14 @@ class Kernel:
         keep, rejects = self._side(refused, first, len(batch))
         snapped = {root: nearest(self._noise[root].domain, given[root].values) for root in given}
         if self._marked is not None:
-            rows = np.ones(len(batch), dtype=np.bool_) if keep is None else keep.copy()
-            released = int(rows.sum())
-            if override is not None:
-                rows[override.rows] = False
-            self._marked(self._entries(people, snapped, given)[rows], released)
+            released = len(batch) if keep is None else int(keep.sum())
+            entries = self._entries(people, snapped, given)
+            if keep is not None or override is not None:
+                rows = np.ones(len(batch), dtype=np.bool_) if keep is None else keep.copy()
+                if override is not None:
+                    rows[override.rows] = False
+                entries = entries[rows]
+            self._marked(entries, released)
         columns = self._answers(self._released(people, snapped, given, override), given)
         columns |= tokens
         if keep is not None:

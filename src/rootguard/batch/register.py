@@ -1,8 +1,8 @@
 """What a run leaves in a store: the marks of its people, and a line for each root in its ledger.
 
-Marks are gathered in sorted pieces in a file without a name, so that a table of any length takes
-little memory, and are put on the store's shelves at the end, in one transaction. A run that is made
-again finds all its marks there: nothing is new, and nothing is charged twice.
+Marks are gathered in a file without a name, in pieces that are in the order of the store's shelves,
+so that a table of any length takes little memory, and are put there at the end, in one transaction.
+A run that is made again finds all its marks there: nothing is new, and nothing is charged twice.
 """
 
 import tempfile
@@ -19,7 +19,7 @@ from rootguard.store.marks import Entries
 from rootguard.values import MICRO, to_micro
 
 PIECE = 1 << 17
-"""Entries that are sorted together: few enough for the processor's cache."""
+"""Entries that are put in order together: few enough for the processor's cache."""
 
 
 class Register:
@@ -48,10 +48,10 @@ class Register:
     def _write(self) -> None:
         whole = np.concatenate([np.empty(0, self._type), *self._held])
         self._held, self._rows = [], 0
-        whole = whole[np.argsort(whole["tag"])]
+        whole, bounds = marks.by_shelf(whole)
         self._file.seek(self._length * self._type.itemsize)
         self._file.write(whole.tobytes())
-        self._bounds.append((self._length, marks.shelf_bounds(whole["tag"])))
+        self._bounds.append((self._length, bounds))
         self._length += len(whole)
 
     def _shelf(self, number: int) -> Entries:
