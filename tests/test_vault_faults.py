@@ -49,6 +49,7 @@ from rootguard.store import (
 )
 from rootguard.store.database import Database, Transaction
 from rootguard.store.envelope import Secrets
+from rootguard.store.marks import SHELVES
 from rootguard.store.migrations import MIGRATIONS, migrate
 from rootguard.store.shelves import Shelves
 from rootguard.store.sql import SqlStore, create
@@ -158,7 +159,7 @@ def content(store: Store) -> list[object]:
         *((store.events(who), store.caps(who), store.disclosures(who)) for who in (ANA, EVE)),
         *(list(store.tokens(who)) for who in (ANA, EVE)),
         *((store.crossed(who), store.crossings(who)) for who in (ANA, EVE)),
-        (store.tables(), store.marks(3)),
+        (store.tables(), [store.marks(place) for place in range(SHELVES)]),
         store.fingerprint_key,
         store.identifier_key,
     ]
