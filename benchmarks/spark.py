@@ -51,7 +51,7 @@ def spark() -> Iterator[Row | Skipped]:
             for executors in (1, 2) if turn % 2 else (2, 1):
                 runs[executors].append(_child(executors, directory))
     case = Case(
-        ours=Contender(name=f"{ROWS:.0e} rows, two executors", call=_nothing, units=ROWS),
+        ours=Contender(name=f"{ROWS:.2g} rows, two executors", call=_nothing, units=ROWS),
         theirs=Contender(name="one executor", call=_nothing),
         aim=1.6,
         rate=True,
