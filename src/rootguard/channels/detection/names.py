@@ -35,6 +35,7 @@ Shape = Literal["title", "upper", "lower", "initial"]
 Standing = Literal["strong", "weak", "unknown", "doubtful", "plain"]
 _Known = tuple[int, str, Shape, Standing, bool]
 _LISTED: dict[str, _Known] = {}
+"""Words of the public lists, in their usual spellings only, so that it stays as small as these."""
 
 
 class _Word(NamedTuple):
@@ -150,7 +151,7 @@ class _Words:
             known = _read(_bare(written))
             key = known[1]
             usual = written in (key, key.capitalize(), key.upper())
-            # Those of everybody's lists are remembered; others are somebody's.
+            # Those of everybody's lists are remembered; others are private and go with the text.
             listed = usual and key in vocabulary.EVERYBODYS
             (_LISTED if listed else self._known)[written] = known
         length, key, shape, standing, particle = known

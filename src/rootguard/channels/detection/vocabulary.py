@@ -50,6 +50,7 @@ PERSON_VERBS = _WORDS["person_verbs"]
 PLAIN = (_NOT_NAMES | _WORDS["ambiguous"] | EPONYM_NOUNS | ORGANISATION_NOUNS) - LISTED
 """Words that are no names."""
 EVERYBODYS = PLAIN | LISTED
+"""Words that say nothing about whoever wrote them."""
 PLAIN_LETTERS = frozenset(word for word in PLAIN if word.isascii() and word.isalpha())
 
 NAME_SHAPE = re.compile(r"(?:O['’]|D['’]|Mc|Mac)[A-Z][a-z]{2,20}")
