@@ -22,10 +22,10 @@ import numpy as np
 from benchmarks.answers import PATIENT
 from benchmarks.measure import Case, Contender
 from rootguard import Guard, MemoryStore, Store, load_template, open_store
+from rootguard.advice.people import synthetic_cohort
+from rootguard.advice.seeded import generator
 from rootguard.calibration import Calibration, Level, make_plan
 from rootguard.calibration.priors import latent_correlation, marginal
-from rootguard.evaluation.cohorts import synthetic_cohort
-from rootguard.evaluation.seeded import generator
 from rootguard.expressions import evaluate_many
 from rootguard.graph import Graph
 from rootguard.mechanisms import mechanism

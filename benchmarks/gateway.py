@@ -325,11 +325,11 @@ async def _think_and_answer() -> None:
 
 def _serve(kind: Literal["guarded", "bare"], upstream: str, path: str, workers: int) -> None:
     from rootguard.channels.detection import Rules
-    from rootguard.channels.gateway import GatewaySettings, build_app
-    from rootguard.channels.guarded import Guarded
-    from rootguard.channels.guarding import Channel, Unguarded
-    from rootguard.channels.server import listen, make_server, settle
-    from rootguard.channels.workers import run_workers
+    from rootguard.channels.gateway.app import GatewaySettings, build_app
+    from rootguard.channels.gateway.channel import Channel, Unguarded
+    from rootguard.channels.gateway.guarded import Guarded
+    from rootguard.channels.gateway.workers import run_workers
+    from rootguard.channels.http_server import listen, make_server, settle
     from rootguard.session import Person, load_profile
     from rootguard.store import open_store
 

@@ -14,12 +14,12 @@ import numpy as np
 
 from benchmarks.measure import Case, Contender
 from rootguard import load_template
+from rootguard.advice.people import synthetic_cohort
+from rootguard.attacks.belief import prior
 from rootguard.attacks.map import map_estimates
-from rootguard.attacks.priors import prior
 from rootguard.attacks.reconstruction import Observation, map_estimate
-from rootguard.evaluation.cohorts import synthetic_cohort
-from rootguard.evaluation.experiment import PAPER_CONFIGURATIONS
-from rootguard.evaluation.reconstruction import AttackCell, AttackSweep, Victims
+from rootguard.evaluation.rq1_utility.study import PAPER_CONFIGURATIONS
+from rootguard.evaluation.rq2_reconstruction.study import AttackCell, AttackSweep, Victims
 from rootguard.mechanisms import MECHANISMS, mechanism
 from rootguard.mechanisms.base import Floats, Indices
 from rootguard.values import MechanismName, RootName

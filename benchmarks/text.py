@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 
 from benchmarks.measure import Case, Contender
 from rootguard.channels.detection import Rules
-from rootguard.channels.detection.vocabulary import FOREIGN, ORDINARY
-from rootguard.channels.text import TextChannel
+from rootguard.channels.detection.lists import FOREIGN, ORDINARY
+from rootguard.channels.text.channel import TextChannel
 from rootguard.session.person import Person
 from rootguard.session.profile import parse_profile
 from rootguard.store import MemoryStore

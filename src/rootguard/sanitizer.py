@@ -15,7 +15,7 @@ from rootguard.allocation import Plan
 from rootguard.errors import BudgetError, NoiseError, PrivateValueError, UnknownNameError
 from rootguard.graph import Graph
 from rootguard.mechanisms import Mechanism, mechanism, nesting
-from rootguard.mechanisms.streams import People, RootStreams
+from rootguard.mechanisms.keyed import People, RootStreams
 from rootguard.rng import SECURE, Randomness
 from rootguard.values import Domain, Raw, RootName, Sanitized
 

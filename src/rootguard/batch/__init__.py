@@ -7,7 +7,7 @@ store keeps of a run. `spark` runs the kernel in the tasks of a cluster. Nothing
 package but the command line.
 """
 
-from rootguard.batch.restoring import restore_ids
+from rootguard.batch.restore import restore_ids
 from rootguard.batch.spark import SparkReleased, sanitize_spark
 from rootguard.batch.tables import Released, sanitize
 

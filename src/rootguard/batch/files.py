@@ -20,8 +20,8 @@ from typing import Any, Self
 from rootguard.allocation import Plan
 from rootguard.batch.arrow import RecordBatch, Schema, Table, pa
 from rootguard.batch.kernel import REJECTS, Kernel
+from rootguard.batch.keys import Secret
 from rootguard.batch.layout import lay_out
-from rootguard.batch.secrets import Secret
 from rootguard.batch.tables import ROWS
 from rootguard.errors import FileError, NoiseError, RootGuardError
 from rootguard.identifiers import Kind

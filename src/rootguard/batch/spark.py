@@ -21,8 +21,8 @@ import numpy as np
 from rootguard.allocation import Plan
 from rootguard.batch.arrow import Array, RecordBatch, Schema, pa
 from rootguard.batch.kernel import REJECTS, Kernel, Marked
+from rootguard.batch.keys import Secret, read_key
 from rootguard.batch.layout import Layout, lay_out
-from rootguard.batch.secrets import Secret, read_key
 from rootguard.batch.tables import ROWS
 from rootguard.errors import (
     NoiseError,
@@ -32,7 +32,7 @@ from rootguard.errors import (
     UnknownNameError,
 )
 from rootguard.identifiers import Kind
-from rootguard.mechanisms.streams import Prf
+from rootguard.mechanisms.keyed import Prf
 from rootguard.store import Store
 from rootguard.store.marks import entry_type
 from rootguard.template import Template

@@ -15,8 +15,8 @@ from rootguard.allocation import Plan
 from rootguard.batch.arrow import Array, Table, pa
 from rootguard.batch.columns import Mask
 from rootguard.batch.kernel import REJECTS, Kernel
+from rootguard.batch.keys import Secret
 from rootguard.batch.layout import lay_out
-from rootguard.batch.secrets import Secret
 from rootguard.errors import NoiseError, PrivateValueError, RootGuardError
 from rootguard.identifiers import Kind
 from rootguard.store import Store

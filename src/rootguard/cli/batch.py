@@ -119,7 +119,7 @@ def command(
         --identifier mrn=code --column ast=SGOT --rejects rejects.csv
     """
     from rootguard.batch.files import Columns, sanitize_file
-    from rootguard.batch.secrets import Secret
+    from rootguard.batch.keys import Secret
 
     loaded = load_template(template)
     plan = make_plan(
@@ -169,7 +169,7 @@ def _tell(summary: "Summary", plan: str, rejects: Path | None, *, as_json: bool)
 
 def _key(file: Path) -> bytes:
     """The key in a file that its owner alone can read; a new file gets a new key."""
-    from rootguard.batch.secrets import read_key
+    from rootguard.batch.keys import read_key
 
     if not file.exists():
         with os.fdopen(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as out:

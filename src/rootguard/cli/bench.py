@@ -32,8 +32,8 @@ from rootguard.values import MechanismName
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from rootguard.evaluation.experiment import Cell, Row, Sweep
-    from rootguard.evaluation.outputs import Results
+    from rootguard.evaluation.rq1_utility.study import Cell, Row, Sweep
+    from rootguard.evaluation.study.outputs import Results
 
 _NONE: "Mapping[Cell, Row]" = MappingProxyType({})
 CONFIGURATION_NAMES = ("all", "roots", "opt", "calibrated", "population")
@@ -133,7 +133,7 @@ def everything(**given: Any) -> None:  # noqa: ANN401 - click's options, read by
 
 
 def _study(given: dict[str, Any]) -> _Study:
-    from rootguard.evaluation.experiment import (
+    from rootguard.evaluation.rq1_utility.study import (
         CONFIGURATIONS,
         SEARCHED,
         STUDY_MECHANISMS,
@@ -159,8 +159,8 @@ def _study(given: dict[str, Any]) -> _Study:
 
 
 def _run(study: _Study, *, utility: bool, structure: bool) -> None:
-    from rootguard.evaluation.comparison import compare
-    from rootguard.evaluation.outputs import (
+    from rootguard.evaluation.rq1_utility.claims import compare
+    from rootguard.evaluation.study.outputs import (
         Results,
         analyse,
         focus_sweep,
@@ -199,8 +199,8 @@ def _sweep(
     """Run the cells that are not known and `path` does not hold yet, keeping it up to date."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from rootguard.evaluation.aggregates import read_rows, write_rows
-    from rootguard.evaluation.cohorts import Cohort, load_cohort
+    from rootguard.advice.people import Cohort, load_cohort
+    from rootguard.evaluation.study.aggregates import read_rows, write_rows
 
     def load(template: Template) -> Cohort:
         return load_cohort(template, study.directory)
@@ -257,7 +257,12 @@ def _as_json(study: _Study, results: "Results") -> dict[str, object]:
 
 def _means(results: "Results") -> list[dict[str, object]]:
     """Every mean over templates, and the population's median beside them."""
-    from rootguard.evaluation.aggregates import MEASURES, MEDIAN, aggregates, mean_population_median
+    from rootguard.evaluation.study.aggregates import (
+        MEASURES,
+        MEDIAN,
+        aggregates,
+        mean_population_median,
+    )
 
     found: dict[tuple[object, ...], dict[str, object]] = {}
     for measure in MEASURES:
@@ -278,7 +283,7 @@ def _means(results: "Results") -> list[dict[str, object]]:
 def _print(study: _Study, results: "Results") -> None:
     out = console()
     if results.synthetic:
-        from rootguard.evaluation.report import WARNING
+        from rootguard.evaluation.study.page import WARNING
 
         out.print(WARNING, markup=False, style="bold red")
     lines = [(name, str(m), str(n)) for name, (m, n) in _matches(results).items()]
@@ -297,9 +302,9 @@ def _print(study: _Study, results: "Results") -> None:
 
 def _accuracy(results: "Results") -> "Table":
     """The mean error of each configuration, in a table for the terminal."""
-    from rootguard.evaluation.aggregates import MEDIAN, aggregates, mean_population_median
-    from rootguard.evaluation.outputs import gain_mechanism
-    from rootguard.evaluation.structure import FOCUS_BUDGET
+    from rootguard.evaluation.rq3_structure import FOCUS_BUDGET
+    from rootguard.evaluation.study.aggregates import MEDIAN, aggregates, mean_population_median
+    from rootguard.evaluation.study.outputs import gain_mechanism
 
     means = aggregates(results.rows, "wmape")
     name, configs = gain_mechanism(results.sweep.mechanisms), results.sweep.configurations

@@ -61,10 +61,10 @@ def cape(
       rootguard bench cape --model model.gguf --cohort people --out study
       rootguard bench cape --template homa --epsilon 0.1 --epsilon 5 --out study
     """
-    from rootguard.evaluation import tables
-    from rootguard.evaluation.aggregates import write_csv, write_text
     from rootguard.evaluation.cape_study import CAPE_COLUMNS, CAPE_EPSILONS, cape_sheets
-    from rootguard.evaluation.report import WARNING
+    from rootguard.evaluation.study import tables
+    from rootguard.evaluation.study.aggregates import write_csv, write_text
+    from rootguard.evaluation.study.page import WARNING
 
     chosen = chosen_templates(templates)
     asked = tuple(Fraction(str(epsilon)) for epsilon in dict.fromkeys(epsilons)) or CAPE_EPSILONS
@@ -99,7 +99,7 @@ def _run(
     import numpy as np
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from rootguard.evaluation.agent_wards import first
+    from rootguard.advice.people import load_cohort
     from rootguard.evaluation.cape import (
         Cape,
         Contexts,
@@ -108,8 +108,8 @@ def _run(
         similarities,
     )
     from rootguard.evaluation.cape_study import cape_rows
-    from rootguard.evaluation.cohorts import load_cohort
     from rootguard.evaluation.language_model import LocalModel
+    from rootguard.evaluation.rq4_agent.patients import first
 
     cohorts = [first(load_cohort(each, directory, size=patients), patients) for each in templates]
     model = LocalModel(model_path, context=512)

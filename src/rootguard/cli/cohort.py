@@ -13,9 +13,7 @@ from rich.progress import (
 )
 
 from rootguard import __version__
-from rootguard.cli.options import TemplateType, json_option
-from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
-from rootguard.evaluation.cohorts import (
+from rootguard.advice.people import (
     MAX_PEOPLE,
     PAPER_TEMPLATES,
     SYNTHETIC,
@@ -23,6 +21,8 @@ from rootguard.evaluation.cohorts import (
     synthetic_cohort,
     write_cohorts,
 )
+from rootguard.cli.options import TemplateType, json_option
+from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
 from rootguard.evaluation.nhanes import CYCLES, PAPER_SEED, Split, cycle_named, make_cohorts
 from rootguard.template import Template, load_template
 

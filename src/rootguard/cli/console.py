@@ -80,7 +80,7 @@ def command(
             "rootguard gateway --keys with --console, behind TLS"
         )
     key = secrets.token_urlsafe(24) if key_env is None else _key(key_env)
-    from rootguard.channels.server import listen, make_server
+    from rootguard.channels.http_server import listen, make_server
     from rootguard.console import PREFIX, Console, Doors, own_key
 
     viewer = _viewer(profile, principal, templates, store_url)

@@ -70,8 +70,8 @@ def command(
       rootguard explain homa --turns 3k+1 --plot homa.png
       rootguard explain fib4 --miss-rate 0.05 --mentions 20 --json
     """
-    from rootguard.evaluation.experiment import CONFIGURATIONS, Turns
     from rootguard.evaluation.explanation import EPSILONS, explain
+    from rootguard.evaluation.rq1_utility.study import CONFIGURATIONS, Turns
 
     loaded = load_template(template)
     configurations = tuple(c for c in CONFIGURATIONS if population or c != "population")

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rootguard.channels.api_keys import Keys, load_keys
 from rootguard.channels.detection import Detector, Rules, SpacyNames
-from rootguard.channels.gateway import LOG, LOOPBACK, GatewaySettings, build_app
-from rootguard.channels.guarded import Guarded
-from rootguard.channels.guarding import Channel
-from rootguard.channels.keys import Keys, load_keys
-from rootguard.channels.metrics import forget_worker, share_metrics
-from rootguard.channels.server import listen, make_server, settle
-from rootguard.channels.text import NumberPolicy
-from rootguard.channels.workers import Work, run_workers
+from rootguard.channels.gateway.app import LOG, LOOPBACK, GatewaySettings, build_app
+from rootguard.channels.gateway.channel import Channel
+from rootguard.channels.gateway.guarded import Guarded
+from rootguard.channels.gateway.telemetry import forget_worker, share_metrics
+from rootguard.channels.gateway.workers import Work, run_workers
+from rootguard.channels.http_server import listen, make_server, settle
+from rootguard.channels.text.channel import NumberPolicy
 from rootguard.cli.options import vault_url
 from rootguard.cli.output import EXIT_CODES, EXIT_REFUSED
 from rootguard.cli.values import tell_owner

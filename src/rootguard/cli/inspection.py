@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 from rich.markup import escape
 
 from rootguard.calibration import make_plan
-from rootguard.channels.schema import ToolMap, load_pins, understand
+from rootguard.channels.tools import ToolMap, load_pins, understand
 from rootguard.cli.output import console, number, table, write_json
 from rootguard.expressions import Name, Node, names, parse
 from rootguard.graph import Graph

@@ -16,8 +16,8 @@ from rootguard.template import Template, load_template
 from rootguard.values import RootName
 
 if TYPE_CHECKING:
-    from rootguard.evaluation.learned_study import Cost
-    from rootguard.evaluation.learning import Learned, Report
+    from rootguard.advice.learning.fit import Learned, Report
+    from rootguard.evaluation.learned_targets import Cost
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -89,7 +89,9 @@ def command(
         return
     if data is None or target is None:
         raise click.UsageError("give --data FILE and --target COLUMN (or --study)")
-    from rootguard.evaluation.learned_template import (
+    from rootguard.advice.learning.fit import learn
+    from rootguard.advice.learning.rows import read_rows
+    from rootguard.advice.learning.template import (
         ACCURACY,
         PUBLIC,
         bounds_of,
@@ -98,8 +100,6 @@ def command(
         read_bounds,
         template_text,
     )
-    from rootguard.evaluation.learning import learn
-    from rootguard.evaluation.public_rows import read_rows
 
     known = None if base is None else load_template(base)
     classes = () if risk is None else parse_risk(risk)
@@ -219,8 +219,8 @@ def _cell(value: float | None) -> str:
 
 
 def _study(*, folds: int, seed: int, as_json: bool) -> None:
-    from rootguard.evaluation.cohorts import PAPER_TEMPLATES
-    from rootguard.evaluation.learned_study import SETTINGS, study
+    from rootguard.advice.people import PAPER_TEMPLATES
+    from rootguard.evaluation.learned_targets import SETTINGS, study
 
     templates = [load_template(name) for name in PAPER_TEMPLATES]
     costs: list[Cost] = []

@@ -88,8 +88,8 @@ def serve(
             "give --key-env, or stay on 127.0.0.1"
         )
     person = _open(profile_path, service, store_url)
-    from rootguard.channels.mcp_server import run_stdio
-    from rootguard.channels.mcp_wire import quiet
+    from rootguard.channels.mcp.server import run_stdio
+    from rootguard.channels.mcp.transport import quiet
 
     quiet()
     try:
@@ -142,8 +142,8 @@ def proxy(
       rootguard mcp proxy --profile me.toml --config servers.json
     """
     _one_of(command=command, url=url, config=config_path)
-    from rootguard.channels.mcp_proxy import run_proxy
-    from rootguard.channels.mcp_rpc import Limits
+    from rootguard.channels.mcp.jsonrpc import Limits
+    from rootguard.channels.mcp.proxy.proxy import run_proxy
     from rootguard.session import load_profile
 
     profile = load_profile(profile_path)
@@ -209,8 +209,8 @@ def _opener(profile: "Profile", store_url: str | None) -> "Callable[[str | None]
 
 
 def _serve_http(person: "Person", host: str, port: int, *, key: str | None) -> None:
-    from rootguard.channels.mcp_server import PATH, http_app
-    from rootguard.channels.server import listen, make_server
+    from rootguard.channels.http_server import listen, make_server
+    from rootguard.channels.mcp.server import PATH, http_app
 
     try:
         listening = listen(host, port)

@@ -22,8 +22,8 @@ from rootguard.template import Template
 from rootguard.values import MechanismName
 
 if TYPE_CHECKING:
-    from rootguard.evaluation.reconstruction import AttackRow, AttackSweep
-    from rootguard.evaluation.reconstruction_tables import AttackComparison
+    from rootguard.evaluation.rq2_reconstruction.claims import AttackComparison
+    from rootguard.evaluation.rq2_reconstruction.study import AttackRow, AttackSweep
 
 CONFIGURATION_NAMES = ("all", "roots", "opt", "calibrated", "population", "naive", "median")
 """`reconstruction.ATTACK_CONFIGURATIONS`, which is not imported to print a help text."""
@@ -72,7 +72,7 @@ def rq2(*, directory: Path | None, out: Path, as_json: bool, **given: Any) -> No
       rootguard bench rq2 --out study
       rootguard bench rq2 --cohort people --out study --repeats 20
     """
-    from rootguard.evaluation.reconstruction_tables import compare_attacks
+    from rootguard.evaluation.rq2_reconstruction.claims import compare_attacks
 
     templates = chosen_templates(given["templates"])
     sweep = _sweep(given)
@@ -87,9 +87,9 @@ def rq2(*, directory: Path | None, out: Path, as_json: bool, **given: Any) -> No
 
 
 def _sweep(given: dict[str, Any]) -> "AttackSweep":
-    from rootguard.evaluation.experiment import SEARCHED, STUDY_MECHANISMS
-    from rootguard.evaluation.reconstruction import AttackSweep
-    from rootguard.evaluation.reconstruction_errors import ATTACK_CONFIGURATIONS
+    from rootguard.evaluation.rq1_utility.study import SEARCHED, STUDY_MECHANISMS
+    from rootguard.evaluation.rq2_reconstruction.errors import ATTACK_CONFIGURATIONS
+    from rootguard.evaluation.rq2_reconstruction.study import AttackSweep
 
     chosen = tuple(mechanism_named(name) for name in dict.fromkeys(given["mechanisms"]))
     asked = given["configurations"]
@@ -109,7 +109,7 @@ def _run(
 ) -> list["AttackRow"]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from rootguard.evaluation.cohorts import Cohort, load_cohort
+    from rootguard.advice.people import Cohort, load_cohort
 
     def load(template: Template) -> Cohort:
         return load_cohort(template, directory)
@@ -133,10 +133,7 @@ def _write(
     out: Path,
 ) -> None:
     from rootguard import __version__
-    from rootguard.evaluation import plots, tables
-    from rootguard.evaluation.aggregates import write_csv, write_text
-    from rootguard.evaluation.reconstruction_plots import attack_figures
-    from rootguard.evaluation.reconstruction_tables import (
+    from rootguard.evaluation.rq2_reconstruction.claims import (
         COMPARISON_COLUMNS,
         attack_comparison_sheets,
         attack_sheets,
@@ -144,7 +141,10 @@ def _write(
         write_attack_aggregates,
         write_attack_rows,
     )
-    from rootguard.evaluation.report import WARNING, Section, report
+    from rootguard.evaluation.rq2_reconstruction.plots import attack_figures
+    from rootguard.evaluation.study import plots, tables
+    from rootguard.evaluation.study.aggregates import write_csv, write_text
+    from rootguard.evaluation.study.page import WARNING, Section, report
 
     synthetic = any(row.synthetic for row in rows)
     write_attack_rows(out, rows)
@@ -229,7 +229,7 @@ def _as_json(
 def _print(rows: list["AttackRow"], comparison: "AttackComparison", out: Path) -> None:
     to = console()
     if any(row.synthetic for row in rows):
-        from rootguard.evaluation.report import WARNING
+        from rootguard.evaluation.study.page import WARNING
 
         to.print(WARNING, markup=False, style="bold red")
     lines = [(name, str(m), str(n)) for name, (m, n) in _matches(comparison).items()]

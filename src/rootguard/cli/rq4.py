@@ -28,12 +28,12 @@ from rootguard.template import Template, load_template
 from rootguard.values import MechanismName
 
 if TYPE_CHECKING:
-    from rootguard.evaluation.agent import Grid, Held, Transcripts
-    from rootguard.evaluation.agent_backends import Backend
-    from rootguard.evaluation.agent_figures import AgentRow
-    from rootguard.evaluation.agent_tables import ComparedAgent
-    from rootguard.evaluation.agent_wards import Ward
-    from rootguard.evaluation.tables import Sheet
+    from rootguard.evaluation.rq4_agent.backends import Backend
+    from rootguard.evaluation.rq4_agent.claims import ComparedAgent
+    from rootguard.evaluation.rq4_agent.figures import AgentRow
+    from rootguard.evaluation.rq4_agent.patients import Ward
+    from rootguard.evaluation.rq4_agent.study import Grid, Held, Transcripts
+    from rootguard.evaluation.study.tables import Sheet
 
 CONFIGURATION_NAMES = ("all", "roots", "opt", "calibrated")
 """`agent_wards.AGENT_CONFIGURATIONS`, which is not imported to print a help text."""
@@ -144,10 +144,10 @@ def rq4(*, directory: Path | None, out: Path, as_json: bool, **given: Any) -> No
             raise click.ClickException(
                 f"this needs {module}; run: pip install 'rootguard[{extra}]'"
             )
-    from rootguard.evaluation.agent import TRANSCRIPTS, Transcripts
-    from rootguard.evaluation.agent_compliance import compliance_sheets
-    from rootguard.evaluation.agent_figures import agent_rows
-    from rootguard.evaluation.agent_tables import compare_agent
+    from rootguard.evaluation.rq4_agent.claims import compare_agent
+    from rootguard.evaluation.rq4_agent.compliance import compliance_sheets
+    from rootguard.evaluation.rq4_agent.figures import agent_rows
+    from rootguard.evaluation.rq4_agent.study import TRANSCRIPTS, Transcripts
 
     templates = chosen_templates(given["templates"])
     grid = _grid(given)
@@ -172,13 +172,13 @@ def rq4(*, directory: Path | None, out: Path, as_json: bool, **given: Any) -> No
 
 
 def _backend(given: dict[str, Any], grid: "Grid", wards: list["Ward"]) -> "Backend":
-    from rootguard.evaluation.agent_backends import Scripted
+    from rootguard.evaluation.rq4_agent.backends import Scripted
 
     if given["backend_name"] == "scripted":
         return Scripted()
     if given["backend_name"] == "local":
         return _local(given)
-    from rootguard.evaluation.agent_openai import Endpoint, OpenAI, estimate
+    from rootguard.evaluation.rq4_agent.openai import Endpoint, OpenAI, estimate
 
     if not given["url"] or not given["model"]:
         raise click.UsageError("openai needs --url and --model")
@@ -203,8 +203,8 @@ def _backend(given: dict[str, Any], grid: "Grid", wards: list["Ward"]) -> "Backe
 
 
 def _local(given: dict[str, Any]) -> "Backend":
-    from rootguard.evaluation.agent_local import Local
     from rootguard.evaluation.language_model import LocalModel
+    from rootguard.evaluation.rq4_agent.local import Local
 
     if given["concurrency"] > 1:
         raise click.UsageError("local holds one session at a time; leave --concurrency out")
@@ -215,9 +215,9 @@ def _local(given: dict[str, Any]) -> "Backend":
 
 
 def _grid(given: dict[str, Any]) -> "Grid":
-    from rootguard.evaluation.agent import Grid
-    from rootguard.evaluation.agent_wards import AGENT_CONFIGURATIONS, AGENT_EPSILONS
-    from rootguard.evaluation.experiment import TURNS
+    from rootguard.evaluation.rq1_utility.study import TURNS
+    from rootguard.evaluation.rq4_agent.patients import AGENT_CONFIGURATIONS, AGENT_EPSILONS
+    from rootguard.evaluation.rq4_agent.study import Grid
 
     asked = given["configurations"]
     chosen = tuple(mechanism_named(name) for name in dict.fromkeys(given["mechanisms"]))
@@ -235,8 +235,8 @@ def _wards(
     templates: tuple[Template, ...], directory: Path | None, *, seed: int, patients: int
 ) -> list["Ward"]:
     """A ward per template, and a second one where the published runs asked for fewer roots."""
-    from rootguard.evaluation.agent_wards import PUBLISHED_ACTIVE, Asked, Ward, only
-    from rootguard.evaluation.cohorts import load_cohort
+    from rootguard.advice.people import load_cohort
+    from rootguard.evaluation.rq4_agent.patients import PUBLISHED_ACTIVE, Asked, Ward, only
 
     found = []
     for template in templates:
@@ -259,7 +259,7 @@ def _run(
 ) -> "Held":
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from rootguard.evaluation.agent import Session, run_sessions
+    from rootguard.evaluation.rq4_agent.study import Session, run_sessions
 
     total = sum(ward.patients * sum(1 for _ in grid.cells(ward)) for ward in wards)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
@@ -283,17 +283,17 @@ def _write(
     speed: str,
 ) -> None:
     from rootguard import __version__
-    from rootguard.evaluation import plots, tables
-    from rootguard.evaluation.agent_figures import ROW_COLUMNS, row_fields
-    from rootguard.evaluation.agent_tables import (
+    from rootguard.evaluation.rq4_agent.claims import (
         COMPARISON_COLUMNS,
         agent_comparison_sheets,
         agent_figures,
         agent_sheets,
         comparison_fields,
     )
-    from rootguard.evaluation.aggregates import write_csv, write_text
-    from rootguard.evaluation.report import WARNING, Section, report
+    from rootguard.evaluation.rq4_agent.figures import ROW_COLUMNS, row_fields
+    from rootguard.evaluation.study import plots, tables
+    from rootguard.evaluation.study.aggregates import write_csv, write_text
+    from rootguard.evaluation.study.page import WARNING, Section, report
 
     synthetic = any(row.synthetic for row in rows)
     write_csv(out / "rq4.csv", ROW_COLUMNS, map(row_fields, rows))
@@ -330,8 +330,8 @@ def _write(
 
 
 def _counts(rows: list["AgentRow"], compared: list["ComparedAgent"]) -> dict[str, tuple[int, int]]:
-    from rootguard.evaluation.agent_tables import matching, means, ordering
-    from rootguard.evaluation.comparison import LIMIT
+    from rootguard.evaluation.rq1_utility.claims import LIMIT
+    from rootguard.evaluation.rq4_agent.claims import matching, means, ordering
 
     beside = [m.from_rq1 for m in means(rows, "published", "wmape") if m.from_rq1 is not None]
     held = ordering(rows)
@@ -352,7 +352,7 @@ def _as_json(
     held: int,
     seconds: float,
 ) -> dict[str, object]:
-    from rootguard.evaluation.agent_figures import compliance
+    from rootguard.evaluation.rq4_agent.figures import compliance
 
     return {
         "out": str(out),
@@ -367,8 +367,8 @@ def _as_json(
 
 
 def _print(rows: list["AgentRow"], compared: list["ComparedAgent"], out: Path, speed: str) -> None:
-    from rootguard.evaluation.agent_figures import compliance
-    from rootguard.evaluation.report import WARNING
+    from rootguard.evaluation.rq4_agent.figures import compliance
+    from rootguard.evaluation.study.page import WARNING
 
     to = console()
     if any(row.synthetic for row in rows):

@@ -18,8 +18,8 @@ from rootguard.cli.study_options import (
 )
 
 if TYPE_CHECKING:
-    from rootguard.evaluation.agent import Transcripts
-    from rootguard.evaluation.injection_study import Attacks, Outcome
+    from rootguard.evaluation.hostile_prompts.study import Attacks, Outcome
+    from rootguard.evaluation.rq4_agent.study import Transcripts
 
 ARM_NAMES = ("guarded", "subverted", "gateway", "naive", "unguarded")
 """`injection_study.ARMS`, which is not imported to print a help text."""
@@ -54,11 +54,11 @@ def rq4_hostile(
       rootguard bench rq4-hostile --model model.gguf --out study
       rootguard bench rq4-hostile --arm subverted --out study
     """
-    from rootguard.evaluation import tables
-    from rootguard.evaluation.agent import Transcripts
-    from rootguard.evaluation.aggregates import write_csv, write_text
-    from rootguard.evaluation.injection_study import ARMS, Attacks, attack_sheets, outcomes
+    from rootguard.evaluation.hostile_prompts.study import ARMS, Attacks, attack_sheets, outcomes
     from rootguard.evaluation.language_model import LocalModel
+    from rootguard.evaluation.rq4_agent.study import Transcripts
+    from rootguard.evaluation.study import tables
+    from rootguard.evaluation.study.aggregates import write_csv, write_text
 
     chosen = tuple(arm for arm in ARMS if not arms or arm in arms)
     model = LocalModel(model_path) if set(chosen) != {"subverted"} else None
@@ -93,8 +93,8 @@ def rq4_hostile(
 def _run(attacks: "Attacks", transcripts: "Transcripts") -> int:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from rootguard.evaluation.injection import Family
-    from rootguard.evaluation.injection_study import Arm, run_attacks
+    from rootguard.evaluation.hostile_prompts.prompts import Family
+    from rootguard.evaluation.hostile_prompts.study import Arm, run_attacks
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:

@@ -72,7 +72,7 @@ def model_option(command: _Command) -> _Command:
 
 def chosen_templates(names: Iterable[str]) -> tuple[Template, ...]:
     """The templates asked for, else the paper's eight; no two of one name."""
-    from rootguard.evaluation.cohorts import PAPER_TEMPLATES
+    from rootguard.advice.people import PAPER_TEMPLATES
 
     templates = tuple(load_template(name) for name in tuple(names) or PAPER_TEMPLATES)
     called = [template.name.lower() for template in templates]

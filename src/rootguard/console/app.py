@@ -21,15 +21,15 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import Receive, Scope, Send
 
 from rootguard import __version__
+from rootguard.console.access import COOKIE, SESSION_SECONDS, Doors
 from rootguard.console.assets import Assets
-from rootguard.console.boundary import crossing_json
-from rootguard.console.doors import COOKIE, SESSION_SECONDS, Doors
 from rootguard.console.graphs import amplifications, graph_json
-from rootguard.console.hostile import attack
 from rootguard.console.ledgers import ledger_json
 from rootguard.console.outlooks import MECHANISMS, TURNS, Outlooks
+from rootguard.console.people import Viewer
+from rootguard.console.self_attack import attack
 from rootguard.console.shield import TEXTS, Shield, fault, status_of, tell
-from rootguard.console.viewers import Viewer
+from rootguard.console.views import crossing_json
 from rootguard.errors import UnknownNameError
 from rootguard.graph import Graph
 

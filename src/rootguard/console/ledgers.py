@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from rootguard.accounting import Ledger
-from rootguard.console.viewers import Viewer
+from rootguard.console.people import Viewer
 from rootguard.events import Charge, LevelDerived, ProfileErased, RootNoised, RootRefined, cost
 from rootguard.graph import Graph
 from rootguard.values import MICRO, RootName

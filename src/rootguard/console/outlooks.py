@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, get_args
 
-from rootguard.evaluation.experiment import CONFIGURATIONS, Configuration, Turns
 from rootguard.evaluation.explanation import EPSILONS, Explanation, Outlook, explain
+from rootguard.evaluation.rq1_utility.study import CONFIGURATIONS, Configuration, Turns
 from rootguard.template import Template
 from rootguard.values import MechanismName
 

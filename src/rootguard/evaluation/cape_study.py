@@ -17,16 +17,16 @@ from statistics import fmean
 
 import numpy as np
 
-from rootguard.evaluation.aggregates import epsilon_text
+from rootguard.advice.people import Cohort
+from rootguard.advice.seeded import generator
 from rootguard.evaluation.cape import DIGITS, Cape, loss
-from rootguard.evaluation.cohorts import Cohort
-from rootguard.evaluation.experiment import Cell, Subject
 from rootguard.evaluation.metrics import Bootstrap, Floats, mean_se
-from rootguard.evaluation.seeded import generator
-from rootguard.evaluation.tables import Sheet
+from rootguard.evaluation.rq1_utility.study import Cell, Subject
+from rootguard.evaluation.study.aggregates import epsilon_text
+from rootguard.evaluation.study.tables import Sheet
 from rootguard.expressions import evaluate_many
 from rootguard.graph import Graph
-from rootguard.session.wording import Vocabulary, digits, sentence, statement
+from rootguard.session.questions.wording import Vocabulary, digits, sentence, statement
 from rootguard.template import Template
 from rootguard.values import RootName
 

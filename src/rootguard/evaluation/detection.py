@@ -18,8 +18,8 @@ from importlib import resources
 from typing import Any, Literal
 
 from rootguard.channels.detection import Detector, Found, merge
-from rootguard.channels.detection.vocabulary import LISTED, fold
-from rootguard.evaluation.tables import Sheet
+from rootguard.channels.detection.lists import LISTED, fold
+from rootguard.evaluation.study.tables import Sheet
 from rootguard.identifiers.formats import KINDS, Kind
 
 Case = Literal["usual", "lower", "upper"]

@@ -15,11 +15,12 @@ from math import log2
 import numpy as np
 
 from rootguard.accounting import advantage_bound, bound_with_misses
+from rootguard.advice.people import Cohort, synthetic_cohort
+from rootguard.advice.seeded import generator
 from rootguard.allocation import Plan
+from rootguard.attacks.belief import grid, informed_prior
 from rootguard.attacks.map import map_path
-from rootguard.attacks.priors import grid, informed_prior
-from rootguard.evaluation.cohorts import Cohort, synthetic_cohort
-from rootguard.evaluation.experiment import (
+from rootguard.evaluation.rq1_utility.study import (
     CONFIGURATIONS,
     TURNS,
     Cell,
@@ -30,7 +31,6 @@ from rootguard.evaluation.experiment import (
     Turns,
     snap,
 )
-from rootguard.evaluation.seeded import generator
 from rootguard.graph import Graph
 from rootguard.mechanisms import mechanism
 from rootguard.mechanisms.base import Floats

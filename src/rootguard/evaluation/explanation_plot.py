@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from rootguard.evaluation.explanation import Explanation
-from rootguard.evaluation.plots import (
+from rootguard.evaluation.study.plots import (
     COLOURS,
     LABELS,
     MARKERS,

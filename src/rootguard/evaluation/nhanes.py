@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rootguard import __version__
-from rootguard.errors import CohortError
-from rootguard.evaluation.cohorts import (
+from rootguard.advice.people import (
     PAPER_TEMPLATES,
     Cohort,
     check_target,
@@ -33,6 +32,7 @@ from rootguard.evaluation.cohorts import (
     write_cohorts,
     write_json_file,
 )
+from rootguard.errors import CohortError
 from rootguard.graph import Graph
 from rootguard.template import Template, load_template
 from rootguard.values import RootName

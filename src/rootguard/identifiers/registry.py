@@ -15,8 +15,8 @@ from typing import NoReturn, Protocol, SupportsIndex
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
+from rootguard.identifiers.ff1 import derive_key
 from rootguard.identifiers.formats import Kind
-from rootguard.identifiers.permutation import derive_key
 
 _BLOCK = 32
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NoReturn, SupportsIndex
 
 from rootguard.errors import IdentifierError
-from rootguard.identifiers.mentions import (
+from rootguard.identifiers.finding import (
     INITIAL,
     INITIALS,
     TIED_WORDS,

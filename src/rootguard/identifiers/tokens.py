@@ -19,16 +19,17 @@ from contextlib import contextmanager
 from typing import NoReturn, SupportsIndex
 
 from rootguard.errors import IdentifierError
-from rootguard.identifiers import mentions, names
-from rootguard.identifiers.formats import KINDS, MAX_LENGTH, Kind, Written, read
-from rootguard.identifiers.mentions import Mention, TokenIndex
-from rootguard.identifiers.permutation import (
+from rootguard.identifiers import finding as mentions
+from rootguard.identifiers import names
+from rootguard.identifiers.ff1 import (
     KEY_BYTES,
     MIN_DOMAIN,
     Permutation,
     derive_key,
     tweak_of,
 )
+from rootguard.identifiers.finding import Mention, TokenIndex
+from rootguard.identifiers.formats import KINDS, MAX_LENGTH, Kind, Written, read
 from rootguard.identifiers.registry import IssuedToken, IssuedTokens, MemoryTokens, Seal
 from rootguard.identifiers.streaming import Lookup, StreamRestorer
 

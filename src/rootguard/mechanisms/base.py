@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rootguard.errors import BudgetError
 from rootguard.mechanisms.dials import Dial, Streams
-from rootguard.mechanisms.wheels import (
+from rootguard.mechanisms.exact import (
     Rows,
     Wheels,
     digits_for,

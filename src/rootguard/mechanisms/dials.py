@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rootguard.mechanisms.wheels import Rows, certain_floors
+from rootguard.mechanisms.exact import Rows, certain_floors
 from rootguard.rng import WORD_BITS, Randomness
 
 Words = NDArray[np.uint64]

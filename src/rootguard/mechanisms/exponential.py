@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from rootguard.mechanisms.base import Floats, Indices, Mechanism, blocks
 from rootguard.mechanisms.dials import Dial, Streams
-from rootguard.mechanisms.wheels import (
+from rootguard.mechanisms.exact import (
     Rows,
     Wheels,
     exponential_of,

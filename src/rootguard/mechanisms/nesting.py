@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike
 
 from rootguard.errors import BudgetError, DomainError
 from rootguard.mechanisms.base import MAX_EPSILON, Floats
-from rootguard.mechanisms.wheels import exponential_of
+from rootguard.mechanisms.exact import exponential_of
 from rootguard.rng import WORD_BITS, Randomness
 
 Weights = Callable[[], list[Decimal]]

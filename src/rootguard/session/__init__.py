@@ -1,10 +1,10 @@
 """Guarded sessions: opened once with raw values, then answering from what was kept."""
 
-from rootguard.session.answers import Session
-from rootguard.session.opening import Guard, promise
+from rootguard.session.guard import Guard, promise
 from rootguard.session.person import Person, Replacement
 from rootguard.session.policy import Access, Policy, load_policy, parse_policy
 from rootguard.session.profile import Profile, load_profile, parse_profile
+from rootguard.session.session import Session
 
 __all__ = [
     "Access",

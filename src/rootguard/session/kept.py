@@ -11,10 +11,10 @@ from fractions import Fraction
 
 from rootguard.accounting import Ledger
 from rootguard.graph import Graph
-from rootguard.session.answers import Session, Tokens
+from rootguard.session.draws import level_at
 from rootguard.session.journal import Journal
-from rootguard.session.once import level_at
 from rootguard.session.policy import Access
+from rootguard.session.session import Session, Tokens
 from rootguard.session.transcript import Transcript
 from rootguard.store import Disclosure, Record, Store
 from rootguard.template import Template

@@ -29,16 +29,16 @@ from rootguard.expressions import Name, evaluate, names, to_text
 from rootguard.graph import Graph
 from rootguard.identifiers import Kind
 from rootguard.identifiers.streaming import StreamRestorer
-from rootguard.session.answers import Session, Tokens, parsed
-from rootguard.session.declarations import Declarations, Replacement, issue_tokens
+from rootguard.session.declared import Declarations, Replacement, issue_tokens
+from rootguard.session.draws import noise_once, sight_once
+from rootguard.session.guard import Notice, warn_owner
 from rootguard.session.journal import Journal
 from rootguard.session.kept import Kept, Tier
-from rootguard.session.once import noise_once, sight_once
-from rootguard.session.opening import Notice, warn_owner
 from rootguard.session.profile import Profile
-from rootguard.session.questions import answer
+from rootguard.session.questions.answers import answer
+from rootguard.session.questions.wording import Vocabulary
+from rootguard.session.session import Session, Tokens, parsed
 from rootguard.session.transcript import KEPT, Transcript
-from rootguard.session.wording import Vocabulary
 from rootguard.store import Store
 from rootguard.template import Root, Template
 from rootguard.values import Principal, Raw, RootName, to_micro

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rootguard.mechanisms.dials import Words
-from rootguard.mechanisms.streams import Prf
+from rootguard.mechanisms.keyed import Prf
 
 SHELVES = 256
 _SHIFT = np.uint64(56)

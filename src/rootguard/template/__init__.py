@@ -19,7 +19,7 @@ from rootguard.template.model import Derived, Population, RiskClass, Root, Shape
 from rootguard.template.reading import MAX_BYTES, MAX_ROOTS, parse_template, read_template
 from rootguard.template.table import near
 
-_FOLDER = importlib.resources.files("rootguard") / "templates"
+_FOLDER = importlib.resources.files("rootguard.template") / "templates"
 
 
 def load_template(source: str | os.PathLike[str]) -> Template:

@@ -8,9 +8,9 @@ import calendar
 import re
 from collections.abc import Iterator
 
+from rootguard.channels.detection.lists import fold
 from rootguard.channels.detection.signs import any_of, lines, phrases
-from rootguard.channels.detection.vocabulary import fold
-from rootguard.channels.runs import Openings, Runs, figures_in, first_words, has_digit, matches_at
+from rootguard.language.scan import Openings, Runs, figures_in, first_words, has_digit, matches_at
 
 _MONTHS = {word: i for i, words in enumerate(lines("months"), start=1) for word in words}
 _FOLDED = {fold(word): month for word, month in _MONTHS.items()}

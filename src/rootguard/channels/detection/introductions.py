@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from rootguard.channels.detection.signs import any_of, phrases
-from rootguard.channels.runs import Openings, Runs, first_words
+from rootguard.language.scan import Openings, Runs, first_words
 
 Trust = Literal["sure", "likely", "perhaps"]
 

@@ -15,10 +15,11 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
-from rootguard.channels.detection import introductions, vocabulary
+from rootguard.channels.detection import introductions
+from rootguard.channels.detection import lists as vocabulary
 from rootguard.channels.detection.found import Found, merge
-from rootguard.channels.runs import Runs
 from rootguard.identifiers.names import PARTICLES, SUFFIXES, TITLES
+from rootguard.language.scan import Runs
 
 _LETTER = r"[^\W\d_][\u0300-\u036f]*"
 _WORD = re.compile(rf"((?:{_LETTER})+(?:['’‐-](?:{_LETTER})+)*)")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from rootguard.channels.detection.signs import any_of
-from rootguard.channels.spans import Spans
+from rootguard.language.spans import Spans
 
 DEFAULT_REGIONS = (
     "US", "GB", "DE", "FR", "ES", "IT", "PL", "BR", "NL", "SE", "TR", "VN", "CN", "IN", "EG",

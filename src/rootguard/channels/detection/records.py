@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import cycle
 
+from rootguard.channels.detection.lists import ORDINARY
 from rootguard.channels.detection.signs import any_of, phrases
-from rootguard.channels.detection.vocabulary import ORDINARY
-from rootguard.channels.runs import Openings, Runs, first_words, has_digit, matches_at
+from rootguard.language.scan import Openings, Runs, first_words, has_digit, matches_at
 
 _NEEDS_MORE = frozenset(phrase.lower() for phrase in phrases("record_words"))
 _LABEL = re.compile(

@@ -13,10 +13,10 @@ from rootguard.channels.detection.found import Found
 from rootguard.channels.detection.names import find_names
 from rootguard.channels.detection.phones import DEFAULT_REGIONS, find_phones
 from rootguard.channels.detection.records import find_records
-from rootguard.channels.runs import Runs
-from rootguard.channels.spans import Spans
 from rootguard.errors import UnknownNameError
 from rootguard.identifiers.formats import KINDS, Kind
+from rootguard.language.scan import Runs
+from rootguard.language.spans import Spans
 
 _LOCAL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}\Z")
 _DOMAIN = re.compile(r"(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}[^\W\d_]{2,24}")

@@ -1,0 +1,1 @@
+"""What an owner should choose. May use seeds, never a release."""

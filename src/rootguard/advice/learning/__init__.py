@@ -1,0 +1,1 @@
+"""Learned targets: an approximation of a formula that nobody tells."""

@@ -1,0 +1,159 @@
+"""What a batch's noise rests on: a key that was given, a store's own secret, or a fresh one.
+
+A table of millions leaves no draws: under the store's secret the draw of a row can be made again at
+any time. What is kept is a line for each run and root, at the price that each new value cost its
+person, and keyed marks by which a value is known again (see `register`).
+
+People whom the store knows by their id (opened, capped or erased there) are served by the store:
+their kept values stand, a value it does not hold is drawn and committed for that person alone, and
+after an erasure the noise is a fresh one.
+"""
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn, SupportsIndex
+
+import numpy as np
+
+from rootguard.allocation import Plan
+from rootguard.batch.arrow import Array, pa, pc
+from rootguard.batch.columns import Numbers
+from rootguard.batch.kernel import Kernel, Override
+from rootguard.batch.layout import Layout
+from rootguard.batch.register import Register, check_standing
+from rootguard.calibration import Calibration, Level
+from rootguard.errors import BudgetError, FileError, StoreKeyError
+from rootguard.graph import Graph
+from rootguard.mechanisms.keyed import KEY_BYTES, Prf
+from rootguard.session.draws import noise_once
+from rootguard.store import Store
+from rootguard.store.marks import table_prf
+from rootguard.template import Template
+from rootguard.values import Principal, Raw, RootName
+
+
+class Secret:
+    """A batch key and, if it is a store's, the store."""
+
+    __slots__ = ("_prf", "store")
+
+    def __init__(self, prf: Prf, store: Store | None = None) -> None:
+        self._prf = prf
+        self.store = store
+
+    @classmethod
+    def of(cls, key: bytes | None, store: Store | None) -> "Secret":
+        """From a key or a store, not both; with neither, a fresh key that nobody keeps."""
+        if store is None:
+            return cls(Prf(os.urandom(KEY_BYTES) if key is None else key))
+        if key is not None:
+            del key
+            raise StoreKeyError("give a batch key or a store, not both")
+        return cls(table_prf(store.fingerprint_key), store)
+
+    def kernel(
+        self,
+        template: Template,
+        plan: Plan,
+        layout: Layout,
+        *,
+        calibrate: bool = False,
+        version: int = 1,
+        register: Register | None = None,
+    ) -> Kernel:
+        """The kernel that draws under this secret."""
+        store = self.store
+        return Kernel(
+            template,
+            plan,
+            self._prf,
+            layout,
+            identifier_key=None if store is None else store.identifier_key,
+            calibrate=calibrate,
+            version=version,
+            kept=None if store is None else _Known(store, template, plan, calibrate=calibrate),
+            marked=None if register is None else register.add,
+        )
+
+    def register(self, plan: Plan, version: int) -> Register | None:
+        """Where a run under this secret is written down; None without a store."""
+        if self.store is None:
+            return None
+        check_standing(self.store, plan, version)
+        return Register(plan, version, self.store)
+
+    def keys(self) -> tuple[bytes, bytes | None]:
+        """The keys of the noise and of identifiers, for tasks that run elsewhere."""
+        return self._prf.key, None if self.store is None else self.store.identifier_key
+
+    def __repr__(self) -> str:
+        return "<secret>"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("a secret cannot be pickled or copied")
+
+
+def read_key(file: Path) -> bytes:
+    """The key in a file that its owner alone can read, in hexadecimal."""
+    if not file.is_file():
+        raise FileError(file.name, "", "there is no such key file", "put the key there")
+    if os.name == "posix" and file.stat().st_mode & 0o077:
+        raise FileError(file.name, "", "others can read this key", f"run: chmod 600 {file}")
+    key = None
+    with contextlib.suppress(ValueError, OSError):
+        key = bytes.fromhex(file.read_text().strip())
+    if key is None or len(key) != KEY_BYTES:
+        del key
+        raise FileError(file.name, "", "is no key", f"it holds {KEY_BYTES} bytes in hexadecimal")
+    return key
+
+
+class _Known:
+    """Rows of people whom a store knows by name."""
+
+    def __init__(self, store: Store, template: Template, plan: Plan, *, calibrate: bool) -> None:
+        self._store, self._template, self._plan = store, template, plan
+        self._calibrate = calibrate
+        self._roots = Graph.of(template).roots
+        self._people = pa.array(list(store.principals()), pa.large_string())
+
+    def __call__(self, ids: Array, given: Mapping[RootName, Numbers]) -> Override:
+        known = pc.is_in(ids, self._people).to_numpy(zero_copy_only=False)
+        rows, capped = [], []
+        values: dict[RootName, list[float]] = {root: [] for root in self._roots}
+        refused = np.logical_or.reduce([found.refused for found in given.values()])
+        for row in np.flatnonzero(known & ~refused):
+            raws = {
+                root: Raw(float(found.values[row]))
+                for root, found in given.items()
+                if not found.missing[row]
+            }
+            released = self._release(Principal(ids[row].as_py()), raws)
+            if released is None:
+                capped.append(row)
+                continue
+            rows.append(row)
+            for root in self._roots:
+                values[root].append(released.get(root, 0.0))
+        return Override(
+            rows=np.array(rows, dtype=np.int64),
+            values={root: np.array(found) for root, found in values.items()},
+            capped=np.array(capped, dtype=np.int64),
+        )
+
+    def _release(
+        self, principal: Principal, raws: Mapping[RootName, Raw]
+    ) -> dict[RootName, float] | None:
+        try:
+            records = noise_once(self._store, principal, self._plan, raws)
+        except BudgetError:
+            return None
+        kept = {root: record.sanitized for root, record in records.items()}
+        if self._calibrate and len(kept) == len(self._roots):
+            levels = {root: Level.of(value) for root, value in kept.items()}
+            released = Calibration(self._template, levels).release(kept)
+            domains = {root: self._template.roots[root].domain for root in self._roots}
+            return {root: domains[root].clamp(value) for root, value in released.items()}
+        return {root: value.value for root, value in kept.items()}

@@ -1,0 +1,456 @@
+"""The gateway: an agent changes its base URL, and its user's numbers and names stop leaving.
+
+It speaks OpenAI's chat completions, responses and models and Anthropic's messages. A request is
+inspected whole before anything of it is sent; what cannot be inspected is not sent. Replies are
+restored as they come. The store is synchronous, so everything that touches a person runs in a
+worker thread. Errors are answered in the API's own form with the fixed texts of `faults`, and
+logged by class only.
+"""
+
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import quote
+
+import anyio
+import anyio.to_thread
+import httpx2
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
+
+from rootguard.channels.api_keys import Keys, Rates
+from rootguard.channels.faults import FAULTS, fault_of
+from rootguard.channels.faults import RequestRefusedError as Refused
+from rootguard.channels.gateway.anthropic import MESSAGES
+from rootguard.channels.gateway.channel import Channel, Channels, Noted
+from rootguard.channels.gateway.openai import CHAT, RESPONSES
+from rootguard.channels.gateway.sending import Reply, error_body
+from rootguard.channels.gateway.shapes import (
+    Counted,
+    Outward,
+    Shape,
+    examine,
+    header,
+    label,
+    read_json,
+)
+from rootguard.channels.gateway.streams import ChatStream, MessagesStream, ResponsesStream, Stream
+from rootguard.channels.gateway.telemetry import CONTENT_TYPE, Metrics
+from rootguard.channels.gateway.tracing import Outcome, Tracing
+from rootguard.channels.gateway.upstream import (
+    KEY_HEADERS,
+    SENT,
+    Api,
+    Upstream,
+    read_reply,
+    returned_headers,
+    stream_fault,
+)
+from rootguard.channels.replies import restore_reply, write_reply
+from rootguard.session.journal import speak_to
+
+LOG: Final = logging.getLogger("rootguard.gateway")
+INSPECTING: Final = 2
+"""Requests sanitized at once: more would share the processor and all be late, and behind a single
+one that is long the short ones would wait."""
+LOOPBACK: Final = frozenset(("127.0.0.1", "localhost", "::1"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GatewaySettings:
+    """Where the gateway sends, who may call, and its limits."""
+
+    upstream: str
+    anthropic_upstream: str | None = None
+    upstream_key: str | None = field(default=None, repr=False)
+    anthropic_key: str | None = field(default=None, repr=False)
+    profile: str = ""
+    keys: Keys | None = None
+    hosts: frozenset[str] = LOOPBACK
+    allow_media: bool = False
+    traced: bool = False
+    max_body: int = 4 * 1024 * 1024
+    max_reply: int = 32 * 1024 * 1024
+    max_headers: int = 64
+    max_header_bytes: int = 16 * 1024
+    per_minute: int = 600
+    concurrency: int = 256
+    people: int = 256
+    body_timeout: float = 30.0
+    connect_timeout: float = 10.0
+    read_timeout: float = 120.0
+    total_timeout: float = 600.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Service:
+    """One thing that is forwarded: where, in whose form, and how its body is read."""
+
+    route: str
+    api: Api
+    path: str
+    shape: Shape | None = None
+    stream: type[Stream] | None = None
+    query: frozenset[str] = frozenset()
+
+
+_MODEL_QUERY: Final = frozenset(("after_id", "before_id", "limit"))
+_SERVICES: Final = (
+    _Service(
+        route="/v1/chat/completions",
+        api="openai",
+        path="/chat/completions",
+        shape=CHAT,
+        stream=ChatStream,
+    ),
+    _Service(
+        route="/v1/responses",
+        api="openai",
+        path="/responses",
+        shape=RESPONSES,
+        stream=ResponsesStream,
+    ),
+    _Service(
+        route="/v1/messages",
+        api="anthropic",
+        path="/messages",
+        shape=MESSAGES,
+        stream=MessagesStream,
+        query=frozenset(("beta",)),
+    ),
+    _Service(route="/v1/models", api="openai", path="/models", query=_MODEL_QUERY),
+    _Service(route="/v1/models/{model:path}", api="openai", path="/models/"),
+)
+
+
+class _TooSoonError(Refused):
+    """A caller has to wait."""
+
+    def __init__(self, wait: float) -> None:
+        super().__init__("rate_limited")
+        self.wait = wait
+
+
+class Gateway:
+    """Forwards requests of one or many people to one upstream."""
+
+    def __init__(self, settings: GatewaySettings, open_channel: Callable[[str], Channel]) -> None:
+        self.settings = settings
+        self.metrics = Metrics()
+        self._channels = Channels(open_channel, most=settings.people)
+        self._rates = Rates(settings.per_minute)
+        self._tracing = Tracing(enabled=settings.traced)
+        self._under_way = 0
+        self._inspecting = anyio.CapacityLimiter(INSPECTING)
+        self._upstreams: dict[Api, Upstream] = {}
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Clients of the upstreams, for as long as the server runs."""
+        settings = self.settings
+        own = settings.anthropic_upstream is not None  # then no other service's key goes there
+        places: dict[Api, tuple[str, str | None]] = {
+            "openai": (settings.upstream, settings.upstream_key),
+            "anthropic": (
+                settings.anthropic_upstream or settings.upstream,
+                settings.anthropic_key or (None if own else settings.upstream_key),
+            ),
+        }
+        self._upstreams = {
+            api: Upstream(
+                base,
+                key=key,
+                passes_key=settings.keys is None,
+                connect_timeout=settings.connect_timeout,
+                read_timeout=settings.read_timeout,
+                connections=settings.concurrency,
+            )
+            for api, (base, key) in places.items()
+        }
+        try:
+            yield
+        finally:
+            for upstream in self._upstreams.values():
+                await upstream.close()
+
+    async def answer(self, service: _Service, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, whatever happens."""
+        started = time.perf_counter()
+        request = Request(scope, receive)
+        reply = Reply(send)
+        api: Api = "anthropic" if "anthropic-version" in request.headers else service.api
+        speak_to(self._upstreams[api].name, service.route)
+        self.metrics.began()
+        self._under_way += 1
+        with self._tracing.span(service.route) as outcome:
+            try:
+                await self._guarded(service, api, request, reply, outcome)
+            finally:
+                self._under_way -= 1
+                outcome.status = reply.status or 499
+                seconds = time.perf_counter() - started
+                self.metrics.answered(service.route, outcome.status, seconds)
+                verb = "GET" if service.shape is None else "POST"
+                LOG.info("%s %s %d %.0f ms", verb, service.route, outcome.status, seconds * 1000)
+
+    async def _guarded(
+        self, service: _Service, api: Api, request: Request, reply: Reply, outcome: Outcome
+    ) -> None:
+        fault, wait = None, 0.0
+        try:
+            # A stream has the limit itself, and a little less time, so that it can say why it ends.
+            with anyio.fail_after(self.settings.total_timeout + 5):
+                await self._relay(service, api, request, reply, outcome)
+        except _TooSoonError as soon:
+            fault, wait = soon.fault, soon.wait
+        except ClientDisconnect:
+            return
+        except TimeoutError:
+            fault = FAULTS["upstream_timeout"]
+        except Exception as problem:  # noqa: BLE001 - the last door: nothing of it may get out
+            fault = fault_of(problem)
+            if fault.code == "internal":
+                LOG.error("unexpected %s", type(problem).__name__)  # noqa: TRY400
+        if fault is None:
+            return
+        outcome.code = fault.code
+        self.metrics.refused(fault.code)
+        if not reply.status:
+            await reply.fault(api, fault, wait)
+
+    async def _relay(
+        self, service: _Service, api: Api, request: Request, reply: Reply, outcome: Outcome
+    ) -> None:
+        if self._under_way > self.settings.concurrency:
+            raise Refused("busy")
+        profile = self._admit(request.headers)
+        body = await self._body(request) if service.shape is not None else b""
+        path, query = service.path, dict(request.query_params)
+        began = time.perf_counter()
+        channel, counted, sent, wants_stream = await anyio.to_thread.run_sync(
+            self._inspect, service, request, profile, body, limiter=self._inspecting
+        )
+        del body
+        if "model" in request.path_params:
+            path += quote(str(request.path_params["model"]), safe="/:@")
+        outcome.replaced = counted.replaced.total()
+        self.metrics.inspected(service.route, time.perf_counter() - began, counted.replaced)
+        upstream = self._upstreams[api]
+        headers = upstream.headers(request.headers, stream=wants_stream)
+        problem: Exception | None = None
+        noted = Noted(channel)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_until_gone, request.receive, tasks.cancel_scope)
+            try:
+                async with upstream.send(
+                    "GET" if service.shape is None else "POST",
+                    path,
+                    headers=headers,
+                    query=query,
+                    body=sent,
+                ) as response:
+                    outcome.streamed = await self._pass_on(service, noted, response, reply)
+            except Exception as caught:  # noqa: BLE001 - raised below, outside the group
+                problem = caught
+            tasks.cancel_scope.cancel()
+        # Out here a caller who has gone, as most have by now, cancels nothing.
+        self.metrics.strange(await anyio.to_thread.run_sync(noted.strangers))
+        if problem is not None:
+            raise problem
+
+    def _inspect(
+        self, service: _Service, request: Request, profile: str, body: bytes
+    ) -> tuple[Channel, Counted, bytes | None, bool]:
+        """Whose channel it is, what was replaced, what may be sent, and whether as a stream."""
+        channel = self._channels.of(profile)
+        counted = Counted(channel)
+        with channel.refusing():
+            _check_address(service, request, counted)
+            if service.shape is None:
+                return channel, counted, None, False
+            out = Outward(counted, allow_media=self.settings.allow_media)
+            made, sent = examine(service.shape, out, body)
+        return channel, counted, sent, made.get("stream") is True
+
+    def _admit(self, headers: Headers) -> str:
+        """Whose request it is; refuses strangers, floods of headers and too many requests."""
+        settings = self.settings
+        size = sum(len(name) + len(value) for name, value in headers.raw)
+        if len(headers.raw) > settings.max_headers or size > settings.max_header_bytes:
+            raise Refused("headers_too_large")
+        profile: str | None = settings.profile
+        if settings.keys is None:
+            # A web page may make its visitor's browser call here: not under a name of its own.
+            host = headers.get("host", "").rpartition("@")[2]
+            name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+            if name.strip("[]").lower() not in settings.hosts:
+                raise Refused("host_refused")
+        else:
+            scheme, _, bearer = headers.get("authorization", "").partition(" ")
+            given = bearer.strip() if scheme.lower() == "bearer" else ""
+            profile = settings.keys.profile(given or headers.get("x-api-key", ""))
+            if profile is None:
+                raise Refused("unauthorized")
+        wait = self._rates.take(profile or "")
+        if wait:
+            raise _TooSoonError(wait)
+        return profile or ""
+
+    async def _body(self, request: Request) -> bytes:
+        headers = request.headers
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json" or headers.get("content-encoding", "identity") != "identity":
+            raise Refused("unsupported_body")
+        if "content-length" in headers and "transfer-encoding" in headers:
+            raise Refused("unsupported_body")  # two lengths: two readers may see two bodies
+        length = headers.get("content-length", "0")
+        if not length.isdigit() or int(length[:20]) > self.settings.max_body:
+            raise Refused("too_large")
+        held = bytearray()
+        try:
+            with anyio.fail_after(self.settings.body_timeout):
+                async for chunk in request.stream():
+                    held += chunk
+                    if len(held) > self.settings.max_body:
+                        raise Refused("too_large")
+        except TimeoutError:
+            raise Refused("read_timeout") from None
+        return bytes(held)
+
+    async def _pass_on(
+        self, service: _Service, noted: Noted, response: httpx2.Response, reply: Reply
+    ) -> bool:
+        """Send the upstream's reply on, restored; says whether it was streamed."""
+        headers = returned_headers(response)
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        streamed = kind == "text/event-stream" and response.is_success
+        if streamed and service.stream is not None:
+            await self._stream(service.stream(noted), response, reply, headers)
+        else:
+            body = await read_reply(response, self.settings.max_reply)
+            if response.is_redirect or response.is_informational:
+                raise Refused("unreadable_reply")
+            shown = await anyio.to_thread.run_sync(_restored, noted, body, response.is_success)
+            await reply.whole(response.status_code, shown[0], headers, shown[1])
+        return streamed
+
+    async def _stream(
+        self, stream: Stream, response: httpx2.Response, reply: Reply, headers: dict[str, str]
+    ) -> None:
+        kept = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-store"}
+        await reply.begin(response.status_code, {**headers, **kept})
+        source = httpx2.EventSource(response, max_event_size=self.settings.max_reply)
+        problem: Exception | None = None
+        try:
+            with anyio.fail_after(self.settings.total_timeout):
+                async for event in source:
+                    made = await anyio.to_thread.run_sync(stream.take, event.event, event.data)
+                    if made:
+                        await reply.piece(b"".join(each.encode() for each in made))
+        except Exception as caught:  # noqa: BLE001 - told to the caller in the stream, then raised
+            problem = caught
+        late = b"".join(each.encode() for each in await anyio.to_thread.run_sync(stream.end))
+        if problem is not None:
+            fault = stream_fault(problem)
+            late += stream.fault(fault).encode()
+            self.metrics.refused(fault.code)
+            if fault.code == "internal":
+                LOG.error("unexpected %s", type(problem).__name__)
+        await reply.piece(late, more=False)
+
+
+def _check_address(service: _Service, request: Request, counted: Counted) -> None:
+    """What goes along beside the body: few and short things, and nothing private in them."""
+    out = Outward(counted)
+    if not request.query_params.keys() <= service.query:
+        raise Refused("unknown_field")
+    for value in (*request.query_params.values(), *request.path_params.values()):
+        label(out, value)
+        if ".." in value:
+            raise Refused("bad_value")
+    for name in SENT:
+        header(out, request.headers.get(name, ""))
+    for name in KEY_HEADERS:
+        if not request.headers.get(name, "").isascii():
+            raise Refused("bad_value")
+
+
+def _restored(noted: Noted, body: bytes, success: bool) -> tuple[bytes, str]:
+    """A whole reply, restored, and its media type. An error may be any text; an answer is JSON."""
+    try:
+        parsed = read_json(body.decode("utf-8"))
+    except (ValueError, Refused):
+        if success:
+            raise Refused("unreadable_reply") from None
+        text = noted.restore(body[: 64 * 1024].decode("utf-8", "replace"))
+        return text.encode("utf-8", "replace"), "text/plain; charset=utf-8"
+    return write_reply(restore_reply(noted, parsed)), "application/json"
+
+
+async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
+    """Wait for the caller to go away, and stop everything then."""
+    while True:
+        message: Message = await receive()
+        if message["type"] == "http.disconnect":
+            scope.cancel()
+            return
+
+
+class _Door:
+    """A service as an ASGI application, so that a reply can be streamed by hand."""
+
+    def __init__(self, gateway: Gateway, service: _Service) -> None:
+        self._gateway = gateway
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._gateway.answer(self._service, scope, receive, send)
+
+
+def build_app(settings: GatewaySettings, *, open_channel: Callable[[str], Channel]) -> Starlette:
+    """The gateway as an application. `open_channel` gives the channel of a profile."""
+    gateway = Gateway(settings, open_channel)
+
+    async def healthz(_request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def metrics(_request: Request) -> Response:
+        return Response(gateway.metrics.page(), media_type=CONTENT_TYPE)
+
+    async def nothing(request: Request, _problem: Exception) -> Response:
+        fault = FAULTS["not_found"]
+        gateway.metrics.refused(fault.code)
+        api: Api = "anthropic" if "anthropic-version" in request.headers else "openai"
+        return JSONResponse(error_body(api, fault), fault.status)
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        async with gateway.running():
+            yield
+
+    app = Starlette(
+        routes=[
+            Route("/healthz", healthz, methods=["GET"]),
+            Route("/metrics", metrics, methods=["GET"]),
+            *(
+                Route(
+                    service.route,
+                    _Door(gateway, service),
+                    methods=["GET"] if service.shape is None else ["POST"],
+                )
+                for service in _SERVICES
+            ),
+        ],
+        exception_handlers={HTTPException: nothing},
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
+    return app

@@ -1,0 +1,404 @@
+"""What OpenAI's chat completions and responses look like: every field, and what happens to it.
+
+Read off the request types of the `openai` SDK 3.49. A field that is not listed is refused; so are
+tools that make the upstream call a third party with credentials from the request (MCP servers).
+"""
+
+from typing import Final
+
+from rootguard.channels.gateway.shapes import (
+    Shape,
+    blob,
+    by_type,
+    flag,
+    json_text,
+    json_value,
+    keyword,
+    label,
+    list_of,
+    map_of,
+    media,
+    number,
+    record,
+    schema,
+    sealed,
+    tagged,
+    text,
+    word,
+)
+
+_BREAKPOINT: Final = record({"mode": keyword, "ttl": keyword})
+_TYPE: Final[dict[str, Shape]] = {"type": keyword, "prompt_cache_breakpoint": _BREAKPOINT}
+
+_TEXT_PART: Final = record({**_TYPE, "text": text}, required=("text",))
+_REFUSAL_PART: Final = record({"type": keyword, "refusal": text})
+_CHAT_PARTS: Final = list_of(
+    tagged(
+        "type",
+        {
+            "text": _TEXT_PART,
+            "refusal": _REFUSAL_PART,
+            "image_url": media({**_TYPE, "image_url": record({"url": blob, "detail": keyword})}),
+            "input_audio": media(
+                {**_TYPE, "input_audio": record({"data": blob, "format": keyword})}
+            ),
+            "file": media(
+                {**_TYPE, "file": record({"file_data": blob, "file_id": label, "filename": text})}
+            ),
+        },
+    )
+)
+_CHAT_CONTENT: Final = by_type(string=text, array=_CHAT_PARTS)
+_CALL: Final = record({"name": label, "arguments": json_text})
+_CHAT_CALL: Final = tagged(
+    "type",
+    {
+        "function": record({"id": label, "type": keyword, "function": _CALL}),
+        "custom": record(
+            {"id": label, "type": keyword, "custom": record({"name": label, "input": text})}
+        ),
+    },
+    default="function",
+)
+_SPOKEN: Final[dict[str, Shape]] = {"role": keyword, "content": _CHAT_CONTENT, "name": text}
+_CHAT_MESSAGE: Final = tagged(
+    "role",
+    {
+        "system": record(_SPOKEN),
+        "developer": record(_SPOKEN),
+        "user": record(_SPOKEN),
+        "assistant": record(
+            {
+                **_SPOKEN,
+                "refusal": text,
+                "reasoning_content": text,
+                "annotations": json_value,
+                "audio": record({"id": label}),
+                "function_call": _CALL,
+                "tool_calls": list_of(_CHAT_CALL),
+            }
+        ),
+        "tool": record({**_SPOKEN, "tool_call_id": label}),
+        "function": record({**_SPOKEN, "name": label}),
+    },
+)
+
+_FUNCTION: Final[dict[str, Shape]] = {
+    "name": label,
+    "description": text,
+    "parameters": schema,
+    "strict": flag,
+}
+_GRAMMAR: Final = record({"definition": text, "syntax": keyword})
+_CHAT_TOOL: Final = tagged(
+    "type",
+    {
+        "function": record({"type": keyword, "function": record(_FUNCTION)}),
+        "custom": record(
+            {
+                "type": keyword,
+                "custom": record(
+                    {
+                        "name": label,
+                        "description": text,
+                        "format": record({"type": keyword, "grammar": _GRAMMAR}),
+                    }
+                ),
+            }
+        ),
+    },
+)
+_NAMED: Final = record({"name": label})
+_ALLOWED: Final = list_of(
+    record({"type": keyword, "name": label, "function": _NAMED, "custom": _NAMED})
+)
+_CHAT_CHOICE: Final = by_type(
+    string=word("none", "auto", "required"),
+    mapping=record(
+        {
+            "type": keyword,
+            "function": _NAMED,
+            "custom": _NAMED,
+            "allowed_tools": record({"mode": keyword, "tools": _ALLOWED}),
+        }
+    ),
+)
+_FORMAT: Final[dict[str, Shape]] = {
+    "type": keyword,
+    "name": label,
+    "description": text,
+    "schema": schema,
+    "strict": flag,
+}
+
+# What both APIs share.
+_COMMON: Final[dict[str, Shape]] = {
+    "metadata": json_value,
+    "model": label,
+    "moderation": record(
+        {
+            "model": label,
+            "policy": record(
+                {"input": record({"mode": keyword}), "output": record({"mode": keyword})}
+            ),
+        }
+    ),
+    "parallel_tool_calls": flag,
+    "prompt_cache_key": text,
+    "prompt_cache_options": record(
+        {"mode": keyword, "ttl": keyword, "prewarm": flag, "comparison_response_id": label}
+    ),
+    "prompt_cache_retention": keyword,
+    "safety_identifier": text,
+    "service_tier": keyword,
+    "store": flag,
+    "stream": flag,
+    "stream_options": record({"include_obfuscation": flag, "include_usage": flag}),
+    "temperature": number,
+    "top_logprobs": number,
+    "top_p": number,
+    "user": text,
+}
+
+CHAT: Final = record(
+    {
+        **_COMMON,
+        "audio": record({"format": keyword, "voice": by_type(string=label)}),
+        "frequency_penalty": number,
+        "function_call": by_type(string=word("none", "auto"), mapping=_NAMED),
+        "functions": list_of(record(_FUNCTION)),
+        "logit_bias": map_of(label, number),
+        "logprobs": flag,
+        "max_completion_tokens": number,
+        "max_tokens": number,
+        "messages": list_of(_CHAT_MESSAGE),
+        "modalities": list_of(word("text", "audio")),
+        "n": number,
+        "prediction": record({"type": keyword, "content": _CHAT_CONTENT}),
+        "presence_penalty": number,
+        "reasoning_effort": keyword,
+        "response_format": record({"type": keyword, "json_schema": record(_FORMAT)}),
+        "seed": number,
+        "stop": by_type(string=text, array=list_of(text)),
+        "tool_choice": _CHAT_CHOICE,
+        "tools": list_of(_CHAT_TOOL),
+        "verbosity": keyword,
+        "web_search_options": record({"search_context_size": keyword, "user_location": json_value}),
+    },
+    required=("model", "messages"),
+)
+"""The body of `POST /v1/chat/completions`."""
+
+_PARTS: Final[dict[str, Shape]] = {
+    "input_text": _TEXT_PART,
+    "output_text": record(
+        {
+            **_TYPE,
+            "text": text,
+            "annotations": json_value,
+            "logprobs": json_value,
+        }
+    ),
+    "summary_text": _TEXT_PART,
+    "reasoning_text": _TEXT_PART,
+    "text": _TEXT_PART,
+    "refusal": _REFUSAL_PART,
+    "input_image": media({**_TYPE, "detail": keyword, "file_id": label, "image_url": blob}),
+    "input_file": media(
+        {
+            **_TYPE,
+            "detail": keyword,
+            "file_data": blob,
+            "file_id": label,
+            "file_url": blob,
+            "filename": text,
+        }
+    ),
+}
+_INPUT_PARTS: Final = list_of(tagged("type", _PARTS))
+_INPUT_CONTENT: Final = by_type(string=text, array=_INPUT_PARTS)
+_ITEM: Final[dict[str, Shape]] = {
+    "id": label,
+    "type": keyword,
+    "status": keyword,
+    "call_id": label,
+    "name": label,
+    "namespace": label,
+    "async": flag,
+    "caller": record({"type": keyword, "caller_id": label, "call_id": label}),
+}
+_SCREEN: Final = media({**_ITEM, "output": json_value, "acknowledged_safety_checks": json_value})
+
+_ITEMS: Final[dict[str, Shape]] = {
+    "message": record(
+        {
+            "id": label,
+            "type": keyword,
+            "status": keyword,
+            "role": word("user", "assistant", "system", "developer"),
+            "phase": keyword,
+            "content": _INPUT_CONTENT,
+        },
+        required=("role",),
+    ),
+    "function_call": record({**_ITEM, "arguments": json_text}),
+    "function_call_output": record(
+        {**_ITEM, "output": by_type(string=json_text, array=_INPUT_PARTS)}
+    ),
+    "custom_tool_call": record({**_ITEM, "input": text}),
+    "custom_tool_call_output": record({**_ITEM, "output": _INPUT_CONTENT}),
+    "reasoning": record(
+        {**_ITEM, "summary": _INPUT_PARTS, "content": _INPUT_PARTS, "encrypted_content": sealed}
+    ),
+    "compaction": record({**_ITEM, "encrypted_content": sealed}),
+    "compaction_trigger": record(_ITEM),
+    "item_reference": record({"id": label, "type": keyword}, required=("id",)),
+    "file_search_call": record({**_ITEM, "queries": list_of(text), "results": json_value}),
+    "web_search_call": record({**_ITEM, "action": json_value}),
+    "code_interpreter_call": record(
+        {
+            **_ITEM,
+            "code": text,
+            "container_id": label,
+            "outputs": list_of(
+                tagged(
+                    "type",
+                    {
+                        "logs": record({"type": keyword, "logs": text}),
+                        "image": media({"type": keyword, "url": blob}),
+                    },
+                )
+            ),
+        }
+    ),
+    "local_shell_call": record({**_ITEM, "action": json_value}),
+    "local_shell_call_output": record({**_ITEM, "output": json_text}),
+    "shell_call": record({**_ITEM, "action": json_value, "environment": json_value}),
+    "shell_call_output": record({**_ITEM, "output": json_value, "max_output_length": number}),
+    "apply_patch_call": record({**_ITEM, "operation": json_value}),
+    "apply_patch_call_output": record({**_ITEM, "output": text}),
+    "tool_search_call": record({**_ITEM, "arguments": json_value, "execution": keyword}),
+    "computer_call": record(
+        {**_ITEM, "action": json_value, "actions": json_value, "pending_safety_checks": json_value}
+    ),
+    "computer_call_output": _SCREEN,
+    "image_generation_call": media({**_ITEM, "result": blob, "revised_prompt": text}),
+}
+
+_CALLERS: Final = list_of(keyword)
+_RESPONSE_FUNCTION: Final = record(
+    {
+        **_FUNCTION,
+        "type": keyword,
+        "async": flag,
+        "allowed_callers": _CALLERS,
+        "defer_loading": flag,
+        "output_schema": schema,
+    }
+)
+_RESPONSE_CUSTOM: Final = record(
+    {
+        "type": keyword,
+        "name": label,
+        "description": text,
+        "format": record({"type": keyword, "definition": text, "syntax": keyword}),
+        "async": flag,
+        "allowed_callers": _CALLERS,
+        "defer_loading": flag,
+    }
+)
+_SEARCH: Final = record(
+    {
+        "type": keyword,
+        "external_web_access": flag,
+        "filters": json_value,
+        "search_content_types": list_of(keyword),
+        "search_context_size": keyword,
+        "user_location": json_value,
+    }
+)
+_BARE: Final = record({"type": keyword, "allowed_callers": _CALLERS})
+_TOOLS: Final[dict[str, Shape]] = {
+    "function": _RESPONSE_FUNCTION,
+    "custom": _RESPONSE_CUSTOM,
+    "namespace": record(
+        {
+            "type": keyword,
+            "name": label,
+            "description": text,
+            "tools": list_of(
+                tagged("type", {"function": _RESPONSE_FUNCTION, "custom": _RESPONSE_CUSTOM})
+            ),
+        }
+    ),
+    "web_search": _SEARCH,
+    "web_search_2025_08_26": _SEARCH,
+    "web_search_preview": _SEARCH,
+    "web_search_preview_2025_03_11": _SEARCH,
+    "file_search": record(
+        {
+            "type": keyword,
+            "vector_store_ids": list_of(label),
+            "filters": json_value,
+            "max_num_results": number,
+            "ranking_options": json_value,
+        }
+    ),
+    "code_interpreter": record(
+        {
+            "type": keyword,
+            "allowed_callers": _CALLERS,
+            "container": by_type(
+                string=label, mapping=record({"type": keyword, "memory_limit": keyword})
+            ),
+        }
+    ),
+    "tool_search": record(
+        {"type": keyword, "description": text, "execution": keyword, "parameters": schema}
+    ),
+    "apply_patch": _BARE,
+    "computer": _BARE,
+    "local_shell": _BARE,
+    "programmatic_tool_calling": _BARE,
+    "shell": _BARE,
+}
+
+RESPONSES: Final = record(
+    {
+        **_COMMON,
+        "background": flag,
+        "context_management": list_of(record({"type": keyword, "compact_threshold": number})),
+        "conversation": by_type(string=label, mapping=record({"id": label})),
+        "include": list_of(keyword),
+        "input": by_type(string=text, array=list_of(tagged("type", _ITEMS, default="message"))),
+        "instructions": by_type(string=text),
+        "max_output_tokens": number,
+        "max_tool_calls": number,
+        "previous_response_id": label,
+        "prompt": record(
+            {
+                "id": label,
+                "version": label,
+                "variables": map_of(label, by_type(string=text, mapping=tagged("type", _PARTS))),
+            }
+        ),
+        "reasoning": record(
+            {
+                "context": keyword,
+                "effort": keyword,
+                "generate_summary": keyword,
+                "mode": keyword,
+                "summary": keyword,
+            }
+        ),
+        "text": record({"format": record(_FORMAT), "verbosity": keyword}),
+        "tool_choice": by_type(
+            string=word("none", "auto", "required"),
+            mapping=record({"type": keyword, "name": label, "mode": keyword, "tools": _ALLOWED}),
+        ),
+        "tools": list_of(tagged("type", _TOOLS)),
+        "truncation": word("auto", "disabled"),
+    },
+    required=("model",),
+)
+"""The body of `POST /v1/responses`."""

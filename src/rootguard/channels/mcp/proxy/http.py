@@ -1,0 +1,202 @@
+"""A server behind the proxy on streamable HTTP, in either protocol revision, through the SDK.
+
+The SDK's transport runs in a thread with an event loop of its own. Replies are bounded, redirects
+stay within the origin, the environment's proxies are not used, and the SDK logs nothing.
+"""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import anyio
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.inbound import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+    NAME_BEARING_METHODS,
+    encode_header_value,
+    find_invalid_x_mcp_header,
+    mcp_param_headers,
+    x_mcp_header_map,
+)
+from mcp.shared.message import ClientMessageMetadata, SessionMessage
+from mcp_types import PROTOCOL_VERSION_META_KEY, jsonrpc_message_adapter
+
+from rootguard.channels.faults import RequestRefusedError
+from rootguard.channels.mcp.jsonrpc import Limits, Message
+from rootguard.channels.mcp.proxy.links import Hear, Lost
+from rootguard.channels.mcp.transport import quiet
+
+_QUEUE: Final = 512
+_GRACE: Final = 5.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class Address:
+    """A server on HTTP. Its headers may hold secrets."""
+
+    url: str
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, hear: Hear, lost: Lost, limits: Limits) -> "Connection":
+        """Connect to it."""
+        return Connection(self, hear, lost, limits)
+
+
+class Connection:
+    """The SDK's transport in a thread."""
+
+    def __init__(self, address: Address, hear: Hear, lost: Lost, limits: Limits) -> None:
+        quiet()
+        self._address = address
+        self._hear = hear
+        self._lost = lost
+        self._limits = limits
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._queue: asyncio.Queue[SessionMessage | None] | None = None
+        self._stamp = _Stamp()
+        self._up = threading.Event()
+        self._down = threading.Event()
+        threading.Thread(target=self._run, daemon=True).start()
+        if not self._up.wait(limits.start) or self._down.is_set():
+            raise RequestRefusedError("upstream_unreachable")
+
+    def send(self, message: Message) -> None:
+        """Hand a message to the transport."""
+        loop, queue = self._loop, self._queue
+        if loop is None or queue is None or self._down.is_set() or queue.qsize() >= _QUEUE:
+            raise BrokenPipeError
+        made = jsonrpc_message_adapter.validate_python(message, by_name=False)
+        stamped = SessionMessage(made, metadata=self._stamp.metadata(message))
+        try:
+            loop.call_soon_threadsafe(queue.put_nowait, stamped)
+        except RuntimeError:
+            raise BrokenPipeError from None
+
+    def close(self, *, at_once: bool = False) -> None:
+        """Let the transport end its session."""
+        if self._loop is not None and self._queue is not None:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._queue.put_nowait, None)
+            if not at_once:
+                self._down.wait(_GRACE)
+
+    def _run(self) -> None:
+        with contextlib.suppress(Exception):  # what it says may quote the server's reply
+            anyio.run(self._talk)
+        self._down.set()
+        self._up.set()
+        self._lost("upstream_unreachable")
+
+    async def _talk(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._queue = asyncio.Queue()
+        timeout = httpx2.Timeout(30.0, read=self._limits.answer)
+        async with (
+            httpx2.AsyncClient(
+                transport=_Bounded(self._limits.from_server),
+                headers=self._address.headers,
+                timeout=timeout,
+                trust_env=False,
+            ) as client,
+            streamable_http_client(
+                self._address.url,
+                http_client=client,
+                max_sse_event_size=self._limits.from_server,
+            ) as (incoming, outgoing),
+            anyio.create_task_group() as tasks,
+        ):
+
+            async def listen() -> None:
+                async for item in incoming:
+                    if isinstance(item, SessionMessage):
+                        line = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                        self._stamp.learn(item.message.model_dump(by_alias=True, mode="json"))
+                        await anyio.to_thread.run_sync(self._hear, line.encode())
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(listen)
+            self._up.set()
+            while (message := await self._queue.get()) is not None:
+                await outgoing.send(message)
+            tasks.cancel_scope.cancel()
+
+
+class _Stamp:
+    """The HTTP headers of a message, as its revision wants them."""
+
+    def __init__(self) -> None:
+        self._revision: str | None = None
+        self._mirrored: dict[str, dict[tuple[str, ...], str]] = {}
+
+    def learn(self, message: dict[str, Any]) -> None:
+        """Note the revision that was agreed on, and arguments that go into headers."""
+        found = message.get("result")
+        if not isinstance(found, dict):
+            return
+        if isinstance(found.get("protocolVersion"), str) and "serverInfo" in found:
+            self._revision = found["protocolVersion"]
+        tools = found.get("tools")
+        for tool in tools if isinstance(tools, list) else ():
+            schema = tool.get("inputSchema") if isinstance(tool, dict) else None
+            if isinstance(schema, dict) and find_invalid_x_mcp_header(schema) is None:
+                self._mirrored[str(tool.get("name"))] = x_mcp_header_map(schema)
+
+    def metadata(self, message: Message) -> ClientMessageMetadata | None:
+        """The headers of one message."""
+        method, params = message.get("method"), message.get("params") or {}
+        if method is None or method == "initialize":
+            return None
+        revision = (params.get("_meta") or {}).get(PROTOCOL_VERSION_META_KEY)
+        if revision is None:
+            if self._revision is None:
+                return None
+            return ClientMessageMetadata(headers={MCP_PROTOCOL_VERSION_HEADER: self._revision})
+        headers = {MCP_PROTOCOL_VERSION_HEADER: revision, MCP_METHOD_HEADER: method}
+        name = params.get(NAME_BEARING_METHODS.get(method, ""))
+        if isinstance(name, str):
+            headers[MCP_NAME_HEADER] = encode_header_value(name)
+        if method == "tools/call":
+            mirrored = self._mirrored.get(str(name), {})
+            headers.update(mcp_param_headers(mirrored, params.get("arguments") or {}))
+        return ClientMessageMetadata(headers=headers)
+
+
+class _Bounded(httpx2.AsyncHTTPTransport):
+    """A transport whose replies end when they are too large; streams of events have no end."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send it, and count what comes back."""
+        response = await super().handle_async_request(request)
+        kind = response.headers.get("content-type", "")
+        if not kind.startswith("text/event-stream") and isinstance(
+            response.stream, httpx2.AsyncByteStream
+        ):
+            response.stream = _Counted(response.stream, self._most)
+        return response
+
+
+class _Counted(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream, most: int) -> None:
+        self._stream = stream
+        self._most = most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = self._most
+        async for chunk in self._stream:
+            left -= len(chunk)
+            if left < 0:
+                raise httpx2.StreamError("too large")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

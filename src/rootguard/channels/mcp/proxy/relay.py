@@ -1,0 +1,450 @@
+"""One server behind the proxy: who waits for which answer, and what is done when none comes.
+
+Requests go under ids of our own, so that a second answer, or one that nobody asked for, belongs to
+nothing and is dropped. A server that ends, hangs, floods or says what cannot be read costs the
+requests that wait for it, each of which is answered with a fault; the next request starts it anew.
+Nothing is logged but what happened to which server.
+"""
+
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+
+from rootguard.channels.faults import FAULTS, Code, RequestRefusedError, fault_of
+from rootguard.channels.mcp import jsonrpc as rpc
+from rootguard.channels.mcp.jsonrpc import Id, Limits, Message
+from rootguard.channels.mcp.proxy.calls import (
+    ASKED,
+    CANCELLED,
+    PASSED,
+    PROGRESS,
+    SUBSCRIPTION,
+    UNENDING,
+    Allowance,
+    Call,
+    Client,
+    renamed,
+    say,
+    whole,
+)
+from rootguard.channels.mcp.proxy.inward import Inward
+from rootguard.channels.mcp.proxy.links import Connect, Link
+from rootguard.channels.mcp.proxy.offers import LISTED, MAX_PAGES, Asked, Offers
+from rootguard.channels.mcp.proxy.rewriting import Outward
+
+
+@dataclass(slots=True)
+class _Waiting:
+    call: Call
+    params: Message
+    """As the server got them."""
+    until: float
+    heard: int
+
+
+class Relay:
+    """One server. Its methods are called by the client's thread, the link's and the watch's."""
+
+    def __init__(
+        self,
+        name: str,
+        connect: Connect,
+        outward: Outward,
+        inward: Inward,
+        offers: Offers,
+        limits: Limits,
+    ) -> None:
+        self.name = name
+        self.outward = outward
+        self.inward = inward
+        self.offers = offers
+        self._connect = connect
+        self._limits = limits
+        self._client: Client | None = None
+        self._lock = threading.RLock()
+        self._reviving = threading.Lock()
+        self._link: Link | None = None
+        self._generation = 0
+        self._next = 0
+        self._waiting: dict[Id, _Waiting] = {}
+        self._asked: dict[Id, Id] = {}
+        self._heard = 0
+        self._allowance = Allowance(limits)
+        self._hello: Message | None = None
+        self._envelope: Message = {}
+        self._greeted = False
+        self._closed = False
+
+    def start(self, client: Client) -> None:
+        """Connect for the first time. Raises what `channels.faults` maps."""
+        self._client = client
+        self._open()
+
+    def ready(self, call: Call) -> bool:
+        """Whether a request can be sent without waiting for the server first."""
+        if self._link is None:
+            return False
+        if call.method == "tools/call":
+            return self.offers.get("tools", str(call.params.get("name"))) is not None
+        return call.method not in ("prompts/get", "resources/read", "completion/complete")
+
+    def forward(self, call: Call) -> None:
+        """Send a request of the client; it is answered in any case."""
+        try:
+            meta = self.outward.meta(call.params)
+            self._envelope = {key: meta[key] for key in meta if not key.endswith("logLevel")}
+            self._revive()
+            self._prepare(call)
+            params = self.outward.params(call.method, call.params)
+            self._send(call, params, meta)
+        except Exception as problem:  # noqa: BLE001 - only its class decides what is said
+            call.refuse(problem)
+
+    def ask(self, method: str, params: Message) -> Message:
+        """A request of the proxy itself, answered or refused."""
+        outcome: list[tuple[Message | None, Message | None]] = []
+        there = threading.Event()
+
+        def done(result: Message | None, error: Message | None) -> None:
+            outcome.append((result, error))
+            there.set()
+
+        self._send(Call(method, {}, done), params, self._envelope)
+        there.wait(self._limits.start)
+        if not outcome:
+            raise RequestRefusedError("upstream_timeout")
+        result = outcome[0][0]
+        if result is None:
+            raise RequestRefusedError("unreadable_reply")
+        return result
+
+    def tell(self, method: str, params: Message | None = None) -> None:
+        """Send a notification, if there is somebody to hear it."""
+        if method == "notifications/initialized":
+            self._greeted = True
+        link = self._link
+        if link is not None:
+            self._write(link, rpc.notification(method, params))
+
+    def cancel(self, call: Call, reason: object) -> None:
+        """The client no longer wants an answer."""
+        call.over = True
+        with self._lock:
+            sent = call.sent
+            known = sent is not None and self._waiting.pop(sent, None) is not None
+        if known:
+            self._give_up(sent, reason)
+
+    def list_all(self, method: str) -> list[Message]:
+        """A whole list, asked for by the proxy itself."""
+        key = LISTED[method][1]
+        params: Message = {}
+        found: list[Message] = []
+        for _ in range(MAX_PAGES):
+            page = self.ask(method, params)
+            entries = page.get(key)
+            found += (
+                [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
+            )
+            if not isinstance(page.get("nextCursor"), str):
+                break
+            params = {"cursor": page["nextCursor"]}
+        return found
+
+    def watch(self, now: float) -> None:
+        """Give up what waits too long; a server that said nothing meanwhile is ended."""
+        with self._lock:
+            late = [(sent, w) for sent, w in self._waiting.items() if w.until < now]
+            for sent, _ in late:
+                del self._waiting[sent]
+            silent = any(waiting.heard == self._heard for _, waiting in late)
+        for sent, _ in late:
+            self._give_up(sent, None)
+        if silent:
+            self._drop("upstream_timeout")
+        for _, waiting in late:  # last: whoever hears of it may ask again, of a new server
+            waiting.call.refuse(RequestRefusedError("upstream_timeout"))
+
+    def close(self) -> None:
+        """End the server."""
+        with self._lock:
+            self._closed = True
+            link, self._link = self._link, None
+            self._generation += 1
+        if link is not None:
+            link.close()
+
+    def _open(self) -> None:
+        with self._lock:
+            self._generation += 1
+            mine = self._generation
+            self._allowance = Allowance(self._limits)
+        link = self._connect(
+            lambda line: self._hear(mine, line), lambda code: self._lost(mine, code), self._limits
+        )
+        with self._lock:
+            if self._generation == mine and not self._closed:
+                self._link = link
+                return
+        link.close(at_once=True)
+        raise RequestRefusedError("upstream_unreachable")
+
+    def _revive(self) -> None:
+        """Start the server anew if it is gone, and greet it as the client did."""
+        if self._link is not None:
+            return
+        with self._reviving:
+            if self._link is not None:
+                return
+            if self._closed:
+                raise RequestRefusedError("upstream_unreachable")
+            self._open()
+            say(f"the server {self.name} is started anew")
+            if self._hello is not None:
+                self.ask("initialize", self._hello)
+                if self._greeted:
+                    self.tell("notifications/initialized")
+
+    def _prepare(self, call: Call) -> None:
+        """Know what is offered before it is asked for."""
+        name = str(call.params.get("name"))
+        if call.method == "tools/call" and self.offers.get("tools", name) is None:
+            if not self.offers.complete("tools"):
+                self.list_all("tools/list")
+        elif call.method == "prompts/get" and self.offers.get("prompts", name) is None:
+            if not self.offers.complete("prompts"):
+                self.list_all("prompts/list")
+        elif call.method in ("resources/read", "resources/subscribe", "resources/unsubscribe"):
+            uri = call.params.get("uri")
+            if isinstance(uri, str) and uri not in self.offers.uris:
+                for method in ("resources/list", "resources/templates/list"):
+                    self._list_if_offered(method)
+        elif call.method == "completion/complete":
+            for method in ("prompts/list", "resources/templates/list"):
+                self._list_if_offered(method)
+
+    def _list_if_offered(self, method: str) -> None:
+        if not self.offers.complete(LISTED[method][0]):
+            with suppress(RequestRefusedError):  # there is no such list
+                self.list_all(method)
+
+    def _send(self, call: Call, params: Message, meta: Message) -> None:
+        with self._lock:
+            link = self._link
+            if link is None:
+                raise RequestRefusedError("upstream_unreachable")
+            if call.over:
+                return
+            self._next += 1
+            sent = self._next
+            first = call.method in ("initialize", "server/discover")
+            patience = self._limits.start if first else self._limits.answer
+            until = float("inf") if call.method in UNENDING else time.monotonic() + patience
+            self._waiting[sent] = _Waiting(call, params, until, self._heard)
+            call.relay, call.sent = self, sent
+            if call.method == "initialize":
+                self._hello = params
+        if call.token is not None:
+            meta = {**meta, "progressToken": sent}
+        whole = {**params, "_meta": meta} if meta else params
+        if not self._write(link, rpc.request(sent, call.method, whole)):
+            with self._lock:
+                self._waiting.pop(sent, None)
+            self._drop("upstream_unreachable")
+            raise RequestRefusedError("upstream_unreachable")
+
+    def _write(self, link: Link, message: Message) -> bool:
+        try:
+            link.send(message)
+        except OSError:
+            return False
+        except ValueError:
+            raise RequestRefusedError("bad_text") from None
+        return True
+
+    def _give_up(self, sent: Id | None, reason: object) -> None:
+        """Tell the server that nobody waits for an answer."""
+        params: Message = {"requestId": sent}
+        if isinstance(reason, str):
+            try:
+                params["reason"] = self.outward.text(reason)
+            except Exception:  # noqa: BLE001 - then it goes without a reason
+                params.pop("reason", None)
+        self.tell(CANCELLED, params)
+
+    def _hear(self, generation: int, line: bytes) -> None:
+        """A line of the server. Nothing that it says may end this thread."""
+        if generation != self._generation:
+            return
+        try:
+            message = rpc.read(line)
+        except rpc.UnreadableError as problem:
+            if problem.request is not None:
+                self._fail_one(problem.request)
+            elif line.lstrip().startswith((b"{", b"[")):  # else somebody prints to the wrong stream
+                self._fail_all("unreadable_reply")
+            self._count(generation)
+            return
+        try:
+            self._take(generation, message)
+        except Exception:  # noqa: BLE001 - its text may quote the server's
+            say(f"a message of the server {self.name} could not be passed on")
+
+    def _take(self, generation: int, message: Message) -> None:
+        if "method" not in message:
+            self._answered(generation, message)
+        elif "id" in message:
+            self._heard += 1
+            self._asks(message)
+        else:
+            self._notified(generation, message)
+
+    def _answered(self, generation: int, message: Message) -> None:
+        with self._lock:
+            waiting = self._waiting.pop(whole(message.get("id")), None)
+            self._heard += 1
+        if waiting is None:  # a second answer, or one to nothing
+            self._count(generation)
+            return
+        call = waiting.call
+        try:
+            if "error" in message:
+                call.fail(self.inward.error(message["error"]))
+                return
+            result = message["result"]
+            self.offers.learn(call.method, waiting.params, result)
+            restored = self.inward.result(call.method, result)
+            if call.method in UNENDING:
+                restored = renamed(restored, call.name)
+        except Exception as problem:  # noqa: BLE001 - only its class decides what is said
+            call.refuse(problem)
+            return
+        call.answer(restored)
+
+    def _asks(self, message: Message) -> None:
+        """A request of the server to the client."""
+        name, method = message["id"], message["method"]
+        asked = Asked(method, message.get("params") or {})
+        if method == "ping":
+            self._reply(rpc.result(name, {}))
+            return
+        if method not in ASKED or self._client is None:
+            self._reply(rpc.failure(name, rpc.plain(rpc.METHOD_NOT_FOUND)))
+            return
+        if len(self._asked) >= self._limits.asked or name in self._asked:
+            self._reply(rpc.failure(name, rpc.refusal(FAULTS["busy"])))
+            return
+
+        def done(result: Message | None, error: Message | None) -> None:
+            self._asked.pop(name, None)
+            if result is None:
+                code = int(error["code"]) if error is not None else rpc.INTERNAL_ERROR
+                self._reply(rpc.failure(name, {**rpc.plain(code), "code": code}))
+                return
+            try:
+                cleaned = self.outward.reply(asked, result)
+            except Exception as problem:  # noqa: BLE001 - only its class decides what is said
+                say(f"an answer to the server {self.name} was not sent: {fault_of(problem).text}")
+                self._reply(rpc.failure(name, rpc.refusal(fault_of(problem))))
+                return
+            self._reply(rpc.result(name, cleaned))
+
+        try:
+            shown = self.inward.params(self.outward.asks(asked))
+        except RequestRefusedError as problem:
+            self._reply(rpc.failure(name, rpc.refusal(problem.fault)))
+            return
+        shown.pop("_meta", None)
+        self._asked[name] = 0
+        self._asked[name] = self._client.ask(method, shown, done)
+
+    def _notified(self, generation: int, message: Message) -> None:
+        if not self._count(generation) or self._client is None:
+            return
+        method, params = message["method"], message.get("params") or {}
+        if method == PROGRESS:
+            self._progressed(params)
+        elif method == CANCELLED:
+            asked = self._asked.pop(params.get("requestId", -1), None)
+            if asked is not None:
+                self._client.forget(asked)
+        elif method in PASSED:
+            self.offers.changed(method)
+            shown = self.inward.params(params)
+            if method == "notifications/message" and "data" in params:
+                shown["data"] = self.inward.anything(params["data"])
+            if isinstance(params.get("_meta"), dict) and SUBSCRIPTION in params["_meta"]:
+                with self._lock:
+                    waiting = self._waiting.get(whole(params["_meta"][SUBSCRIPTION]))
+                if waiting is None:
+                    return
+                shown = renamed(shown, waiting.call.name)
+            if isinstance(params.get("uri"), str):
+                self.offers.uris.add(params["uri"])
+            self._client.tell(method, shown, self)
+
+    def _progressed(self, params: Message) -> None:
+        with self._lock:
+            waiting = self._waiting.get(whole(params.get("progressToken")))
+            if waiting is None or waiting.call.token is None or self._client is None:
+                return
+            waiting.until = max(waiting.until, time.monotonic() + self._limits.answer)
+        shown = {**self.inward.params(params), "progressToken": waiting.call.token}
+        self._client.tell(PROGRESS, shown, self)
+
+    def _reply(self, message: Message) -> None:
+        link = self._link
+        if link is not None:
+            with suppress(RequestRefusedError):
+                self._write(link, message)
+
+    def _count(self, generation: int) -> bool:
+        """Whether this much unasked talk is borne; a flood ends the server."""
+        with self._lock:
+            borne = self._allowance.take()
+        if not borne and generation == self._generation:
+            self._drop("upstream_unreachable")
+        return borne
+
+    def _fail_one(self, name: Id) -> None:
+        with self._lock:
+            waiting = self._waiting.pop(whole(name), None)
+        if waiting is not None:
+            waiting.call.refuse(RequestRefusedError("unreadable_reply"))
+
+    def _fail_all(self, code: Code) -> None:
+        with self._lock:
+            waiting, self._waiting = self._waiting, {}
+        for each in waiting.values():
+            each.call.refuse(RequestRefusedError(code))
+
+    def _drop(self, code: Code) -> None:
+        """End a server that cannot be used."""
+        with self._lock:
+            link, self._link = self._link, None
+            self._generation += 1
+        if link is not None:
+            say(f"the server {self.name} was ended: {FAULTS[code].text}")
+            threading.Thread(target=lambda: link.close(at_once=True), daemon=True).start()
+        self._over(code)
+
+    def _lost(self, generation: int, code: Code) -> None:
+        """The server's side has ended."""
+        with self._lock:
+            if generation != self._generation:
+                return
+            link, self._link = self._link, None
+            self._generation += 1
+        if not self._closed:
+            say(f"the server {self.name} has ended")
+        if link is not None:
+            threading.Thread(target=lambda: link.close(at_once=True), daemon=True).start()
+        self._over(code)
+
+    def _over(self, code: Code) -> None:
+        asked, self._asked = self._asked, {}
+        for name in asked.values():
+            if self._client is not None:
+                self._client.forget(name)
+        self._fail_all(code)

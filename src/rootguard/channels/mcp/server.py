@@ -1,0 +1,383 @@
+"""An MCP server that knows one person's noised values and nothing else.
+
+It speaks to a `Person`, so that whatever is asked, through whichever tool, in whatever words and
+however often, is answered from what was noised once. Every tool only reads. A refusal is a tool
+error with the code and the fixed text of `channels.faults`; no error quotes an argument.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.exceptions import MCPError
+from starlette.types import ASGIApp
+
+from rootguard.channels.faults import FAULTS, RequestRefusedError, fault_of
+from rootguard.channels.mcp.transport import MAX_MESSAGE, TEXTS, Door, plain_errors, stdio_streams
+from rootguard.errors import RootGuardError
+from rootguard.events import to_record
+from rootguard.expressions import Name
+from rootguard.graph import Graph, GraphNode
+from rootguard.session import Person
+from rootguard.session.journal import speak_to
+from rootguard.values import RootName
+
+PROFILE_URI: Final = "rootguard://profile"
+TRANSCRIPT_URI: Final = "rootguard://transcript"
+PATH: Final = "/mcp"
+MAX_NAMES: Final = 100
+MAX_TEXT: Final = 10_000
+MAX_EVENTS: Final = 1_000
+
+_INSTRUCTIONS: Final = (
+    "Values of one person, noised once to protect them. They are approximate on purpose, and the "
+    "same whenever they are asked; asking again or differently brings no better ones. "
+    "Start with list_values."
+)
+_JSON: Final = "application/json"
+_Schema = dict[str, Any]
+_Arguments = Mapping[str, object]
+_READ_ONLY: Final = types.ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+
+
+def build_server(person: Person) -> Server[Any]:
+    """The server for a person, over any transport."""
+    answers = _Answers(person)
+
+    async def list_tools(
+        ctx: object,  # noqa: ARG001
+        params: types.PaginatedRequestParams | None,  # noqa: ARG001
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=answers.tools)
+
+    async def call_tool(
+        ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        if params.name not in answers.calls:
+            raise MCPError(types.INVALID_PARAMS, TEXTS[types.INVALID_PARAMS])
+        said = ctx.session.client_params
+        speak_to(said.client_info.name if said is not None else "MCP client", params.name)
+        return await anyio.to_thread.run_sync(answers.call, params.name, params.arguments or {})
+
+    async def list_resources(
+        ctx: object,  # noqa: ARG001
+        params: types.PaginatedRequestParams | None,  # noqa: ARG001
+    ) -> types.ListResourcesResult:
+        return types.ListResourcesResult(resources=list(_RESOURCES))
+
+    async def list_templates(
+        ctx: object,  # noqa: ARG001
+        params: types.PaginatedRequestParams | None,  # noqa: ARG001
+    ) -> types.ListResourceTemplatesResult:
+        # There are none, but who declares resources is asked for them.
+        return types.ListResourceTemplatesResult(resource_templates=[])
+
+    async def read_resource(
+        ctx: object,  # noqa: ARG001
+        params: types.ReadResourceRequestParams,
+    ) -> types.ReadResourceResult:
+        read = {PROFILE_URI: answers.profile, TRANSCRIPT_URI: answers.transcript}.get(params.uri)
+        if read is None:
+            raise MCPError(types.INVALID_PARAMS, TEXTS[types.INVALID_PARAMS])
+        text = _text(await anyio.to_thread.run_sync(read))
+        contents = types.TextResourceContents(uri=params.uri, mime_type=_JSON, text=text)
+        return types.ReadResourceResult(contents=[contents])
+
+    server: Server[Any] = Server(
+        "rootguard",
+        title="RootGuard",
+        version=version("rootguard"),
+        instructions=_INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read_resource,
+        get_tool_input_schema=answers.input_schema,
+    )
+    # In place of the SDK's tracing, which puts names that somebody sent into spans.
+    server.middleware = [plain_errors]
+    return server
+
+
+def run_stdio(person: Person) -> None:
+    """Serve on standard input and output until the input ends."""
+
+    async def serve() -> None:
+        server = build_server(person)
+        async with stdio_streams() as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+
+    anyio.run(serve)
+
+
+def http_app(person: Person, *, key: str | None = None, loopback: bool = True) -> ASGIApp:
+    """An ASGI application at `/mcp`; every request stands alone, in either protocol revision.
+
+    On a loopback address only local host names and origins are served, so that a web page cannot
+    reach in; elsewhere a key is needed.
+    """
+    if not loopback and key is None:
+        raise ValueError("a server that others can reach needs a key")
+    local = ("127.0.0.1", "localhost", "[::1]")
+    hosts = [spelling for name in local for spelling in (name, f"{name}:*")]
+    security = TransportSecuritySettings(
+        enable_dns_rebinding_protection=loopback,
+        allowed_hosts=hosts,
+        allowed_origins=[f"http://{host}" for host in hosts],
+    )
+    app = build_server(person).streamable_http_app(
+        streamable_http_path=PATH,
+        json_response=True,
+        stateless_http=True,
+        max_request_body_size=MAX_MESSAGE,
+        transport_security=security,
+    )
+    return Door(app, key=key)
+
+
+class _Answers:
+    """What the tools and resources say. Called from worker threads."""
+
+    def __init__(self, person: Person) -> None:
+        self._person = person
+        self._nodes: dict[str, tuple[GraphNode, Graph]] = {}
+        for graph in map(Graph.of, person.templates):
+            for node in graph.order:
+                self._nodes.setdefault(node.name, (node, graph))
+        self.calls: dict[str, Callable[[_Arguments], dict[str, object]]] = {
+            "list_values": self._list,
+            "get_values": self._get,
+            "compute": self._compute,
+            "answer": self._answer,
+            "assess": self._assess,
+        }
+        self.tools = _tools([template.name for template in person.templates])
+        self._schemas = {tool.name: tool.input_schema for tool in self.tools}
+
+    def input_schema(self, tool: str) -> _Schema | None:
+        """The schema of a tool's arguments."""
+        return self._schemas.get(tool)
+
+    def call(self, tool: str, arguments: _Arguments) -> types.CallToolResult:
+        """A tool's result, or its refusal in fixed words."""
+        try:
+            self._check_fields(tool, arguments)
+            content = self.calls[tool](arguments)
+            text = _text(content)
+        except Exception as problem:  # noqa: BLE001 - only its class decides what is said
+            fault = fault_of(problem)
+        else:
+            said = types.TextContent(type="text", text=text)
+            return types.CallToolResult(content=[said], structured_content=content)
+        refused = types.TextContent(
+            type="text", text=_text({"code": fault.code, "message": fault.text})
+        )
+        return types.CallToolResult(content=[refused], is_error=True)
+
+    def _check_fields(self, tool: str, arguments: _Arguments) -> None:
+        if not arguments.keys() <= self._schemas[tool]["properties"].keys():
+            raise RequestRefusedError("unknown_field")
+
+    def profile(self) -> dict[str, object]:
+        """What is public about the person's values, as far as the policy lets them be asked."""
+        public = self._person.describe()
+        allowed = frozenset(self._person.names)
+        for part, found in public.items():
+            if part != "templates" and isinstance(found, dict):
+                public[part] = {name: said for name, said in found.items() if name in allowed}
+            elif part != "templates" and isinstance(found, list):
+                public[part] = [name for name in found if name in allowed]
+        return public
+
+    def transcript(self) -> dict[str, object]:
+        """What was released and refused through this server, the latest of it."""
+        records = [to_record(each) for each in self._person.transcript()[-MAX_EVENTS:]]
+        total = records[-1].get("turn", len(records)) if records else 0
+        return {"total": total, "events": records}
+
+    def _list(self, arguments: _Arguments) -> dict[str, object]:  # noqa: ARG002
+        return {"values": [self._described(name) for name in self._person.names]}
+
+    def _described(self, name: str) -> dict[str, object]:
+        if name not in self._nodes:
+            return {"name": name, "kind": "identifier", "unit": "", "available": True}
+        node, graph = self._nodes[name]
+        roots = graph.rests_on(Name(name))
+        return {
+            "name": name,
+            "kind": node.kind,
+            "unit": node.unit,
+            "available": all(self._person.known(root) for root in roots),
+            "also_called": self._aliases(name),
+            "rests_on": list(roots),
+        }
+
+    def _aliases(self, name: str) -> list[str]:
+        root = self._person.roots.get(RootName(name))
+        return [] if root is None else list(root.aliases)
+
+    def _get(self, arguments: _Arguments) -> dict[str, object]:
+        """What can be given is given; a refusal names a place in the list only."""
+        names = arguments.get("names")
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise RequestRefusedError("wrong_type")
+        if not 1 <= len(names) <= MAX_NAMES:
+            raise RequestRefusedError("bad_value")
+        values: list[dict[str, object]] = []
+        refused: list[dict[str, object]] = []
+        first: RootGuardError | None = None
+        for place, name in enumerate(names):
+            try:
+                value = self._person.release(name)
+                values.append({"name": name, "value": value, "unit": self._person.unit(name)})
+            except RootGuardError as refusal:
+                fault = fault_of(refusal)
+                first = first or RequestRefusedError(fault.code)
+                refused.append({"position": place, "code": fault.code, "message": fault.text})
+        if not values and first is not None:
+            raise first
+        return {"values": values, "refused": refused}
+
+    def _compute(self, arguments: _Arguments) -> dict[str, object]:
+        return {"value": self._person.derive(_line(arguments, "formula"))}
+
+    def _answer(self, arguments: _Arguments) -> dict[str, object]:
+        return {"answer": self._person.answer(_line(arguments, "question"))}
+
+    def _assess(self, arguments: _Arguments) -> dict[str, object]:
+        return self._person.assess(_line(arguments, "template"))
+
+
+def _line(arguments: _Arguments, name: str) -> str:
+    text = arguments.get(name)
+    if not isinstance(text, str):
+        raise RequestRefusedError("wrong_type")
+    if not 1 <= len(text) <= MAX_TEXT:
+        raise RequestRefusedError("bad_value")
+    return text
+
+
+def _text(content: object) -> str:
+    return json.dumps(content, ensure_ascii=False, allow_nan=False)
+
+
+_RESOURCES: Final = (
+    types.Resource(
+        uri=PROFILE_URI,
+        name="profile",
+        title="What may be asked",
+        description="Templates, roots with units and public bounds, formulas. No value.",
+        mime_type=_JSON,
+    ),
+    types.Resource(
+        uri=TRANSCRIPT_URI,
+        name="transcript",
+        title="What was released",
+        description="Every value that this server gave, and every refusal, in order.",
+        mime_type=_JSON,
+    ),
+)
+
+
+def _object(properties: _Schema, *, optional: tuple[str, ...] = ()) -> _Schema:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in properties if name not in optional],
+        "additionalProperties": False,
+    }
+
+
+def _array(items: _Schema, **limits: int) -> _Schema:
+    return {"type": "array", "items": items, **limits}
+
+
+def _said(description: str, **limits: object) -> _Schema:
+    return {"type": "string", "description": description, **limits}
+
+
+def _tools(templates: list[str]) -> list[types.Tool]:
+    """The five tools; `assess` lists the templates of this person."""
+    string: _Schema = {"type": "string"}
+    names: _Schema = _array(string)
+    text: _Schema = {"minLength": 1, "maxLength": MAX_TEXT}
+    described = _object(
+        {
+            "name": string,
+            "kind": {"type": "string", "enum": ["root", "derived", "target", "identifier"]},
+            "unit": string,
+            "available": {"type": "boolean"},
+            "also_called": names,
+            "rests_on": names,
+        },
+        optional=("also_called", "rests_on"),
+    )
+    number: _Schema = {"type": "number"}
+    given = _object({"name": string, "value": {"anyOf": [number, string]}, "unit": string})
+    codes = {"type": "string", "enum": sorted(FAULTS)}
+    refused = _object({"position": {"type": "integer"}, "code": codes, "message": string})
+    assessed: _Schema = {
+        "template": string,
+        "target": string,
+        "value": number,
+        "unit": string,
+        "risk": {"anyOf": [string, {"type": "null"}]},
+    }
+    asked = _array(_said("A name that list_values gives."), minItems=1, maxItems=MAX_NAMES)
+    formula = _said("Such as age * ast / (plt * sqrt(alt)): names of values, numbers, + - * / **, "
+                    "comparisons, sqrt, ln, log10, exp, abs, min, max.", **text)  # fmt: skip
+    question = _said('In words, such as "What is my FIB-4, and is it high?"', **text)
+    template = _said("Which assessment.", enum=templates)
+    return [
+        _tool(
+            "list_values",
+            "Which values may be asked for, with their units. Gives no value.",
+            _object({}),
+            _object({"values": _array(described)}),
+        ),
+        _tool(
+            "get_values",
+            "Values by name: numbers in the unit stated, identifiers as tokens.",
+            _object({"names": asked}),
+            _object({"values": _array(given), "refused": _array(refused)}),
+        ),
+        _tool(
+            "compute",
+            "The value of any formula of the person's values.",
+            _object({"formula": formula}),
+            _object({"value": number}),
+        ),
+        _tool(
+            "answer",
+            "Answers a question about the person's values in words.",
+            _object({"question": question}),
+            _object({"answer": string}),
+        ),
+        _tool(
+            "assess",
+            "What a template comes to: its target value and the risk class.",
+            _object({"template": template}),
+            _object(assessed),
+        ),
+    ]
+
+
+def _tool(name: str, description: str, arguments: _Schema, result: _Schema) -> types.Tool:
+    return types.Tool(
+        name=name,
+        title=name.replace("_", " ").capitalize(),
+        description=description,
+        input_schema=arguments,
+        output_schema=result,
+        annotations=_READ_ONLY,
+    )

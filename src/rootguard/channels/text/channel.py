@@ -1,0 +1,359 @@
+"""The text channel: what a person writes, made fit to leave, and what comes back, restored.
+
+Tokens that were issued before are left alone. Then, in this order: identifiers of the profile and
+mentions of roots, identifiers that detectors find, numbers that belong to nothing. A root's number
+becomes its released value in the unit and style of the place; an identifier becomes its token; an
+identifier that cannot have one (too few look-alikes, or part of a longer word) becomes its kind in
+brackets, "[code]", which is not restored. A stray number is let through, becomes "[number]" or
+blocks the text, by policy.
+
+Only replaced stretches change. What was sanitized is left as it is when it is sanitized again.
+Not covered: what is said without a number or a name, and what the detectors miss.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from rootguard.channels.detection import Detector, Found, Rules, merge
+from rootguard.channels.text.documents import Walk
+from rootguard.channels.text.edits import Edit, JsonSanitization, Sanitization, apply_edits
+from rootguard.channels.text.memory import LEAST_CHARACTERS, Memory, Remembered
+from rootguard.channels.text.mentions import mentions_on, write
+from rootguard.channels.text.neighbourhoods import changes, neighbourhoods
+from rootguard.channels.text.page import Page, columns, read_page
+from rootguard.channels.text.unplaced import strays_on
+from rootguard.errors import (
+    AccessError,
+    BudgetError,
+    IdentifierError,
+    RootGuardError,
+    StoreError,
+    TextBlockedError,
+)
+from rootguard.identifiers import Kind
+from rootguard.identifiers.finding import closes, opens
+from rootguard.identifiers.streaming import StreamRestorer
+from rootguard.language.numbers import HOLE
+from rootguard.language.scan import Runs
+from rootguard.language.spans import Spans
+from rootguard.session.person import Person
+from rootguard.values import RootName
+
+NumberPolicy = Literal["pass", "redact", "block"]
+MAX_CHARACTERS = 1_000_000
+_ROUNDS = 8
+_FEW_ROUNDS = 2
+"""One that changes a text and one that finds nothing more; then no other text was looked at."""
+_SCRAP = 3  # the "+1" before an issued token, and the like
+_LEAST_CODE = 4
+_MANY_DIGITS = 6
+_PLACEHOLDER = re.compile(r"\[(?:number|code|phone|date|email|person)\]")
+
+
+@dataclass(kw_only=True, slots=True, repr=False)
+class _Look:
+    """What one look at a text rested on: the registry of tokens, and the released values."""
+
+    mark: tuple[int, int] = (0, 0)
+    released: dict[RootName, float] = field(default_factory=dict)
+
+
+class TextChannel:
+    """One person's texts on their way to a service and back. Safe to share by threads."""
+
+    __slots__ = ("_detectors", "_elsewhere", "_memory", "_near_private", "_person")
+
+    def __init__(
+        self,
+        person: Person,
+        *,
+        detectors: Sequence[Detector] = (),
+        near_private: NumberPolicy = "block",
+        elsewhere: NumberPolicy = "pass",
+    ) -> None:
+        self._person = person
+        self._detectors = tuple(detectors)
+        self._near_private: NumberPolicy = near_private
+        self._elsewhere: NumberPolicy = elsewhere
+        self._memory = Memory()
+
+    def __repr__(self) -> str:
+        return f"<TextChannel of {self._person!r}>"
+
+    def sanitize(self, text: str) -> Sanitization:
+        """The text as it may leave.
+
+        Raises `TextBlockedError` if a number in it cannot be placed, `BudgetError` or `AccessError`
+        if a value may not be released, and `StoreError` if the store does not answer.
+        """
+        outcome = self.attempt(text)
+        del text  # so that no frame of the error holds what was written
+        if isinstance(outcome, RootGuardError):
+            raise outcome
+        return outcome
+
+    def sanitize_json(self, value: object) -> JsonSanitization:
+        """A JSON value as it may leave: numbers by their keys, texts as texts."""
+        outcome = Walk(self).sanitize(value)
+        del value
+        if isinstance(outcome, RootGuardError):
+            raise outcome
+        return outcome
+
+    def restore(self, text: str) -> str:
+        """A reply with issued tokens put back. For the owner's eyes."""
+        return self._person.restore(text)
+
+    def restorer(self) -> StreamRestorer:
+        """Restores a reply that arrives in pieces."""
+        return self._person.restorer()
+
+    def attempt(self, text: str, *, context: str = "") -> Sanitization | RootGuardError:
+        """The text as it may leave, or the refusal; `context` is read before it and not written.
+
+        Repeats until nothing changes: a token may make a detector see what it did not see before.
+        What does not come to rest is refused.
+        """
+        try:
+            with self._person.one_look():
+                return self._recalled_or_read(text, context)
+        except StoreError as problem:
+            refusal = problem.bare()
+        return refusal
+
+    def _recalled_or_read(self, text: str, context: str) -> Sanitization | RootGuardError:
+        if len(text) < LEAST_CHARACTERS:
+            return self._attempt(text, context, [])
+        digest = self._memory.digest(context, text)
+        known = self._memory.recall(digest)
+        if known is not None and self._still(known, text, context):
+            return Sanitization(text=known.text, replaced=dict(known.replaced))
+        looks: list[_Look] = []
+        outcome = self._attempt(text, context, looks)
+        if isinstance(outcome, Sanitization) and len(looks) <= _FEW_ROUNDS:
+            entry = Remembered(
+                text=outcome.text,
+                replaced=outcome.replaced,
+                mark=looks[-1].mark,
+                released=looks[-1].released,
+            )
+            if self._untouched(looks[0].mark, context + text):
+                self._memory.keep(digest, entry)
+        return outcome
+
+    def _attempt(
+        self, text: str, context: str, looks: list[_Look]
+    ) -> Sanitization | RootGuardError:
+        counts: Counter[str] = Counter()
+        released: dict[RootName, float] = {}  # once for all looks: each release is written down
+        for _ in range(_ROUNDS):
+            looks.append(_Look(released=released))
+            edits = self._read(text, context, looks[-1])
+            if isinstance(edits, RootGuardError):
+                return edits
+            after = apply_edits(text, edits)
+            counts.update(edit.kind for edit in edits if text[edit.start : edit.end] != edit.text)
+            if after == text or self._rests(after, edits, context, looks):
+                return Sanitization(text=after, replaced=dict(counts))
+            text = after
+        return TextBlockedError()
+
+    def _rests(self, text: str, edits: Sequence[Edit], context: str, looks: list[_Look]) -> bool:
+        """Whether nothing more would change, by a look around the changes only.
+
+        If it cannot be said so the text is read again as a whole.
+        """
+        whole = context + text
+        if len(whole) < LEAST_CHARACTERS or columns(whole):  # a table's header may be far away
+            return False
+        near = neighbourhoods(whole, changes(edits, len(context)))
+        if near is None:
+            return False
+        look = _Look(released=looks[-1].released)
+        try:
+            found = self._edits(near, look)
+        except RootGuardError:
+            return False
+        if found is None or apply_edits(near, found) != near:
+            return False
+        looks.append(look)
+        return True
+
+    def _still(self, known: Remembered, text: str, context: str) -> bool:
+        """Whether sanitizing a text again would give the same: nothing it rests on has changed.
+
+        The values are released once more, because what leaves is written down.
+        """
+        try:
+            with self._person.one_look():
+                return self._untouched(known.mark, context + text, known.text) and all(
+                    self._person.release(root) == value for root, value in known.released.items()
+                )
+        except RootGuardError:
+            return False
+
+    def _untouched(self, mark: tuple[int, int], *texts: str) -> bool:
+        """Whether no token that was issued since a mark stands in any of these texts."""
+        try:
+            issued = self._person.issued_since(mark)
+        except RootGuardError:
+            return False
+        return issued is not None and not any(token in text for token in issued for text in texts)
+
+    def edits(self, text: str, *, context: str = "") -> list[Edit] | RootGuardError:
+        """What is to be written where, in order; or the refusal, without a trace of the text."""
+        return self._read(text, context, _Look())
+
+    def _read(self, text: str, context: str, look: _Look) -> list[Edit] | RootGuardError:
+        if len(context) + len(text) > MAX_CHARACTERS:
+            return TextBlockedError()
+        try:
+            found = self._edits(context + text, look)
+        except (StoreError, BudgetError, AccessError) as problem:
+            return problem.bare()
+        except RootGuardError:  # not a finite number, say
+            return TextBlockedError()
+        if found is None:
+            return TextBlockedError()
+        skip = len(context)
+        return [
+            replace(edit, start=edit.start - skip, end=edit.end - skip)
+            for edit in found
+            if edit.start >= skip
+        ]
+
+    def identifiers_in(self, text: str, *, detect: bool) -> list[Edit] | RootGuardError:
+        """Identifiers alone, for the keys of JSON objects."""
+        try:
+            kept = self._kept(text)
+            edits = self._declared(text, kept)
+            if detect:
+                taken = [*kept, *((edit.start, edit.end) for edit in edits)]
+                edits += self._detected(text, taken)
+        except StoreError as problem:
+            return problem.bare()
+        except RootGuardError:
+            return TextBlockedError()
+        return sorted(edits, key=lambda edit: edit.start)
+
+    def _edits(self, text: str, look: _Look) -> list[Edit] | None:
+        """None if a stray number blocks the text."""
+        with self._person.one_look():
+            look.mark = self._person.issued_mark()
+            return self._sorted_edits(text, look)
+
+    def _sorted_edits(self, text: str, look: _Look) -> list[Edit] | None:
+        kept = self._kept(text)
+        edits = self._declared(text, kept)
+        # A few digits may be a token and a root's value; behind a root's name they are the value.
+        sure = [span for span in kept if not _few_digits(text[slice(*span)])]
+        taken = [*sure, *((edit.start, edit.end) for edit in edits)]
+        page = read_page(text, self._person.roots)
+        edits += self._mentioned(page, taken, look)
+        taken = [*kept, *((edit.start, edit.end) for edit in edits)]
+        edits += self._detected(text, taken, page.runs if page.folded.text == text else None)
+        taken = [*kept, *((edit.start, edit.end) for edit in edits)]
+        for stray in strays_on(page, taken):
+            policy = self._near_private if stray.beside_private_noun else self._elsewhere
+            if policy == "block":
+                return None
+            if policy == "redact":
+                edits.append(Edit(start=stray.start, end=stray.end, text=HOLE, kind="number"))
+        return sorted(edits, key=lambda edit: edit.start)
+
+    def _kept(self, text: str) -> list[tuple[int, int]]:
+        """Issued tokens, and what stands for something that was taken out."""
+        return self._person.issued(text) + [m.span() for m in _PLACEHOLDER.finditer(text)]
+
+    def _declared(self, text: str, kept: Sequence[tuple[int, int]]) -> list[Edit]:
+        """Identifiers of the profile, unless they are issued tokens through and through."""
+        left_alone = Spans(kept)
+        edits: list[Edit] = []
+        for found in sorted(self._person.declared(text), key=lambda each: each.start):
+            new = any(text[a:b].strip() for a, b in left_alone.cut(found.start, found.end))
+            if new and (not edits or found.start >= edits[-1].end):
+                edits.append(
+                    Edit(start=found.start, end=found.end, text=found.text, kind="declared")
+                )
+        return edits
+
+    def _mentioned(self, page: Page, taken: Sequence[tuple[int, int]], look: _Look) -> list[Edit]:
+        spoken_for = Spans(taken)
+        released = look.released
+        edits = []
+        for mention in mentions_on(page):
+            if spoken_for.meet(mention.start, mention.end):
+                continue
+            if mention.root not in released:
+                if not self._person.known(mention.root):
+                    self._person.sight(mention.root, mention.number)
+                released[mention.root] = float(self._person.release(mention.root))
+            value = released[mention.root]
+            edits.append(
+                Edit(
+                    start=mention.start,
+                    end=mention.end,
+                    text=write(mention, value),
+                    kind="root",
+                    released=value,
+                )
+            )
+        return edits
+
+    def _detected(
+        self, text: str, taken: Sequence[tuple[int, int]], runs: Runs | None = None
+    ) -> list[Edit]:
+        """What detectors find outside of what is taken; of a find that meets it, the rest."""
+        spoken_for = Spans(taken)
+        edits = []
+        for each in self._finds(text, runs, spoken_for):
+            for start, end in spoken_for.cut(each.start, each.end):
+                left, right = _trimmed(text, start, end)
+                whole = (start, end) == (each.start, each.end) or each.kind == "person"
+                if right - left > (0 if whole else _SCRAP):
+                    token = self._token(each.kind, text, left, right)
+                    edits.append(Edit(start=left, end=right, text=token, kind=each.kind))
+        return edits
+
+    def _finds(self, text: str, runs: Runs | None, spoken_for: Spans) -> list[Found]:
+        try:
+            return merge(
+                each
+                for detector in self._detectors
+                for each in (
+                    detector.find_among(text, runs or Runs(text), spoken_for)
+                    if type(detector) is Rules
+                    else detector.find(text)
+                )
+            )
+        except Exception:  # noqa: BLE001 - a stranger's message may hold the text
+            failed = TextBlockedError()
+        raise failed
+
+    def _token(self, kind: Kind, text: str, start: int, end: int) -> str:
+        """A token, unless it could not be told apart from other text and restored."""
+        found = text[start:end]
+        short = kind == "code" and sum(map(str.isalnum, found)) < _LEAST_CODE
+        if not short and opens(text, start) and closes(text, start, end):
+            try:
+                return self._person.protect(kind, found)
+            except IdentifierError:
+                pass
+        return f"[{kind}]"
+
+
+def _few_digits(text: str) -> bool:
+    digits = sum(map(str.isdigit, text))
+    return digits < _MANY_DIGITS and not any(map(str.isalpha, text)) and not text.startswith("[")
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """A stretch without what is neither letter nor digit at its ends."""
+    while start < end and not text[start].isalnum() and text[start] != "+":
+        start += 1
+    while start < end and not text[end - 1].isalnum():
+        end -= 1
+    return start, end

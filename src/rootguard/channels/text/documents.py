@@ -1,0 +1,216 @@
+"""JSON on its way out: tool calls, records, any document.
+
+A number is read with the keys that lead to it, as if it stood behind them in a text: `height_cm`,
+`labs.ast.value`; with what stands beside it, `{"test": "AST", "result": 23, "units": "U/L"}`; or
+with its column in a table of rows. Texts are read with their key, too. Keys change only if an
+identifier stands in them. What is too deep or too large, not JSON, or would lose a key is refused.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from rootguard.channels.text.edits import Edit, JsonSanitization, Sanitization, apply_edits
+from rootguard.errors import RootGuardError, TextBlockedError
+
+MAX_DEPTH = 32
+MAX_NODES = 20_000
+_PATH = 4
+_LARGEST = 1e300
+_PLAIN_KEY = re.compile(r"(?!.*[0-9]{4})[A-Za-z0-9_.\-]{1,64}")
+_VALUE_KEYS = frozenset(
+    ("value", "val", "result", "amount", "reading", "number", "quantity", "measurement", "data")
+)
+_NAME_KEYS = (
+    *("name", "test", "analyte", "label", "parameter", "metric", "display", "lab", "key", "title"),
+    *("type", "code", "field", "item", "measure"),
+)
+_HEADER_KEYS = frozenset(("columns", "header", "headers", "fields", "column_names"))
+_UNIT_KEYS = ("unit", "units", "uom")
+
+
+class Editor(Protocol):
+    """What sanitizes the texts of a document."""
+
+    def attempt(self, text: str, *, context: str = "") -> Sanitization | RootGuardError:
+        """The text as it may leave, or the refusal."""
+        ...
+
+    def edits(self, text: str, *, context: str = "") -> list[Edit] | RootGuardError:
+        """What is to be written where, or the refusal."""
+        ...
+
+    def identifiers_in(self, text: str, *, detect: bool) -> list[Edit] | RootGuardError:
+        """The identifiers in a key."""
+        ...
+
+
+class _RefusedError(Exception):
+    """Leaves the walk; carries what to raise where nothing private is left."""
+
+    def __init__(self, refusal: RootGuardError) -> None:
+        super().__init__()
+        self.refusal = refusal
+
+
+class Walk:
+    """One walk through one document."""
+
+    __slots__ = ("_counts", "_editor", "_nodes")
+
+    def __init__(self, editor: Editor) -> None:
+        self._editor = editor
+        self._counts: Counter[str] = Counter()
+        self._nodes = 0
+
+    def sanitize(self, value: object) -> JsonSanitization | RootGuardError:
+        """The document as it may leave, or the refusal. Raises nothing: frames would leak."""
+        try:
+            made = self._any(value, (), "", 0)
+        except _RefusedError as problem:
+            return problem.refusal.bare()
+        return JsonSanitization(value=made, replaced=dict(self._counts))
+
+    def _any(self, value: object, path: tuple[str, ...], unit: str, depth: int) -> object:
+        self._nodes += 1
+        if self._nodes > MAX_NODES or depth > MAX_DEPTH:
+            raise _RefusedError(TextBlockedError())
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            return self._text(value, path)
+        if isinstance(value, int | float):
+            return self._number(value, path, unit)
+        if isinstance(value, Mapping):
+            return self._object(value, path, depth)
+        if isinstance(value, list | tuple):
+            return [self._any(each, path, unit, depth + 1) for each in value]
+        raise _RefusedError(TextBlockedError())
+
+    def _object(
+        self, content: Mapping[object, object], path: tuple[str, ...], depth: int
+    ) -> dict[str, object]:
+        header = _header(content)
+        named = _sibling(content, _NAME_KEYS)
+        unit = _sibling(content, _UNIT_KEYS)
+        made: dict[str, object] = {}
+        for key, value in content.items():
+            if not isinstance(key, str):
+                raise _RefusedError(TextBlockedError())
+            below = (*path, key)
+            if key.lower() in _VALUE_KEYS and named:
+                below = (named, key)
+            written = self._key(key)
+            if written in made:
+                raise _RefusedError(TextBlockedError())
+            if header and _is_table(value, len(header)):
+                made[written] = self._table(value, header, depth + 1)
+                continue
+            own_unit = unit if key.lower() in _VALUE_KEYS else ""
+            made[written] = self._any(value, below[-_PATH:], own_unit, depth + 1)
+        return made
+
+    def _table(self, rows: object, header: Sequence[str], depth: int) -> list[object]:
+        """Rows under a header: each cell by the name of its column."""
+        return [
+            [
+                self._any(cell, (name,), "", depth + 1)
+                for name, cell in zip(header, row, strict=True)
+            ]
+            for row in (rows if isinstance(rows, list) else ())
+        ]
+
+    def _key(self, key: str) -> str:
+        edits = self._editor.identifiers_in(key, detect=_PLAIN_KEY.fullmatch(key) is None)
+        if isinstance(edits, RootGuardError):
+            raise _RefusedError(edits)
+        self._counts.update(edit.kind for edit in edits)
+        return apply_edits(key, edits)
+
+    def _text(self, text: str, path: tuple[str, ...]) -> str:
+        made = self._editor.attempt(text, context=f"{_label(path)}: " if path else "")
+        if isinstance(made, RootGuardError):
+            raise _RefusedError(made)
+        self._counts.update(made.replaced)
+        return made.text
+
+    def _number(self, number: float, path: tuple[str, ...], unit: str) -> object:
+        """By the whole path as a root's value; else by the last key, as a private word."""
+        if not abs(number) <= _LARGEST:  # not-a-number fails as well
+            raise _RefusedError(TextBlockedError())
+        digits = repr(number)
+        text = f"{digits} {unit}" if unit else digits
+        edit = None
+        for context in dict.fromkeys((" ".join(path), _label(path))):
+            edits = self._editor.edits(text, context=f"{context}: " if context else "")
+            last = context == _label(path)
+            if isinstance(edits, RootGuardError) and not isinstance(edits, TextBlockedError):
+                raise _RefusedError(edits)
+            if isinstance(edits, RootGuardError):
+                if last:
+                    raise _RefusedError(edits)
+                continue
+            edit = next((each for each in edits if each.start < len(digits)), None)
+            if edit is not None and (last or edit.kind == "root"):
+                break
+            edit = None
+        if edit is None:
+            return number
+        self._counts.update((edit.kind,) if edit.text != digits else ())
+        return _typed(edit, digits)
+
+
+def _typed(edit: Edit, digits: str) -> object:
+    """A number where a number stood; one that was taken out becomes its hole.
+
+    A token that is no number as JSON writes it, with a leading zero say, is refused: as a text it
+    would be another type, and as another number it would not be restored.
+    """
+    if edit.released is not None:
+        try:
+            return float(edit.text)
+        except ValueError:
+            return edit.released
+    if edit.kind == "number":
+        return edit.text
+    written = digits[: edit.start] + edit.text + digits[edit.end :]
+    for kind in (int, float):
+        try:
+            number = kind(written)
+        except ValueError:
+            continue
+        if repr(number) == written:
+            return number
+    raise _RefusedError(TextBlockedError())
+
+
+def _label(path: Sequence[str]) -> str:
+    """The key that says what a value is: the last one that is not just "value"."""
+    return next((key for key in reversed(path) if key.lower() not in _VALUE_KEYS), "")
+
+
+def _header(content: Mapping[object, object]) -> tuple[str, ...]:
+    """The names of the columns, if the object is a table: {"columns": [...], "data": [[...]]}."""
+    for key, value in content.items():
+        if not isinstance(key, str) or key.lower() not in _HEADER_KEYS:
+            continue
+        if isinstance(value, list) and all(isinstance(name, str) for name in value):
+            return tuple(value)
+    return ()
+
+
+def _is_table(value: object, width: int) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(row, list | tuple) and len(row) == width for row in value)
+
+
+def _sibling(content: Mapping[object, object], keys: Sequence[str]) -> str:
+    """The text under the first of these keys, if there is one."""
+    texts = {
+        key.lower(): value
+        for key, value in content.items()
+        if isinstance(key, str) and isinstance(value, str) and len(value) <= 80
+    }
+    return next((texts[key] for key in keys if key in texts), "")

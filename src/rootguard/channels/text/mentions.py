@@ -1,0 +1,439 @@
+"""Where a text speaks of a root's value, and what is written there instead.
+
+"AST is 23 U/L", "BP 134/64", "| AST | 23 |", `"ast": 23`, "I weigh 176 lbs", "fifty years old":
+names are bound to numbers by what stands between them, by their order and by their units. A number
+whose unit measures something else is not the root's ("AST, 3 weeks ago"). In doubt it is.
+
+Every mention of a root becomes the one released value of that root, whatever number was written:
+a second number noised anew would be a second draw on the same root, and a number let through
+would be the truth. The owner changes a value in the profile, not in a chat.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rootguard.channels.text.gaps import Gap, following_unit, read_gap
+from rootguard.channels.text.page import Page, read_page
+from rootguard.channels.text.quantities import Form, Quantity, read_quantity
+from rootguard.channels.text.vocabulary import Measure, Name, wording
+from rootguard.language import units
+from rootguard.language.numbers import Number
+from rootguard.template import Root
+from rootguard.values import RootName
+
+_SHORT_REACH = 32
+_MOST_IN_SERIES = 64
+_SUBJECT_CONCEPTS = ("weight", "height", "age")
+_WORD = re.compile(r"[^\W\d_]+")
+_BETWEEN_SIGNS = frozenset(":=~≈|\"'({[)}]<>/\\,;*_-–—→&#+^")
+_JOINING_SIGNS = frozenset(",/&+()[]|-\"'_;")
+_ONWARD_SIGNS = frozenset(",/-–—→>&~;\"'([+")
+_PERIOD_BEFORE = re.compile(r"(annual|yearly|monthly|weekly|daily|hourly)[ \-]$")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class RootMention:
+    """A place that holds a root's value. `number` is private, in the root's own unit."""
+
+    start: int
+    end: int
+    root: RootName
+    number: float
+    form: Form
+
+
+def find_mentions(text: str, roots: Mapping[RootName, Root]) -> list[RootMention]:
+    """Every mention of a root in a text, in order, without overlaps."""
+    return mentions_on(read_page(text, roots))
+
+
+def mentions_on(page: Page) -> list[RootMention]:
+    """Every mention on a page that was read."""
+    binder = _Binder(page)
+    binder.bind_columns()
+    binder.bind_sentences()
+    binder.bind_bare()
+    return sorted(binder.found, key=lambda mention: mention.start)
+
+
+def write(mention: RootMention, released: float) -> str:
+    """A released value in the unit and the style of the mention."""
+    return mention.form.write(released)
+
+
+class _Binder:
+    """Binds the numbers of one page to its names."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.text = page.plain
+        self.measures = page.vocabulary.measures
+        self.found: list[RootMention] = []
+        self.bound: set[int] = set()
+        self._chains: dict[int, int] = {}
+        self.numbers = [n for n in page.numbers if not page.public.meet(n.start, n.end)]
+        self._starts = [number.start for number in self.numbers]
+        self._next = dict(zip(self._starts, self.numbers[1:], strict=False))
+
+    def bind_columns(self) -> None:
+        """Numbers in table cells under a header that names a root."""
+        if len(self.measures) == 0 or "\n" not in self.text.strip():
+            return
+        starts = [name.start for name in self.page.names]
+        for column in self.page.columns:
+            top = column.header
+            first, last = bisect_left(starts, top.start), bisect_left(starts, top.end)
+            named = [name for name in self.page.names[first:last] if len(name.roots) == 1]
+            if len(named) != 1:
+                continue
+            measure = self.measures[_root(named[0])]
+            head = read_gap(
+                self.text, named[0].end, top.end, measure, wording()["between"], _BETWEEN_SIGNS
+            )
+            before = self.text[top.start : named[0].start].strip(" \"'*_")
+            if head is None or before not in ("", "my", "serum", "plasma", "fasting"):
+                continue
+            for cell in column.cells:
+                for number in self._inside(cell.start, cell.end):
+                    quantity = self._read(number, measure, head.unit)
+                    if quantity is not None:
+                        self._keep(quantity, measure.root, number)
+
+    def _inside(self, start: int, end: int) -> list[Number]:
+        first, last = bisect_left(self._starts, start), bisect_left(self._starts, end)
+        return [number for number in self.numbers[first:last] if number.end <= end]
+
+    def bind_sentences(self) -> None:
+        """Numbers after names, lists of numbers after lists of names, numbers before names."""
+        items: list[Name | Number] = [*self.page.names, *self.numbers]
+        items.sort(key=lambda item: item.start)
+        run: list[Name] = []
+        fresh = False
+        place = 0
+        while place < len(items):
+            item = items[place]
+            if isinstance(item, Name):
+                if not (run and fresh and self._joins(run[-1], item)):
+                    run = []
+                run = [*run[1 - _MOST_IN_SERIES :], item]
+                fresh = True
+                place += 1
+                continue
+            if item.start in self.bound:
+                fresh = False
+                place += 1
+                continue
+            after = self._bind_forward(run, items, place) if run and fresh else 0
+            if after:
+                fresh = False
+                place += after
+                continue
+            taken, name = self._bind_backward(items, place)
+            if name is not None:
+                run, fresh = [name], False
+                place += taken
+            else:
+                place += 1
+
+    def bind_bare(self) -> None:
+        """Numbers that need no name: feet and inches, a pressure in mmHg, a yearly amount."""
+        vocabulary = self.page.vocabulary
+        height, income = vocabulary.named("height"), vocabulary.named("income")
+        for number in self.numbers:
+            following = self._next.get(number.start)
+            if number.start in self.bound or number.value is None:
+                continue
+            if height is not None and following is not None and "'" in self._to(number, following):
+                quantity = self._read(number, height, None)
+                if quantity is not None and quantity.form.minor:
+                    self._keep(quantity, height.root, number)
+            elif income is not None and units.currency_before(self.text, number.start):
+                quantity = self._read(number, income, None)
+                if quantity is not None and quantity.form.unit.endswith("/year"):
+                    self._keep(quantity, income.root, number)
+            elif following is not None and self._to(number, following) in ("/", " over "):
+                self._bind_pressure(number, following)
+
+    def _to(self, number: Number, following: Number) -> str:
+        return self.text[number.end : min(following.start, number.end + 8)]
+
+    def _bind_pressure(self, first: Number, second: Number) -> None:
+        pair = self.page.vocabulary.pair()
+        if not pair or following_unit(self.text, second.end) not in ("mmHg", "kPa"):
+            return
+        for root, number in zip(pair, (first, second), strict=True):
+            if root is not None:
+                unit = following_unit(self.text, second.end)
+                quantity = self._read(number, self.measures[root], unit)
+                if quantity is not None:
+                    self._keep(quantity, root, number)
+
+    def _bind_forward(self, run: list[Name], items: Sequence[Name | Number], place: int) -> int:
+        """Bind the numbers from `place` on to the run of names before; how many items that took."""
+        if run[-1].subject:
+            return self._bind_subject(run[-1], items[place])
+        slots = [root for name in run for root in name.roots]
+        series = self._series(slots, run[-1], items, place)
+        if not series:
+            return 0
+        fewer = len(series) < len(slots) and not (len(run) == 1 and len(slots) == 2)
+        if fewer:
+            slots = slots[-len(series) :]
+            series = self._series(slots, run[-1], items, place)[: len(slots)]
+        if len(slots) > 1 and len(series) % len(slots) and len(series) > len(slots):
+            series = series[: len(slots)]
+        self._keep_series(series, slots)
+        return sum(1 + bool(quantity and quantity.form.minor) for _, quantity in series)
+
+    def _series(
+        self,
+        slots: Sequence[RootName | None],
+        name: Name,
+        items: Sequence[Name | Number],
+        place: int,
+    ) -> list[tuple[Number, Quantity | None]]:
+        """The numbers that follow a name, read by turns for its roots."""
+        series: list[tuple[Number, Quantity | None]] = []
+        reach = name.end
+        hint = None
+        while place < len(items) and len(series) < _MOST_IN_SERIES:
+            number, root = items[place], slots[len(series) % len(slots)]
+            if isinstance(number, Name) or number.start in self.bound or number.sort == "opaque":
+                break
+            measure = self._measure(root, slots)
+            if series:
+                gap = self._onward(reach, number.start, measure, several=len(slots) > 1)
+            else:
+                words, signs = wording()["between"], _BETWEEN_SIGNS
+                gap = read_gap(self.text, reach, number.start, measure, words, signs)
+            if gap is None:
+                break
+            if not series:
+                hint = gap.unit or self._period_before(name, measure)
+            quantity = None
+            reach = number.end
+            if number.sort != "hole":
+                quantity = self._read(number, measure, hint)
+                if quantity is None or not _tied(name, number, gap, quantity, first=not series):
+                    break
+                reach = quantity.after
+            series.append((number, quantity if root is not None else None))
+            place += 1 + bool(quantity and quantity.form.minor)
+        return series
+
+    def _measure(self, root: RootName | None, slots: Sequence[RootName | None]) -> Measure:
+        """A slot without a root is read like its neighbour: its number is consumed, not bound."""
+        chosen = root or next(slot for slot in slots if slot is not None)
+        return self.measures[chosen]
+
+    def _keep_series(
+        self,
+        series: Sequence[tuple[Number, Quantity | None]],
+        slots: Sequence[RootName | None],
+    ) -> None:
+        """Keep a series; without a unit a number takes that of the one after ("20-25 mmol/L")."""
+        later: str | None = None
+        for index in reversed(range(len(series))):
+            number, quantity = series[index]
+            root = slots[index % len(slots)]
+            if quantity is None or root is None:
+                continue
+            measure = self.measures[root]
+            if quantity.stated:
+                later = quantity.form.unit if not quantity.form.minor else None
+            elif later is not None and units.fits(later, measure.unit, measure.substance):
+                quantity = self._read(number, measure, later) or quantity
+            self._keep(quantity, root, number)
+
+    def _bind_subject(self, name: Name, number: Name | Number) -> int:
+        """As in "I'm 176 lbs", "she is 50": the unit says of what; without one it is an age."""
+        if isinstance(number, Name) or number.value is None:
+            return 0
+        for concept in _SUBJECT_CONCEPTS:
+            measure = self.page.vocabulary.named(concept)
+            if measure is None:
+                continue
+            words = wording()["between"]
+            gap = read_gap(self.text, name.end, number.start, measure, words, frozenset("~≈"))
+            quantity = None if gap is None else self._read(number, measure, None)
+            if quantity is None:
+                continue
+            if concept == "age" and not self._ends_age(quantity.after, measure, quantity):
+                continue
+            if concept != "age" and not quantity.stated:
+                continue
+            self._keep(quantity, measure.root, number)
+            return 1 + bool(quantity.form.minor)
+        return 0
+
+    def _ends_age(self, place: int, measure: Measure, quantity: Quantity) -> bool:
+        if quantity.form.unit != measure.unit or quantity.form.factor != 1.0:
+            return False
+        rest = self.text[place : place + 24].lstrip(" ")
+        word = _WORD.match(rest)
+        return not rest or rest[0] in ".,;!?)\n\"'" or bool(word and word[0] in _ages_before())
+
+    def _bind_backward(self, items: Sequence[Name | Number], place: int) -> tuple[int, Name | None]:
+        """As in "23 U/L AST", "134/64 blood pressure", "23 and 30 for AST and ALT"."""
+        at = self._chain_end(items, place)
+        if at - place > _MOST_IN_SERIES or at == len(items) or not isinstance(items[at], Name):
+            return 1, None
+        numbers = [item for item in items[place:at] if isinstance(item, Number)]
+        names: list[Name] = []
+        while at < len(items) and len(names) < _MOST_IN_SERIES:
+            item = items[at]
+            if not isinstance(item, Name) or item.subject:
+                break
+            if names and not self._joins(names[-1], item):
+                break
+            names.append(item)
+            at += 1
+        if not names or names[0].everyday:
+            return 1, None
+        slots = [root for name in names for root in name.roots]
+        if len(slots) != len(numbers) or len(slots) == 1:
+            if len(numbers) > 1 and numbers[0].end != numbers[-1].end:
+                return self._bind_one_backward(numbers, names[0])
+            numbers, slots, names = numbers[-1:], list(names[0].roots[:1]), names[:1]
+        pairs = []
+        for number, root in zip(numbers, slots, strict=True):
+            quantity = self._backward(number, self._measure(root, slots), names[0], numbers[-1])
+            if quantity is None:
+                return 1, None
+            pairs.append((number, quantity if root is not None else None))
+        self._keep_series(pairs, slots)
+        return len(numbers) + len(names), names[-1]
+
+    def _chain_end(self, items: Sequence[Name | Number], place: int) -> int:
+        """Where the series of numbers that begins here ends; found once for all its members."""
+        if place not in self._chains:
+            at = place + 1
+            while at < len(items):
+                last, item = items[at - 1], items[at]
+                if isinstance(item, Name) or item.sort == "opaque" or item.start in self.bound:
+                    break
+                if not self._onward_any(last.end, item.start):
+                    break
+                at += 1
+            self._chains.update(dict.fromkeys(range(place, at), at))
+        return self._chains[place]
+
+    def _bind_one_backward(self, numbers: list[Number], name: Name) -> tuple[int, Name | None]:
+        """Only the last number of a series stands before the name; feet and inches count as one."""
+        root = name.roots[0]
+        if root is None:
+            return 1, None
+        quantity = self._backward(numbers[0], self.measures[root], name, numbers[-1])
+        if quantity is not None and quantity.form.minor:
+            self._keep(quantity, root, numbers[0])
+            return 3, name
+        return 1, None
+
+    def _backward(
+        self, number: Number, measure: Measure, name: Name, last: Number
+    ) -> Quantity | None:
+        """A number read for a root whose name comes after `last`."""
+        quantity = self._read(number, measure, None)
+        if quantity is None:
+            return None
+        reach = quantity.after if number is last or quantity.form.minor else last.end
+        if number is last and reach > name.start:  # the name begins with the unit: "50 years old"
+            reach = number.end
+        if number is not last and not quantity.form.minor:
+            ending = self._read(last, measure, None)
+            reach = last.end if ending is None else min(ending.after, name.start)
+        words = wording()["after"]
+        if name.start - reach > _SHORT_REACH or reach > name.start:
+            return None
+        gap = read_gap(self.text, reach, name.start, measure, words, frozenset('-("_'))
+        return None if gap is None else quantity
+
+    def _read(self, number: Number, measure: Measure, hint: str | None) -> Quantity | None:
+        return read_quantity(self.text, number, measure, self._next.get(number.start), hint)
+
+    def _keep(self, quantity: Quantity, root: RootName, number: Number) -> None:
+        if number.start in self.bound:
+            return
+        original = self.page.original
+        start, end = self.page.folded.span(quantity.start, quantity.end)
+        form = quantity.form
+        self.bound.add(number.start)
+        if form.minor:
+            second = self._next[number.start]
+            self.bound.add(second.start)
+            left = self.page.folded.span(number.start, number.end)[1]
+            right = self.page.folded.span(second.start, second.end)[0]
+            form = replace(form, middle=original[left:right])
+        if form.suffix:
+            written = self.page.folded.span(number.start, number.end)[1]
+            form = replace(form, suffix=f"{original[written:end]} a year")
+        if form.group == " ":
+            form = replace(form, group=next(c for c in original[start:end] if c.isspace()))
+        self.found.append(
+            RootMention(start=start, end=end, root=root, number=quantity.value, form=form)
+        )
+
+    def _period_before(self, name: Name, measure: Measure) -> str | None:
+        if not measure.money:
+            return None
+        found = _PERIOD_BEFORE.search(self.text[max(0, name.start - 9) : name.start])
+        period = None if found is None else units.read_period(found[1], 0)
+        return None if period is None else f"{measure.unit.partition('/')[0]}/{period[0]}"
+
+    def _joins(self, left: Name, right: Name) -> bool:
+        """Whether two names are of one list, or one in brackets after the other."""
+        if left.subject or right.subject or right.start - left.end > _SHORT_REACH:
+            return False
+        measure = self._measure(left.roots[0], left.roots)
+        gap = read_gap(
+            self.text, left.end, right.start, measure, wording()["joining"], _JOINING_SIGNS
+        )
+        return gap is not None
+
+    def _onward(self, start: int, end: int, measure: Measure, *, several: bool) -> Gap | None:
+        """What stands between two numbers of one series."""
+        if end - start > _SHORT_REACH:
+            return None
+        signs = _ONWARD_SIGNS | {"|", ")", "]"} if several else _ONWARD_SIGNS | {")"}
+        gap = read_gap(self.text, start, end, measure, wording()["onward"], signs)
+        if gap is None or (gap.empty and not several):
+            return None
+        if not several and "\n" in self.text[start:end]:
+            return None
+        return gap
+
+    def _onward_any(self, start: int, end: int) -> bool:
+        """Whether two numbers may be of one series, whatever their units."""
+        if end - start > _SHORT_REACH or "\n" in self.text[start:end]:
+            return False
+        known = wording()["onward"]
+        rest = self.text[start:end]
+        words = _WORD.findall(rest)
+        found = following_unit(self.text, start)
+        skipped = _WORD.findall(found.lower()) if found else []
+        return bool(rest.strip()) and all(
+            word in known or word in skipped or word in ("ft", "feet", "foot", "st", "stone")
+            for word in words
+        )
+
+
+def _tied(name: Name, number: Number, gap: Gap, quantity: Quantity, *, first: bool) -> bool:
+    """Whether an everyday word, or "one", or a bracket is tied closely enough to count."""
+    if first and name.everyday and not (gap.strong or quantity.stated):
+        return False
+    if number.sort == "words" and number.value == 1 and number.end - number.start == len("one"):
+        return quantity.stated or (first and gap.strong)
+    return first or not gap.bracket or quantity.stated
+
+
+def _root(name: Name) -> RootName:
+    root = name.roots[0]
+    assert root is not None  # noqa: S101 - asked only of names of one root
+    return root
+
+
+def _ages_before() -> frozenset[str]:
+    words: frozenset[str] = wording()["ages_before"]
+    return words

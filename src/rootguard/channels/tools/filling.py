@@ -1,0 +1,211 @@
+"""A tool's arguments with released values in the place of whatever the agent had put there.
+
+Every bound parameter gets what this person released, in the unit and the JSON type that the schema
+asks for, and within its bounds: post-processing, which costs nothing. A bound parameter that is
+left out is filled in only if the tool requires it. A refusal of the person's policy is raised as
+it is, from a frame that no longer holds the arguments.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rootguard.channels.tools.fields import Path
+from rootguard.channels.tools.formulas import known
+from rootguard.channels.tools.pins import Pins
+from rootguard.channels.tools.understanding import Binding, ToolMap, understand
+from rootguard.errors import RootGuardError, UnknownNameError
+from rootguard.language.units import convert
+from rootguard.session.questions.wording import digits
+
+if TYPE_CHECKING:
+    from rootguard.session.person import Person
+
+_DIGITS: Final = 12
+
+
+def fill(tool_map: ToolMap, arguments: Mapping[str, object], person: "Person") -> dict[str, object]:
+    """The arguments to send: a copy, with every bound parameter replaced."""
+    filled = {str(key): _copied(value) for key, value in arguments.items()}
+    wanted = [b for b in tool_map.bindings if b.required or _there(filled, b.parameter)]
+    values = _values(wanted, person)
+    if isinstance(values, RootGuardError):
+        del arguments, filled
+        raise values
+    for binding, value in zip(wanted, values, strict=True):
+        _put(filled, binding.parameter, value, required=binding.required)
+    return filled
+
+
+def value_of(binding: Binding, person: "Person") -> object:
+    """What a bound parameter is filled in with."""
+    released = person.derive(binding.formula) if binding.formula else person.release(binding.name)
+    if isinstance(released, str):
+        return released
+    if binding.ends is not None:
+        return binding.ends[1 if released >= 0.5 else 0]
+    number = released
+    if binding.unit is not None and binding.unit != binding.own:
+        converted = convert(released, binding.own, binding.unit, binding.substance)
+        if converted is None:
+            raise UnknownNameError("unit", binding.unit, (binding.own,))
+        number = converted
+    return _written(float(f"{number:.{_DIGITS}g}"), binding)
+
+
+def _written(number: float, binding: Binding) -> object:
+    if binding.step is not None and binding.step > 0:
+        number = float(f"{round(number / binding.step) * binding.step:.{_DIGITS}g}")
+    if binding.lower is not None:
+        number = max(number, binding.lower)
+    if binding.upper is not None:
+        number = min(number, binding.upper)
+    if binding.kind == "integer":
+        return math.floor(number + 0.5)
+    return digits(number) if binding.kind == "string" else number
+
+
+def _values(bindings: Sequence[Binding], person: "Person") -> list[object] | RootGuardError:
+    try:
+        return [value_of(binding, person) for binding in bindings]
+    except RootGuardError as refusal:
+        return refusal.bare()
+
+
+def _copied(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _copied(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_copied(entry) for entry in value]
+    return value
+
+
+def _there(node: object, path: Path) -> bool:
+    """Whether the agent gave this parameter. Null gives nothing, so nothing takes its place."""
+    return any(value is not None for value in _at(node, path))
+
+
+def _at(node: object, path: Path) -> Iterator[object]:
+    if not path:
+        yield node
+    elif path[0] == "*":
+        for entry in node if isinstance(node, list) else ():
+            yield from _at(entry, path[1:])
+    elif isinstance(node, dict) and path[0] in node:
+        yield from _at(node[path[0]], path[1:])
+
+
+def _put(node: object, path: Path, value: object, *, required: bool) -> None:
+    """Put a value at a path; what is around it is made only for a required one."""
+    head, rest = path[0], path[1:]
+    if head == "*":
+        for place, entry in enumerate(node) if isinstance(node, list) else ():
+            if rest:
+                _put(entry, rest, value, required=required)
+            elif isinstance(node, list):
+                node[place] = value
+    elif isinstance(node, dict):
+        if rest:
+            if required and rest[0] != "*" and not isinstance(node.get(head), dict):
+                node[head] = {}
+            _put(node.get(head), rest, value, required=required)
+        elif required or node.get(head) is not None:
+            node[head] = value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Implied:
+    """A calculation that tools perform: what a plan for it rests on.
+
+    `declared`: whether the profile lists the template. `missing`: roots that the profile lacks.
+    """
+
+    template: str
+    tools: tuple[str, ...]
+    roots: tuple[str, ...]
+    declared: bool
+    missing: tuple[str, ...]
+
+
+def plan_implied(tool_maps: Sequence[ToolMap], person: "Person") -> tuple[Implied, ...]:
+    """The calculations of the catalog that these tools perform, and the roots that they rest on."""
+    tools: dict[str, list[str]] = {}
+    for tool_map in tool_maps:
+        if tool_map.formula is not None:
+            tools.setdefault(tool_map.formula, []).append(tool_map.tool)
+    declared = {template.name for template in person.templates}
+    found = []
+    for each in known(tuple(person.templates)):
+        if each.template in tools:
+            roots = tuple(sorted(each.roots))
+            found.append(
+                Implied(
+                    template=each.template,
+                    tools=tuple(tools[each.template]),
+                    roots=roots,
+                    declared=each.template in declared,
+                    missing=tuple(root for root in roots if root not in person.roots),
+                )
+            )
+    return tuple(found)
+
+
+def inspect_tools(
+    tools: Sequence[object], person: "Person", *, pins: Pins | None = None
+) -> tuple[ToolMap, ...]:
+    """How a server's tools are understood; each a mapping or an object of the MCP SDK."""
+    listed = person.describe()["identifiers"]
+    identifiers = [str(name) for name in listed] if isinstance(listed, list) else []
+    found = []
+    for tool in tools:
+        schema = _part(tool, "inputSchema", "input_schema")
+        found.append(
+            understand(
+                str(_part(tool, "name") or ""),
+                str(_part(tool, "description") or ""),
+                schema if isinstance(schema, Mapping) else {},
+                person.roots,
+                person.templates,
+                pins=pins,
+                identifiers=identifiers,
+            )
+        )
+    return tuple(found)
+
+
+def _part(tool: object, *names: str) -> object:
+    for name in names:
+        found = tool.get(name) if isinstance(tool, Mapping) else getattr(tool, name, None)
+        if found is not None:
+            return found
+    return None
+
+
+def described(tool_map: ToolMap) -> dict[str, object]:
+    """A tool as it was understood, JSON-ready, for `rootguard mcp inspect`. Public."""
+    return {
+        "tool": tool_map.tool,
+        "formula": tool_map.formula,
+        "bound": [
+            {
+                "parameter": ".".join(binding.parameter),
+                "value": binding.name,
+                "unit": binding.unit or binding.own,
+                "type": binding.kind,
+                "confidence": binding.confidence,
+                "why": binding.reason,
+                **({"formula": binding.formula} if binding.formula else {}),
+            }
+            for binding in tool_map.bindings
+        ],
+        "asked": [
+            {
+                "parameter": ".".join(question.parameter),
+                "candidates": list(question.candidates),
+                "why": question.why,
+            }
+            for question in tool_map.asked
+        ],
+        "unbound": [".".join(path) for path in tool_map.unbound],
+    }

@@ -1,0 +1,335 @@
+"""What a tool asks of the person: read from its schema, judged, and never guessed in silence.
+
+`understand` takes a tool as it describes itself and says which parameter is which root, derived
+value, target or identifier, in which unit, and which calculation of the catalog the tool performs.
+What it is sure of (over `ACT_ABOVE`) is a `Binding`; what may be meant but is not sure is a
+`Question` for the owner, who answers it with a pin; the rest is unbound. It sees public things
+only: schemas and templates. Filling in is `filling`.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from rootguard.channels.tools.evidence import (
+    ACT_ABOVE,
+    Reading,
+    Tool,
+    Verdict,
+    clean,
+    judge,
+    readings_of,
+)
+from rootguard.channels.tools.fields import Field, Kind, Path, fields_of
+from rootguard.channels.tools.formulas import Known, formula_of
+from rootguard.channels.tools.kinds import Ends, carries_number, ends_of
+from rootguard.channels.tools.pins import Pin, Pins
+from rootguard.channels.tools.units import fitting, in_unit
+from rootguard.channels.tools.words import (
+    Meaning,
+    Meanings,
+    Words,
+    data,
+    meanings,
+    text_words,
+    words_of,
+)
+from rootguard.errors import UnknownNameError
+from rootguard.language.units import canonical
+from rootguard.template import Root, Template
+from rootguard.values import RootName
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Binding:
+    """A parameter that is filled in with a released value.
+
+    `unit` is what the schema asks for, None for the value's own. `ends` are what stands for 0 and
+    1 of a root of two points. `own` and `substance` say from what the unit is converted. `formula`
+    computes the value where the person's templates have no such name. `lower`, `upper` and `step`
+    are the schema's own limits.
+    """
+
+    parameter: Path
+    name: str
+    unit: str | None
+    kind: Kind
+    confidence: float
+    reason: str
+    required: bool = False
+    ends: Ends | None = None
+    formula: str = ""
+    own: str = ""
+    substance: str | None = None
+    lower: float | None = None
+    upper: float | None = None
+    step: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """A parameter that may be one of these, and why that is not sure. Nothing is filled in."""
+
+    parameter: Path
+    candidates: tuple[str, ...]
+    why: str
+    confidence: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolMap:
+    """How one tool was understood. `formula` is the catalog template that it computes."""
+
+    tool: str
+    bindings: tuple[Binding, ...] = ()
+    asked: tuple[Question, ...] = ()
+    formula: str | None = None
+    unbound: tuple[Path, ...] = ()
+
+
+def understand(
+    tool_name: str,
+    description: str,
+    input_schema: Mapping[str, object],
+    roots: Mapping[RootName, Root],
+    templates: Sequence[Template],
+    *,
+    pins: Pins | None = None,
+    identifiers: Sequence[str] = (),
+) -> ToolMap:
+    """Which parameter of a tool is which value, and which formula the tool computes."""
+    known = meanings(roots, templates, identifiers)
+    fields = fields_of(input_schema)
+    pinned = (pins or Pins()).of(tool_name)
+    open_fields = [field for field in fields if field.path not in pinned]
+    texts = {field.path: _text_of(field, description) for field in fields}
+    ways = {f.path: readings_of(f, texts[f.path], known) for f in open_fields}
+    tool, formula = _tool(tool_name, description, ways, pinned, templates)
+    siblings = {field.path: _beside(field, fields) for field in fields}
+    bindings: list[Binding] = []
+    asked: list[Question] = []
+    for field in open_fields:
+        verdicts = [judge(r, tool, known, siblings[field.path]) for r in ways[field.path]]
+        outcome = _decided(field, verdicts, tool) or _ambiguous(field, known, tool)
+        if isinstance(outcome, Binding):
+            bindings.append(outcome)
+        elif outcome is not None:
+            asked.append(outcome)
+    bindings, doubled = _without_doubles(bindings)
+    by_hand = [_pinned(f, pinned[f.path], known) for f in fields if f.path in pinned]
+    bindings += [binding for binding in by_hand if binding is not None]
+    asked += doubled
+    asked += [
+        Question(parameter=path, candidates=(), why="pinned, but the tool has no such parameter")
+        for path in pinned
+        if path not in texts
+    ]
+    spoken = {b.parameter for b in bindings} | {q.parameter for q in asked}
+    order = {field.path: place for place, field in enumerate(fields)}
+    return ToolMap(
+        tool=tool_name,
+        bindings=tuple(sorted(bindings, key=lambda b: order[b.parameter])),
+        asked=tuple(sorted(asked, key=lambda q: order.get(q.parameter, len(order)))),
+        formula=None if formula is None else formula.template,
+        unbound=tuple(field.path for field in fields if field.path not in spoken),
+    )
+
+
+_DOCUMENTED: Final = (
+    r"(?m)^[ \t]*(?:[-*]\s*|:param\s+|@param\s+)?[`*]*{}[`*]*\s*"
+    r"(?:\([^)\n]*\))?\s*[:\u2013-]\s*(.+)$"
+)
+
+
+def _text_of(field: Field, description: str) -> str:
+    """What is said of a parameter: its description, else its line in the tool's, else its title."""
+    title = field.title
+    if words_of(title) in (words_of(field.path[-1]), ()):
+        title = ""
+    text = field.description
+    if not text:
+        line = re.search(_DOCUMENTED.format(re.escape(field.path[-1])), description)
+        text = "" if line is None else line[1]
+    return f"{title}. {text}" if title and text else title or text
+
+
+def _tool(
+    name: str,
+    description: str,
+    ways: Mapping[Path, Sequence[Reading]],
+    pinned: Mapping[Path, Pin],
+    templates: Sequence[Template],
+) -> tuple[Tool, Known | None]:
+    """What the tool is about, by its own words and by the company of its parameters."""
+    text, _ = clean(description)
+    text = re.split(r"\n\s*(?:Args|Arguments|Parameters|Params|Returns)\s*:?", text)[0]
+    whole = {
+        reading.meaning.name
+        for readings in ways.values()
+        for reading in readings
+        if not reading.found.extra and not reading.field.several
+    }
+    whole |= {pin.name for pin in pinned.values() if pin.name is not None}
+    sure = frozenset(
+        reading.meaning.name
+        for readings in ways.values()
+        for reading in readings
+        if not (reading.found.extra or reading.misfit or reading.described)
+        and not reading.found.weak
+        and reading.meaning.sort == "value"
+    )
+    numeric = [
+        readings
+        for readings in ways.values()
+        if not readings or any(r.field.kind in ("number", "integer") for r in readings)
+    ]
+    read = all(any(not r.found.extra for r in readings) for readings in numeric)
+    formula = formula_of(name, text, whole, templates, nothing_else=read)
+    inputs = frozenset() if formula is None else formula.roots | frozenset(formula.behind)
+    tool = Tool(
+        words=frozenset((*words_of(name), *text_words(text))),
+        name=frozenset(words_of(name)),
+        inputs=inputs,
+        formula=None if formula is None else formula.template,
+        company=sure,
+    )
+    return tool, formula
+
+
+def _beside(field: Field, fields: Sequence[Field]) -> list[Words]:
+    parent = field.path[:-1]
+    return [
+        words_of(other.path[-1])
+        for other in fields
+        if other.path[:-1] == parent and other.path != field.path
+    ]
+
+
+def _decided(field: Field, verdicts: Sequence[Verdict], tool: Tool) -> Binding | Question | None:
+    """A binding if one reading is sure and no other is possible; else a question, if it is one."""
+    if not verdicts:
+        return None
+    outcomes = [_outcome(field, verdict) for verdict in verdicts]
+    sure = [outcome for outcome in outcomes if isinstance(outcome, Binding)]
+    whole = [v for v in verdicts if not v.reading.found.extra]
+    if len(sure) == 1 and len(whole) == 1:
+        return sure[0]
+    if len(whole) > 1:
+        names = tuple(verdict.reading.meaning.name for verdict in whole)
+        return Question(parameter=field.path, candidates=names, why="it may be any of these")
+    best = max(verdicts, key=lambda verdict: verdict.confidence)
+    if not _worth_asking(best, tool):
+        return None
+    if whole:
+        return next(o for o in outcomes if isinstance(o, Question))
+    names = tuple(dict.fromkeys(verdict.reading.meaning.name for verdict in verdicts))
+    return Question(
+        parameter=field.path, candidates=names, why=best.reason, confidence=best.confidence
+    )
+
+
+def _worth_asking(verdict: Verdict, tool: Tool) -> bool:
+    """A weak name that says something else as well is no question, unless the tool is ours."""
+    found = verdict.reading.found
+    if not found.extra or not found.weak:
+        return True
+    telling = data()["others"] | data()["altering"]
+    if telling.intersection(found.extra):
+        return True
+    return bool(tool.words & (data()["medicine"] | data()["finance"]))
+
+
+def _outcome(field: Field, verdict: Verdict) -> Binding | Question:
+    meaning = verdict.reading.meaning
+    why, ends = "", None
+    if verdict.confidence > ACT_ABOVE:
+        if meaning.sort == "flag":
+            found = ends_of(field, meaning)
+            why, ends = (found, None) if isinstance(found, str) else ("", found)
+        elif meaning.sort == "identifier":
+            why = "" if field.kind == "string" and not field.choices else "it is not a text"
+        else:
+            why = carries_number(field, unit_stated=verdict.asked.stated)
+    else:
+        why = verdict.reason
+    if why:
+        return Question(
+            parameter=field.path,
+            candidates=(meaning.name,),
+            why=why,
+            confidence=min(verdict.confidence, ACT_ABOVE),
+        )
+    binding = _binding(field, meaning, verdict.asked.unit)
+    return replace(binding, confidence=verdict.confidence, reason=verdict.reason, ends=ends)
+
+
+def _binding(field: Field, meaning: Meaning, unit: str | None) -> Binding:
+    finite = {"lower": field.lower, "upper": field.upper}
+    limits = {key: end for key, end in finite.items() if abs(end) != float("inf")}
+    return Binding(
+        parameter=field.path,
+        name=meaning.name,
+        unit=None if unit == meaning.unit else unit,
+        kind=field.kind,
+        confidence=1.0,
+        reason="pinned",
+        required=field.required,
+        formula=meaning.formula,
+        own=meaning.unit,
+        substance=meaning.substance,
+        lower=limits.get("lower"),
+        upper=limits.get("upper"),
+        step=field.step,
+    )
+
+
+def _ambiguous(field: Field, known: Meanings, tool: Tool) -> Question | None:
+    """A question about words that name several values at once ("blood pressure")."""
+    words = words_of(field.path[-1])
+    neutral = data()["neutral"] - {"blood"}
+    bare = " ".join(word for word in words if word not in neutral)
+    names = tuple(n for n in data()["ambiguous"].get(bare, ()) if n in known.by_name)
+    if not names or field.kind == "boolean" or not tool.words & data()["medicine"]:
+        return None
+    return Question(parameter=field.path, candidates=names, why="it may be any of these")
+
+
+def _without_doubles(bindings: Iterable[Binding]) -> tuple[list[Binding], list[Question]]:
+    """Two parameters that claim one value are both asked."""
+    claims: dict[str, list[Binding]] = {}
+    for binding in bindings:
+        claims.setdefault(binding.name, []).append(binding)
+    kept = [only for only, *others in claims.values() if not others]
+    doubled = [
+        Question(
+            parameter=binding.parameter,
+            candidates=(binding.name,),
+            why="another parameter asks for the same value",
+            confidence=min(binding.confidence, ACT_ABOVE),
+        )
+        for claim in claims.values()
+        if len(claim) > 1
+        for binding in claim
+    ]
+    return kept, doubled
+
+
+def _pinned(field: Field, pin: Pin, known: Meanings) -> Binding | None:
+    """A binding by the owner's word, which must still be about something there is."""
+    if pin.name is None:
+        return None
+    meaning = known.by_name.get(pin.name)
+    if meaning is None:
+        raise UnknownNameError("value", pin.name, tuple(known.by_name))
+    unit = None if pin.unit is None else canonical(pin.unit) or pin.unit
+    if unit is not None and unit != meaning.unit:
+        fit = fitting(unit, meaning)
+        if fit is None or in_unit(1.0, meaning, fit) is None:
+            raise UnknownNameError("unit", pin.unit or "", (meaning.unit,))
+        unit = fit
+    binding = _binding(field, meaning, unit)
+    if meaning.sort == "flag":
+        found = ends_of(field, meaning)
+        return replace(binding, ends=None if isinstance(found, str) else found)
+    return binding

@@ -1,0 +1,87 @@
+"""A hostile service, run by the owner: against their own guarded values, and against a made-up one.
+
+It asks for each root, then where in an ever smaller window around its best guess the root lies (the
+`zoom` of `rootguard attack`). The owner's side is a real session on the noised values that the
+vault keeps. It is connected to nothing: it draws nothing, costs nothing and is not written down.
+Beside it stand synthetic people from the template's public figures, whose truth may be shown:
+guarded in the same way, and by fresh noise on every answer, at the same total budget.
+"""
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from rootguard.accounting import Ledger
+from rootguard.advice.crowds import CrowdNoising, CrowdVault, session_oracle
+from rootguard.advice.people import synthetic_cohort
+from rootguard.attacks.oracle import Oracle, Transcript
+from rootguard.attacks.zoom import zoom
+from rootguard.console.people import Viewer
+from rootguard.mechanisms.base import Floats
+from rootguard.session import Session
+from rootguard.template import Template
+from rootguard.values import RootName, Sanitized
+
+TURNS: Final = 8
+PEOPLE: Final = 25
+_SEED: Final = 0
+
+
+def attack(
+    viewer: Viewer, template: Template, held: Mapping[RootName, Sanitized]
+) -> Iterator[dict[str, object]]:
+    """One object for each turn and root. `held` is what the vault keeps of every root."""
+    session = Session(
+        template=template,
+        principal=viewer.principal,
+        sanitized=held,
+        ledger=Ledger(viewer.store.events(viewer.principal)),
+    )
+    budget, roots = viewer.plan(template).budget, tuple(held)
+    cohort = synthetic_cohort(template, size=PEOPLE, seed=_SEED)
+    once = budget / len(roots)
+    fresh = CrowdNoising(
+        template, cohort, mechanism=viewer.mechanism, epsilon=once / TURNS, seed=_SEED
+    )
+    vault = CrowdVault(template, cohort, mechanism=viewer.mechanism, epsilon=once, seed=_SEED)
+    oracles: tuple[Oracle, ...] = (session_oracle(session, template), fresh, vault)
+    runs = {root: [zoom(Transcript(each), root, TURNS) for each in oracles] for root in roots}
+    for turn in range(1, TURNS + 1):
+        for root in roots:
+            own, independent, rootguard = (next(run) for run in runs[root])
+            truth = np.asarray(cohort.columns[root], np.float64)
+            yield {
+                "turn": turn,
+                "turns": TURNS,
+                "root": root,
+                "unit": template.roots[root].unit,
+                "asked": _question(root, turn),
+                "guarded": {"estimate": float(own[0]), "error_percent": None},
+                "synthetic": {
+                    "people": PEOPLE,
+                    "independent_error_percent": _median(independent, truth),
+                    "rootguard_error_percent": _median(rootguard, truth),
+                    "independent_estimate": float(independent[0]),
+                    "rootguard_estimate": float(rootguard[0]),
+                    "truth": float(truth[0]),
+                    "epsilon_each": _shown(once / TURNS),
+                    "epsilon_once": _shown(once),
+                },
+            }
+
+
+def _question(root: str, turn: int) -> str:
+    if turn == 1:
+        return root
+    return f"where {root} lies in a window around the best guess so far"
+
+
+def _median(estimates: Floats, truth: Floats) -> float:
+    """The median person's relative error, in percent."""
+    return 100 * float(np.median(np.abs(estimates - truth) / np.abs(truth)))
+
+
+def _shown(epsilon: Fraction) -> float:
+    return float(epsilon)

@@ -1,0 +1,1 @@
+"""What leaves when a service says hostile things to the agent (RQ4)."""

@@ -1,0 +1,1 @@
+"""How wrong the target gets (RQ1)."""

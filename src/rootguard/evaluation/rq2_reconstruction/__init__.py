@@ -1,0 +1,1 @@
+"""How near an adversary gets to the roots by asking (RQ2)."""

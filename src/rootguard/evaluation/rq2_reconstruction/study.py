@@ -1,0 +1,447 @@
+"""The paper's reconstruction study (RQ2): how near an adversary gets to the roots by asking.
+
+The adversary asks q times and once more at the end, and takes each root's maximum a posteriori grid
+point with full knowledge of the mechanism. Per-root epsilon e is matched:
+
+- `all`: every answer is a fresh draw at e;
+- `roots`: each root is drawn once at e and replayed;
+- `opt`: each root is drawn once under the optimal plan for B = k * e and replayed;
+- `calibrated`: as `opt`, and what is replayed is calibrated;
+- `population`: as `calibrated`, under the population plan for B.
+
+A replayed value is one likelihood factor, however often it is seen. Streams are addressed by root
+and turn, not by configuration, so the first draw of `all` is the cached one of `roots`.
+
+Who sees a calibrated release sees a function of the noised roots. One who inverts it gets back the
+noised roots at best, so under `calibrated` and `population` the adversary is *given* them: no
+inverter can do better, and `calibrated` is `opt` to the last bit. Two lines more: `naive` takes
+what `calibrated` releases for noised values, `median` is given the noised roots of `opt` and
+guesses the posterior's median. `naive` profits from public figures that the paper's priors lack
+(shapes, covariance). That is no loss: with the noised roots one can calibrate and read the same.
+
+Strategy A spends every turn on r*, the root with the most budget under `opt`, and is measured on
+it; the other roots stay at the prior's guess. Strategy B observes every root q + 1 times, which is
+what the published tables hold, and is measured by the mean over roots. The paper's text shares the
+q queries among the k roots instead (q/k + 1 each): `Spread`.
+
+A root's error is 100 * sum |x^ - x| / sum |x| over people, with x as it was before snapping. Priors
+come from the template's population figures, never from the cohort.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
+from typing import Literal, assert_never
+
+import numpy as np
+
+from rootguard import __version__
+from rootguard.advice.people import Cohort
+from rootguard.advice.seeded import generator
+from rootguard.allocation import Plan
+from rootguard.attacks.belief import PRIORS, Prior, PriorName, grid, prior
+from rootguard.attacks.map import map_path, map_paths
+from rootguard.calibration import make_plan
+from rootguard.errors import RootGuardError
+from rootguard.evaluation.metrics import Bootstrap
+from rootguard.evaluation.rq1_utility.study import SEARCHED, STUDY_MECHANISMS, calibration_of, snap
+from rootguard.evaluation.rq2_reconstruction.errors import (
+    ATTACK_CONFIGURATIONS,
+    AttackConfiguration,
+    EstimatorKey,
+    Figures,
+    Measured,
+    RootFigure,
+    Tally,
+    posterior_medians,
+)
+from rootguard.graph import Graph
+from rootguard.mechanisms import mechanism
+from rootguard.mechanisms.base import Indices
+from rootguard.template import Template
+from rootguard.values import AllocationName, MechanismName, RootName
+
+Strategy = Literal["A", "B"]
+Spread = Literal["each", "shared"]
+"""Under strategy B: q queries for each root, or q queries shared among the roots in turn."""
+
+STRATEGIES: tuple[Strategy, ...] = ("A", "B")
+QUERIES = (1, 4, 8, 16)
+EPSILONS = tuple(Fraction(text) for text in ("0.01", "0.05", "0.1", "0.5", "1"))
+_UNDER_OPT: tuple[AttackConfiguration, ...] = ("opt", "calibrated", "naive", "median")
+_DRAWS = 1 << 18
+"""Repeats are drawn in batches of about this many values per root and turn."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttackCell:
+    """One figure of the study."""
+
+    mechanism: MechanismName
+    strategy: Strategy
+    prior: PriorName
+    epsilon: Fraction
+    queries: int
+    config: AttackConfiguration
+    template: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttackRow:
+    """What became of a cell, and everything that decided it. No figures where there is an error.
+
+    Figures are in percent; `wmape_mc`, the Monte Carlo error, is None for a single repeat. `target`
+    is r* under strategy A and empty under B. `by_root` has the roots that are not measured as well.
+    """
+
+    cell: AttackCell
+    wmape: float | None = None
+    wmape_se: float | None = None
+    wmape_mc: float | None = None
+    target: str = ""
+    by_root: tuple[RootFigure, ...] = ()
+    roots: int
+    spread: Spread = "each"
+    patients: int
+    template_hash: str
+    plan_hash: str = ""
+    cohort: str
+    synthetic: bool
+    seed: int
+    repeats: int
+    version: str = __version__
+    error: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttackSweep:
+    """Which cells to run, and how. `searched` are the mechanisms that have `population` cells."""
+
+    seed: int = 0
+    repeats: int = 1
+    spread: Spread = "each"
+    mechanisms: tuple[MechanismName, ...] = STUDY_MECHANISMS
+    strategies: tuple[Strategy, ...] = STRATEGIES
+    priors: tuple[PriorName, ...] = PRIORS
+    epsilons: tuple[Fraction, ...] = EPSILONS
+    queries: tuple[int, ...] = QUERIES
+    configurations: tuple[AttackConfiguration, ...] = ATTACK_CONFIGURATIONS
+    searched: tuple[MechanismName, ...] = SEARCHED
+
+    def __post_init__(self) -> None:
+        if self.repeats < 1 or not all(q >= 0 for q in self.queries):
+            raise ValueError("at least one repeat is needed, and no count of queries below zero")
+
+    def __len__(self) -> int:
+        """Cells per template."""
+        return len(self.epsilons) * sum(
+            sum(1 for _ in self.cells("", name, self.epsilons[0])) for name in self.mechanisms
+        )
+
+    def cells(self, template: str, name: MechanismName, epsilon: Fraction) -> Iterator[AttackCell]:
+        """The cells that share a plan, in the order in which rows are written."""
+        for strategy, belief, queries, config in product(
+            self.strategies, self.priors, self.queries, self.configurations
+        ):
+            if config == "population" and name not in self.searched:
+                continue
+            yield AttackCell(
+                mechanism=name,
+                strategy=strategy,
+                prior=belief,
+                epsilon=epsilon,
+                queries=queries,
+                config=config,
+                template=template,
+            )
+
+    def run(
+        self, templates: Iterable[Template], load: Callable[[Template], Cohort]
+    ) -> Iterator[AttackRow]:
+        """A row per cell; where a template or a cell cannot be run, rows with the reason."""
+        for template in templates:
+            try:
+                victims: Victims | None = Victims(template, load(template), self)
+                reason = ""
+            except (RootGuardError, ValueError, KeyError, OSError) as refusal:
+                victims, reason = None, f"no cohort: {refusal}"
+            for name, epsilon in product(self.mechanisms, self.epsilons):
+                if victims is not None:
+                    yield from victims.run(name, epsilon)
+                    continue
+                for cell in self.cells(template.name, name, epsilon):
+                    yield AttackRow(
+                        cell=cell,
+                        roots=len(Graph.of(template).roots),
+                        spread=self.spread,
+                        patients=0,
+                        template_hash=template.digest,
+                        cohort="",
+                        synthetic=False,
+                        seed=self.seed,
+                        repeats=self.repeats,
+                        error=reason,
+                    )
+
+
+class Victims:
+    """A cohort made ready: snapped roots, priors and one bootstrap for all of its cells."""
+
+    def __init__(self, template: Template, cohort: Cohort, sweep: AttackSweep) -> None:
+        self.template = template
+        self.roots = Graph.of(template).roots
+        self._sweep = sweep
+        self._domains = {root: template.roots[root].domain for root in self.roots}
+        self._points = {root: grid(domain) for root, domain in self._domains.items()}
+        self._truth = {root: np.asarray(cohort.columns[root], float) for root in self.roots}
+        for root, column in self._truth.items():
+            if not np.isfinite(column).all():
+                raise ValueError(f"some values of {root} are not numbers")
+            if not np.abs(column).sum() > 0:
+                raise ValueError(f"every {root} is zero, so no error can be relative to it")
+        self._indices = {root: snap(self._domains[root], self._truth[root]) for root in self.roots}
+        self._priors: Mapping[tuple[RootName, PriorName], Prior] = {
+            (root, name): prior(name, template.roots[root])
+            for root in self.roots
+            for name in sweep.priors
+        }
+        self.patients = len(self._truth[self.roots[0]])
+        self._digest = template.digest
+        self._cohort = cohort
+        source = generator(sweep.seed, "bootstrap", template.name)
+        self._counts = Bootstrap(np.ones(self.patients), source).counts
+        sizes = {root: np.abs(column) for root, column in self._truth.items()}
+        self._sizes = {root: float(size.sum()) for root, size in sizes.items()}
+        # A resample that happens to hold only zeros of a root has no relative error: left out.
+        usable = np.all([self._counts @ size > 0 for size in sizes.values()], axis=0)
+        self._counts = self._counts[usable]
+        self._wholes = {root: self._counts @ size for root, size in sizes.items()}
+
+    def plan(
+        self, name: MechanismName, epsilon: Fraction, allocation: AllocationName = "optimal"
+    ) -> Plan:
+        """The plan for B = k * epsilon."""
+        return make_plan(
+            self.template, epsilon * len(self.roots), mechanism_name=name, allocation=allocation
+        )
+
+    def _plans(
+        self, name: MechanismName, epsilon: Fraction, wanted: Iterable[AttackConfiguration]
+    ) -> dict[AttackConfiguration, Plan]:
+        """The optimal plan for all that are drawn under it, and a population plan if wanted."""
+        plans = dict.fromkeys(_UNDER_OPT, self.plan(name, epsilon))
+        if "population" in wanted:
+            plans["population"] = self.plan(name, epsilon, "population")
+        return plans
+
+    def run(self, name: MechanismName, epsilon: Fraction) -> list[AttackRow]:
+        """Every cell of a mechanism at an epsilon: the same figures, whatever ran before."""
+        rows = [
+            AttackRow(
+                cell=cell,
+                roots=len(self.roots),
+                spread=self._sweep.spread,
+                patients=self.patients,
+                template_hash=self._digest,
+                cohort=self._cohort.digest,
+                synthetic=self._cohort.synthetic,
+                seed=self._sweep.seed,
+                repeats=self._sweep.repeats,
+            )
+            for cell in self._sweep.cells(self.template.name, name, epsilon)
+        ]
+        try:
+            plans = self._plans(name, epsilon, {row.cell.config for row in rows})
+            figures = Figures(self._measure(plans, epsilon))
+        except (RootGuardError, ArithmeticError, ValueError, MemoryError) as refusal:
+            error = f"{type(refusal).__name__}: {refusal}"
+            return [replace(row, error=error) for row in rows]
+        target = _most_budgeted(plans["opt"])
+        hashes = {str(config): plan.hash for config, plan in plans.items()}
+        return [self._filled(r, target, hashes.get(r.cell.config, ""), figures) for r in rows]
+
+    def observations(self, cell: AttackCell, root: RootName, target: RootName) -> int:
+        """How many independent draws of a root the adversary holds at the end of a cell."""
+        match cell.strategy:
+            case "A":
+                seen = cell.queries + 1 if root == target else 0
+            case "B" if self._sweep.spread == "each":
+                seen = cell.queries + 1
+            case "B":
+                turns, more = divmod(cell.queries, len(self.roots))
+                seen = turns + (self.roots.index(root) < more) + 1
+            case _:
+                assert_never(cell.strategy)
+        return seen if cell.config == "all" else min(seen, 1)
+
+    def draws(
+        self, name: MechanismName, epsilon: Fraction, root: RootName, own: Fraction, *, turns: int,
+        first: int = 0, rows: int | None = None,
+    ) -> Indices:  # fmt: skip
+        """Answers for a root, turn by turn, (repeats * patients, turns): noise at `own`.
+
+        `all` and `roots` draw at the cell's own epsilon, the others at their plan's. The stream is
+        the same and begins with the first turn, which is the same draw however many turns follow.
+        """
+        rows = self._sweep.repeats if rows is None else rows
+        source = generator(
+            self._sweep.seed, "rq2", self.template.name, name, epsilon, str(root), first
+        )
+        noise = mechanism(name, own, self._domains[root].size)
+        truth = np.tile(self._indices[root], rows)
+        return np.column_stack([noise.draw_many(truth, source) for _ in range(turns)])
+
+    def _measure(
+        self, plans: Mapping[AttackConfiguration, Plan], epsilon: Fraction
+    ) -> dict[EstimatorKey, Measured]:
+        best = plans["opt"]
+        target = _most_budgeted(best)
+        cells = list(self._sweep.cells(self.template.name, best.mechanism, epsilon))
+        tallies = {
+            (root, cell.prior, cell.config, self.observations(cell, root, target)): Tally(
+                by_patient=np.zeros(self.patients)
+            )
+            for cell in cells
+            for root in self.roots
+        }
+        batch = max(1, _DRAWS // self.patients)
+        for first in range(0, self._sweep.repeats, batch):
+            rows = min(batch, self._sweep.repeats - first)
+            seen = self._seen(plans, epsilon, {c.config for c in cells}, first, rows)
+            for alike, roots in self._alike(tallies).items():
+                fresh = self._fresh(best.mechanism, epsilon, roots, alike, first, rows)
+                for key, indices in (*fresh, *self._cached(plans, roots, seen)):
+                    if key in tallies:
+                        guessed = self._points[key[0]][indices].reshape(rows, self.patients)
+                        tallies[key].add(np.abs(guessed - self._truth[key[0]]))
+        for (root, belief, _, count), tally in tallies.items():
+            if count == 0:
+                errors = np.abs(self._priors[root, belief].guess - self._truth[root])
+                tally.add(np.tile(errors, (self._sweep.repeats, 1)))
+        return self._summed(tallies)
+
+    def _seen(
+        self, plans: Mapping[AttackConfiguration, Plan], epsilon: Fraction,
+        wanted: Iterable[AttackConfiguration], first: int, rows: int,
+    ) -> dict[AttackConfiguration, dict[RootName, Indices]]:  # fmt: skip
+        """What the adversary reads under a plan: the noised roots, or for `naive` the released."""
+
+        def noised(plan: Plan) -> dict[RootName, Indices]:
+            return {
+                s.root: self.draws(
+                    plan.mechanism, epsilon, s.root, s.epsilon, turns=1, first=first, rows=rows
+                )
+                for s in plan.shares
+            }
+
+        best = plans["opt"]
+        drawn = noised(best)
+        seen: dict[AttackConfiguration, dict[RootName, Indices]] = {"opt": drawn}
+        if "population" in wanted:
+            seen["population"] = noised(plans["population"])
+        if "median" in wanted:
+            seen["median"] = drawn
+        if "naive" in wanted:
+            columns = {root: index[:, 0] for root, index in drawn.items()}
+            released = calibration_of(self.template, best).release_many(columns)
+            seen["naive"] = {
+                root: snap(self._domains[root], column)[:, None]
+                for root, column in released.items()
+            }
+        return seen
+
+    def _alike(self, keys: Iterable[EstimatorKey]) -> dict[tuple[int, ...], list[RootName]]:
+        """Roots by the size of their grid and, after it, how many observations are asked for."""
+        wanted: dict[RootName, set[int]] = {}
+        for root, _, _, count in keys:
+            wanted.setdefault(root, {1}).add(max(count, 1))
+        found: dict[tuple[int, ...], list[RootName]] = {}
+        for root, counts in wanted.items():
+            found.setdefault((self._domains[root].size, *sorted(counts)), []).append(root)
+        return found
+
+    def _fresh(
+        self, name: MechanismName, epsilon: Fraction, roots: Sequence[RootName],
+        alike: Sequence[int], first: int, rows: int,
+    ) -> Iterator[tuple[EstimatorKey, Indices]]:  # fmt: skip
+        """Estimates of roots that are `alike` from fresh draws, (repeats * patients), by estimator.
+
+        The first observation alone is what `roots` has.
+        """
+        (size, *counts), beliefs = alike, self._sweep.priors
+        densities = [[self._priors[root, b].log_density for b in beliefs] for root in roots]
+        seen = [
+            self.draws(name, epsilon, root, epsilon, turns=counts[-1], first=first, rows=rows)
+            for root in roots
+        ]
+        paths = map_paths(mechanism(name, epsilon, size), np.stack(seen), counts, densities)
+        for root, path in zip(roots, paths, strict=True):
+            for belief, by_count in zip(beliefs, path, strict=True):
+                yield (root, belief, "roots", 1), by_count[0]
+                for count, indices in zip(counts, by_count, strict=True):
+                    yield (root, belief, "all", count), indices
+
+    def _cached(
+        self,
+        plans: Mapping[AttackConfiguration, Plan],
+        roots: Sequence[RootName],
+        seen: Mapping[AttackConfiguration, Mapping[RootName, Indices]],
+    ) -> Iterator[tuple[EstimatorKey, Indices]]:
+        """Estimates from what is drawn once under a plan."""
+        beliefs = self._sweep.priors
+        for (config, columns), root in product(seen.items(), roots):
+            plan = plans[config]
+            noise = mechanism(plan.mechanism, plan[root].epsilon, self._domains[root].size)
+            known = [self._priors[root, belief].log_density for belief in beliefs]
+            if config == "median":
+                found = [posterior_medians(noise, columns[root][:, 0], each) for each in known]
+            else:
+                found = list(map_path(noise, columns[root], (1,), known)[:, 0])
+            for belief, indices in zip(beliefs, found, strict=True):
+                yield (root, belief, config, 1), indices
+                if config == "opt":  # given the noised roots, as the best inverter would be
+                    yield (root, belief, "calibrated", 1), indices
+
+    def _summed(self, tallies: Mapping[EstimatorKey, Tally]) -> dict[EstimatorKey, Measured]:
+        repeats = self._sweep.repeats
+        means = np.column_stack([tally.by_patient / repeats for tally in tallies.values()])
+        wholes = np.column_stack([self._wholes[root] for root, *_ in tallies])
+        # Rows are estimators, so that what is said of one lies together.
+        redone = np.ascontiguousarray((100 * (self._counts @ means) / wholes).T)
+        errors = redone.std(axis=1, ddof=1)
+        measured = {}
+        for i, (key, tally) in enumerate(tallies.items()):
+            whole = self._sizes[key[0]]
+            measured[key] = Measured(
+                value=100 * float(tally.by_patient.sum()) / repeats / whole,
+                se=float(errors[i]),
+                resampled=redone[i],
+                repeated=100 * np.array(tally.by_repeat) / whole,
+            )
+        return measured
+
+    def _filled(
+        self, row: AttackRow, target: RootName, digest: str, figures: "Figures"
+    ) -> AttackRow:
+        cell = row.cell
+        keys = tuple(
+            (root, cell.prior, cell.config, self.observations(cell, root, target))
+            for root in self.roots
+        )
+        chosen = tuple(key for key in keys if cell.strategy == "B" or key[0] == target)
+        wmape, se, spread = figures.mean(chosen)
+        return replace(
+            row,
+            wmape=wmape,
+            wmape_se=se,
+            wmape_mc=spread,
+            target=str(target) if cell.strategy == "A" else "",
+            plan_hash=digest,
+            by_root=tuple(figures.root(key) for key in keys),
+        )
+
+
+def _most_budgeted(plan: Plan) -> RootName:
+    """r*: of roots that tie, the first."""
+    return max(plan.shares, key=lambda share: share.epsilon).root

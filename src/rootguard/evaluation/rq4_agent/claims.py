@@ -1,0 +1,417 @@
+"""The agent evaluation's figures as tables, and beside the published ones and our utility study.
+
+A published cell matches within 4 combined standard errors. Means over the eight templates are taken
+twice: `published` has AIP as the published runs have it, with two roots asked for, `declared` has
+all of its three. The published per-template table is called RCE; its figures are plain
+misclassification rates, so that is what they are compared with.
+
+Agreement with the utility study is judged by the spread of a single draw on the same patients: a
+run of sessions is one draw. Every table says which backend made it.
+"""
+
+import csv
+import importlib.resources
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import TYPE_CHECKING, Literal
+
+from rootguard.advice.people import PAPER_TEMPLATES
+from rootguard.evaluation.metrics import mean_se
+from rootguard.evaluation.rq1_utility.claims import LIMIT
+from rootguard.evaluation.rq1_utility.study import TURNS, Turns
+from rootguard.evaluation.rq4_agent.figures import FAITHS, AgentRow, compliance
+from rootguard.evaluation.rq4_agent.patients import (
+    AGENT_CONFIGURATIONS,
+    PUBLISHED_ACTIVE,
+    AgentConfiguration,
+)
+from rootguard.evaluation.study.aggregates import epsilon_text
+from rootguard.evaluation.study.plots import (
+    COLOURS,
+    LABELS,
+    MARKERS,
+    PAGE,
+    Drawing,
+    legend_above,
+    new_figure,
+)
+from rootguard.evaluation.study.tables import Sheet
+from rootguard.values import MechanismName
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Measure = Literal["wmape", "rce", "misclassified", "map_wmape"]
+MEASURES: tuple[Measure, ...] = ("wmape", "rce", "misclassified", "map_wmape")
+Scope = Literal["published", "declared"]
+COMPARISON_COLUMNS = (
+    "table", "measure", "budget", "epsilon", "template", "mechanism", "config", "ours", "ours_se",
+    "published", "published_se", "standard_errors", "match",
+)  # fmt: skip
+_TITLES: dict[Measure, str] = {
+    "wmape": "wMAPE of the target (%)",
+    "rce": "Risk class error (%)",
+    "misclassified": "Wrong risk class (%)",
+    "map_wmape": "MAP estimate of the roots, wMAPE (%)",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentMean:
+    """A mean over the eight templates. `rq1` and `rq1_sd` as in a row, for wMAPE."""
+
+    scope: Scope
+    measure: Measure
+    budget: Turns
+    epsilon: Fraction
+    mechanism: MechanismName
+    config: AgentConfiguration
+    value: float
+    se: float
+    rq1: float | None
+    rq1_sd: float | None
+
+    @property
+    def from_rq1(self) -> float | None:
+        """How far this is from the utility study, in standard deviations of one draw."""
+        if self.rq1 is None or not self.rq1_sd:
+            return None
+        return (self.value - self.rq1) / self.rq1_sd
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ComparedAgent:
+    """A published figure and ours. `template` is empty for a mean over all eight."""
+
+    measure: Measure
+    budget: str
+    epsilon: float
+    template: str
+    mechanism: str
+    config: str
+    ours: float
+    ours_se: float
+    published: float
+    published_se: float
+
+    @property
+    def standard_errors(self) -> float:
+        """The difference in combined standard errors."""
+        combined = math.hypot(self.ours_se, self.published_se)
+        difference = self.ours - self.published
+        return difference / combined if combined else math.copysign(math.inf, difference or 1)
+
+    @property
+    def matches(self) -> bool:
+        """Whether that is at most 4."""
+        return self.ours == self.published or abs(self.standard_errors) <= LIMIT
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ordered:
+    """Cells in which all > roots >= opt holds, of those that have all three."""
+
+    held: int
+    of: int
+    broken: tuple[str, ...]
+
+
+def of_scope(rows: Iterable[AgentRow], scope: Scope) -> list[AgentRow]:
+    """One row per template and cell: AIP cut to what was published, or as it is declared."""
+    cut = PUBLISHED_ACTIVE if scope == "published" else {}
+    return [row for row in rows if (row.cell.asked == "active") == (row.cell.template in cut)]
+
+
+def means(rows: Sequence[AgentRow], scope: Scope, measure: Measure) -> list[AgentMean]:
+    """Means over the paper's eight templates; a cell that lacks one of them has none."""
+    groups: dict[tuple[Turns, Fraction, MechanismName, AgentConfiguration], list[AgentRow]] = {}
+    for row in of_scope(rows, scope):
+        c = row.cell
+        if getattr(row, measure) is not None and c.template in PAPER_TEMPLATES:
+            groups.setdefault((c.budget, c.epsilon, c.mechanism, c.config), []).append(row)
+    found = []
+    for (budget, epsilon, name, config), members in groups.items():
+        if len(members) != len(PAPER_TEMPLATES):
+            continue
+        beside = [(row.rq1, row.rq1_sd) for row in members if measure == "wmape"]
+        known = [(m, sd) for m, sd in beside if m is not None and sd is not None]
+        whole = len(known) == len(members)
+        found.append(
+            AgentMean(
+                scope=scope,
+                measure=measure,
+                budget=budget,
+                epsilon=epsilon,
+                mechanism=name,
+                config=config,
+                value=sum(getattr(row, measure) for row in members) / len(members),
+                se=mean_se(getattr(row, f"{measure}_se") for row in members),
+                rq1=sum(m for m, _ in known) / len(known) if whole else None,
+                rq1_sd=mean_se(sd for _, sd in known) if whole else None,
+            )
+        )
+    return found
+
+
+@cache
+def published_agent() -> tuple[tuple[Measure, dict[str, str], float, float], ...]:
+    """Every printed figure of RQ4: the measure it is, its address, value and standard error."""
+    files: tuple[tuple[str, str, Measure], ...] = (
+        ("rq4_wmape.csv", "wmape", "wmape"),
+        ("rq4_template_rce.csv", "rce", "misclassified"),
+    )
+    found = []
+    folder = importlib.resources.files("rootguard.evaluation.published")
+    for file, column, measure in files:
+        lines = csv.DictReader((folder / file).read_text("utf-8").splitlines())
+        found += [(measure, row, float(row[column]), float(row["se"])) for row in lines]
+    return tuple(found)
+
+
+def compare_agent(rows: Sequence[AgentRow]) -> list[ComparedAgent]:
+    """Ours beside every published cell that was run."""
+    ours: dict[tuple[str, str, float, str, str, str], tuple[float, float]] = {}
+    for mean in means(rows, "published", "wmape"):
+        key = ("wmape", mean.budget, float(mean.epsilon), "", mean.mechanism, mean.config)
+        ours[key] = (mean.value, mean.se)
+    for row in of_scope(rows, "published"):
+        c = row.cell
+        if row.misclassified is not None and row.misclassified_se is not None:
+            key = ("misclassified", c.budget, float(c.epsilon), c.template, c.mechanism, c.config)
+            ours[key] = (row.misclassified, row.misclassified_se)
+    compared = []
+    for measure, at, value, se in published_agent():
+        template = at.get("template", "").lower()
+        address = (at["budget"], float(at["epsilon"]), template, at["mechanism"], at["config"])
+        if (found := ours.get((measure, *address))) is not None:
+            compared.append(
+                ComparedAgent(
+                    measure=measure,
+                    budget=address[0],
+                    epsilon=address[1],
+                    template=template,
+                    mechanism=address[3],
+                    config=address[4],
+                    ours=found[0],
+                    ours_se=found[1],
+                    published=value,
+                    published_se=se,
+                )
+            )
+    return compared
+
+
+def matching(compared: Iterable[ComparedAgent], measure: Measure) -> tuple[int, int]:
+    """How many cells of a published table match, and how many there are."""
+    chosen = [c for c in compared if c.measure == measure]
+    return sum(c.matches for c in chosen), len(chosen)
+
+
+def comparison_fields(compared: Iterable[ComparedAgent]) -> Iterator[tuple[object, ...]]:
+    """`rq4_comparison.csv`, without its header."""
+    for c in compared:
+        yield (
+            "template" if c.template else "aggregate", c.measure, c.budget, repr(c.epsilon),
+            c.template.upper(), c.mechanism, c.config, round(c.ours, 6), round(c.ours_se, 6),
+            c.published, c.published_se, round(c.standard_errors, 3), str(c.matches).lower(),
+        )  # fmt: skip
+
+
+def ordering(rows: Sequence[AgentRow], scope: Scope = "published") -> Ordered:
+    """Whether all > roots >= opt in the mean wMAPE of each cell."""
+    found: dict[tuple[str, ...], dict[str, float]] = {}
+    for mean in means(rows, scope, "wmape"):
+        key = (mean.mechanism, mean.budget, epsilon_text(mean.epsilon))
+        found.setdefault(key, {})[mean.config] = mean.value
+    trios = {k: v for k, v in found.items() if {"all", "roots", "opt"} <= v.keys()}
+    broken = [k for k, v in trios.items() if not v["all"] > v["roots"] >= v["opt"]]
+    return Ordered(
+        held=len(trios) - len(broken), of=len(trios), broken=tuple(" ".join(k) for k in broken)
+    )
+
+
+def agent_sheets(rows: Sequence[AgentRow]) -> tuple[Sheet, ...]:
+    """Compliance, the means, and each template at the largest epsilon."""
+    backend = ", ".join(dict.fromkeys(row.backend for row in rows))
+    sheets = [_compliance_sheet(rows, backend)]
+    scopes: tuple[Scope, ...] = ("published", "declared")
+    for scope in scopes:
+        aip = "two" if scope == "published" else "three"
+        for measure in MEASURES:
+            title = f"{_TITLES[measure]}, mean of eight templates, AIP asked for {aip} roots"
+            lines = _mean_lines(means(rows, scope, measure))
+            sheets.append(_sheet(title, backend, lines))
+        title = (
+            f"{_TITLES['wmape']}, mean of the templates that have a target in every configuration,"
+            f" AIP asked for {aip} roots"
+        )
+        sheets.append(_sheet(title, backend, _common_lines(of_scope(rows, scope))))
+    focus = max((row.cell.epsilon for row in rows), default=Fraction(0))
+    for measure in MEASURES:
+        title = f"{_TITLES[measure]} per template at epsilon {epsilon_text(focus)}"
+        sheets.append(_sheet(title, backend, _template_lines(rows, measure, focus)))
+    return tuple(sheet for sheet in sheets if sheet.lines)
+
+
+_Lines = dict[tuple[str, str, str], dict[str, str]]
+
+
+def _sheet(title: str, backend: str, lines: _Lines) -> Sheet:
+    configs = [c for c in AGENT_CONFIGURATIONS if any(c in cells for cells in lines.values())]
+    return Sheet(
+        title=title,
+        header=("mechanism", "", "budget", *configs),
+        lines=tuple((*k, *(cells.get(c, "–") for c in configs)) for k, cells in lines.items()),
+        note=f"Backend: {backend}. ± bootstrap standard error over patients.",
+        labels=3,
+    )
+
+
+def _mean_lines(found: Iterable[AgentMean]) -> _Lines:
+    lines: _Lines = {}
+    for m in sorted(found, key=lambda m: (m.mechanism, m.epsilon, TURNS[m.budget])):
+        line = lines.setdefault((m.mechanism, f"ε = {epsilon_text(m.epsilon)}", m.budget), {})
+        line[m.config] = f"{m.value:.1f} ± {m.se:.1f}"
+    return lines
+
+
+def _common_lines(rows: Iterable[AgentRow]) -> _Lines:
+    """Means over fewer than eight templates, where an agent lost the target of the others."""
+    cells: dict[tuple[Fraction, MechanismName, Turns], dict[str, dict[str, AgentRow]]] = {}
+    for row in rows:
+        c = row.cell
+        asked = cells.setdefault((c.epsilon, c.mechanism, c.budget), {})
+        asked.setdefault(c.template, {})[c.config] = row
+    lines: _Lines = {}
+    for (epsilon, mechanism, budget), templates in sorted(cells.items()):
+        common = [t for t in templates.values() if all(r.wmape is not None for r in t.values())]
+        if not 0 < len(common) < len(templates):
+            continue
+        label = f"ε = {epsilon_text(epsilon)}, {len(common)} of {len(templates)} templates"
+        line = lines.setdefault((mechanism, label, budget), {})
+        for config in dict.fromkeys(c for t in common for c in t):
+            there = [t[config] for t in common if config in t]
+            value = sum(row.wmape or 0.0 for row in there) / len(there)
+            se = mean_se(row.wmape_se or 0.0 for row in there)
+            line[config] = f"{value:.1f} ± {se:.1f}"
+    return lines
+
+
+def _template_lines(rows: Iterable[AgentRow], measure: Measure, focus: Fraction) -> _Lines:
+    lines: _Lines = {}
+    for row in rows:
+        c, value, se = row.cell, getattr(row, measure), getattr(row, f"{measure}_se")
+        if c.epsilon == focus and value is not None:
+            name = c.template.upper() + (" (two roots)" if c.asked == "active" else "")
+            line = lines.setdefault((c.mechanism, name, c.budget), {})
+            line[c.config] = f"{value:.1f} ± {se:.1f}"
+    return lines
+
+
+def _compliance_sheet(rows: Sequence[AgentRow], backend: str) -> Sheet:
+    kinds = ("sessions", "missing", "failed_sessions", "observations", *FAITHS)
+    return Sheet(
+        title="Compliance: what became of the values between the wire and the text",
+        header=("configuration", *(kind.replace("_", " ") for kind in kinds)),
+        lines=tuple(
+            (config, *(f"{counts[kind]:,}" for kind in kinds))
+            for config, counts in compliance(rows)
+        ),
+        note=f"Backend: {backend}. Missing: sessions without a target. Failed sessions: those in "
+        "which some value was refused or not to be read.",
+    )
+
+
+def agent_comparison_sheets(
+    rows: Sequence[AgentRow], compared: Sequence[ComparedAgent]
+) -> tuple[Sheet, ...]:
+    """How many cells match, the 27 means beside the paper and RQ1, and what does not match."""
+    backend = ", ".join(dict.fromkeys(row.backend for row in rows))
+    beside: dict[tuple[str, float, str, str], AgentMean] = {
+        (m.budget, float(m.epsilon), m.mechanism, m.config): m
+        for m in means(rows, "published", "wmape")
+    }
+    lines = []
+    for c in (c for c in compared if c.measure == "wmape"):
+        mean = beside[c.budget, c.epsilon, c.mechanism, c.config]
+        far = mean.from_rq1
+        lines.append(
+            (
+                c.budget, repr(c.epsilon), c.config, f"{c.ours:.1f} ± {c.ours_se:.1f}",
+                f"{c.published} ± {c.published_se}", f"{c.standard_errors:+.1f}",
+                "–" if mean.rq1 is None else f"{mean.rq1:.1f}",
+                "–" if far is None else f"{far:+.1f}",
+            )
+        )  # fmt: skip
+    held = ordering(rows)
+    counts = [(name, *matching(compared, m)) for name, m in _TABLES]
+    summary = [(name, str(m), str(n)) for name, m, n in counts if n]
+    near = [m for m in beside.values() if m.from_rq1 is not None]
+    agreed = sum(abs(m.from_rq1 or 0.0) <= LIMIT for m in near)
+    summary.append(("within 4 standard deviations of RQ1", str(agreed), str(len(near))))
+    summary.append(("all > roots ≥ opt", str(held.held), str(held.of)))
+    note = f"Backend: {backend}."
+    off = [
+        (c.measure, c.budget, repr(c.epsilon), c.template.upper(), c.config,
+         f"{c.ours:.1f} ± {c.ours_se:.1f}", f"{c.published} ± {c.published_se}",
+         f"{c.standard_errors:+.1f}")
+        for c in compared
+        if not c.matches
+    ]  # fmt: skip
+    sheets = (
+        Sheet(title="Cells that match", header=("table", "match", "of"), lines=tuple(summary),
+              note=note),
+        Sheet(title="Mean wMAPE (%) beside the published figures and our RQ1",
+              header=("budget", "ε", "config", "ours", "published", "SEs", "RQ1", "SDs"),
+              lines=tuple(lines), labels=3,
+              note=f"{note} SDs: from RQ1, in standard deviations of one draw."),
+        Sheet(title="Cells that do not match",
+              header=("measure", "budget", "ε", "template", "config", "ours", "published", "SEs"),
+              lines=tuple(off), labels=5, note=note),
+    )  # fmt: skip
+    return tuple(sheet for sheet in sheets if sheet.lines)
+
+
+_TABLES: tuple[tuple[str, Measure], ...] = (
+    ("published mean wMAPE", "wmape"),
+    ("published RCE per template (wrong classes)", "misclassified"),
+)
+
+
+def agent_figures(rows: Sequence[AgentRow]) -> dict[str, Drawing]:
+    """One drawing: mean wMAPE over the turn budget, a panel per epsilon, published beside ours."""
+
+    def draw() -> "Figure | None":
+        found = means(rows, "published", "wmape")
+        name = next((m.mechanism for m in found), None)
+        found = [m for m in found if m.mechanism == name]
+        if not found:
+            return None
+        epsilons = sorted({m.epsilon for m in found})
+        synthetic = any(row.synthetic for row in rows)
+        figure, panels = new_figure(PAGE, 2.6, (1, len(epsilons)), synthetic=synthetic)
+        for axes, epsilon in zip(panels, epsilons, strict=True):
+            for config in AGENT_CONFIGURATIONS:
+                line = {m.budget: m for m in found if (m.epsilon, m.config) == (epsilon, config)}
+                have = [b for b in TURNS if b in line]
+                if have:
+                    axes.errorbar(
+                        have, [line[b].value for b in have], [line[b].se for b in have],
+                        color=COLOURS[config], marker=MARKERS[config], label=LABELS[config],
+                    )  # fmt: skip
+                for measure, at, value, _ in published_agent():
+                    here = (at["mechanism"], float(at["epsilon"]), at["config"])
+                    if measure == "wmape" and here == (name, float(epsilon), config):
+                        axes.plot(at["budget"], value, "x", color="black", label="published")
+            axes.set_title(f"ε = {epsilon_text(epsilon)}")
+            axes.set_ylim(bottom=0)
+        panels[0].set_ylabel("wMAPE (%)")
+        backend = ", ".join(dict.fromkeys(row.backend for row in rows))
+        panels[len(panels) // 2].set_xlabel(f"Backend: {backend}", fontsize=6)
+        legend_above(figure, panels, 5)
+        return figure
+
+    return {"agent_wmape": draw}

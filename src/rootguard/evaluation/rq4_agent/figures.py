@@ -1,0 +1,267 @@
+"""What the transcripts of the agent evaluation come to: a row per cell, and means over templates.
+
+The adversary computes the target from what it read in the final turn; a root that it could not read
+there it takes from the latest turn in which it could. A session in which some root was never read
+has no target: it is counted as `missing`, and figures are over the others. Beside wMAPE and the
+risk class error stands the plain rate of wrong classes, which is what the published RQ4 tables call
+RCE: a class that is two off counts like one that is one off.
+
+`map_wmape` is how far the adversary's MAP estimate of the roots is off, the mean over roots, under
+the informed prior: from every fetch for `all`, from the one value that is replayed otherwise. A
+calibrated value is read as if it were a noised one.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from rootguard import __version__
+from rootguard.advice.seeded import generator
+from rootguard.attacks.belief import grid, prior
+from rootguard.attacks.map import map_estimates
+from rootguard.evaluation.metrics import Bootstrap, Floats, class_numbers
+from rootguard.evaluation.rq1_utility.study import DIGITS, Subject
+from rootguard.evaluation.rq4_agent.patients import AgentCell, Ward
+from rootguard.evaluation.rq4_agent.study import Faith, Grid
+from rootguard.evaluation.study.aggregates import epsilon_text
+from rootguard.expressions import evaluate_many
+from rootguard.graph import Graph
+from rootguard.mechanisms import mechanism
+from rootguard.values import RootName
+
+RQ1_REPEATS = 20
+FAITHS: tuple[Faith, ...] = (
+    "exact", "remembered", "rounded", "invented", "refused", "unparsed",
+)  # fmt: skip
+UNREAD: tuple[Faith, ...] = ("refused", "unparsed")
+"""What the published tables would count as parse failures."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentRow:
+    """What became of a cell. Figures are in percent; None where there is nothing to measure.
+
+    `rq1` is the same cell in the utility study on the same patients, the mean of 20 draws, and
+    `rq1_sd` the spread of a single draw, which is what a run of sessions is.
+    """
+
+    cell: AgentCell
+    backend: str
+    wmape: float | None = None
+    wmape_se: float | None = None
+    rce: float | None = None
+    rce_se: float | None = None
+    misclassified: float | None = None
+    misclassified_se: float | None = None
+    map_wmape: float | None = None
+    map_wmape_se: float | None = None
+    rq1: float | None = None
+    rq1_sd: float | None = None
+    sessions: int
+    missing: int
+    failed_sessions: int
+    observations: int
+    exact: int = 0
+    remembered: int = 0
+    rounded: int = 0
+    invented: int = 0
+    refused: int = 0
+    unparsed: int = 0
+    roots: int
+    template_hash: str
+    plan_hash: str
+    cohort: str
+    synthetic: bool
+    seed: int
+    version: str = __version__
+
+
+_PLAIN = tuple(f.name for f in fields(AgentRow) if f.name != "cell")
+ROW_COLUMNS = ("budget", "epsilon", "template", "asked", "mechanism", "config", *_PLAIN)
+
+
+def row_fields(row: AgentRow) -> tuple[object, ...]:
+    """A line of `rq4.csv`."""
+    c = row.cell
+    address = (c.budget, epsilon_text(c.epsilon), c.template, c.asked, c.mechanism, c.config)
+    values = (getattr(row, name) for name in _PLAIN)
+    return (*address, *(str(v).lower() if isinstance(v, bool) else v for v in values))
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What the adversary holds of a cell, by patient."""
+
+    reads: dict[int, dict[str, list[float]]] = field(default_factory=dict)
+    faith: Counter[str] = field(default_factory=Counter)
+    failed: int = 0
+
+
+def agent_rows(
+    plan: Grid, wards: Sequence[Ward], backend: str, records: Iterable[Mapping[str, Any]]
+) -> list[AgentRow]:
+    """A row per cell from transcripts; sessions of other runs among them are passed over."""
+    wanted = {
+        (ward.run_digest(cell, backend), cell.key(patient)): (cell, patient)
+        for ward in wards
+        for cell in plan.cells(ward)
+        for patient in range(ward.patients)
+    }
+    heard: dict[AgentCell, _Heard] = {}
+    for record in records:
+        found = wanted.get((record["run"], record["session"]))
+        if found is not None:
+            cell, patient = found
+            _hear(heard.setdefault(cell, _Heard()), patient, record["turns"])
+    rows: list[AgentRow] = []
+    for ward in wards:
+        known = [cell for cell in plan.cells(ward) if cell in heard]
+        beside = _rq1(ward, known)
+        measuring = _Measuring(ward)
+        rows += [measuring.row(cell, heard[cell], backend, beside.get(cell)) for cell in known]
+    return rows
+
+
+def _hear(cell: _Heard, patient: int, turns: Sequence[Mapping[str, Any]]) -> None:
+    if patient in cell.reads:
+        return
+    reads: dict[str, list[float]] = {}
+    faith = Counter(found for turn in turns for found in turn["faith"].values())
+    for turn in turns:
+        for root, value in turn["read"].items():
+            reads.setdefault(root, []).append(float(value))
+    cell.reads[patient] = reads
+    cell.faith += faith
+    cell.failed += any(faith[kind] for kind in UNREAD)
+
+
+def _rq1(ward: Ward, cells: Sequence[AgentCell]) -> dict[AgentCell, tuple[float, float]]:
+    """The utility study's mean and the spread of one draw, for the same patients."""
+    subject = Subject(ward.template, ward.cohort, seed=ward.seed, repeats=RQ1_REPEATS)
+    plain = {cell.plain: cell for cell in cells}
+    found = {}
+    for row in subject.run(subject.outline(cell) for cell in plain):
+        if row.wmape is not None and row.wmape_mc is not None:
+            found[plain[row.cell]] = (row.wmape, row.wmape_mc * math.sqrt(RQ1_REPEATS))
+    return found
+
+
+class _Measuring:
+    """Turns what was heard in a ward into figures."""
+
+    def __init__(self, ward: Ward) -> None:
+        self._ward = ward
+        self._formula = Graph.of(ward.template).in_roots(ward.template.target.formula)
+
+    def row(
+        self, cell: AgentCell, heard: _Heard, backend: str, beside: tuple[float, float] | None
+    ) -> AgentRow:
+        ward = self._ward
+        targets = self._targets(heard)
+        present = np.flatnonzero(~np.isnan(targets))
+        figures = self._figures(present, targets[present]) if present.size else {}
+        mapped = self._map(cell, heard)
+        counts: dict[str, Any] = {kind: heard.faith[kind] for kind in FAITHS}
+        return AgentRow(
+            cell=cell,
+            backend=backend,
+            **figures,
+            map_wmape=_rounded(mapped[0] if mapped else None),
+            map_wmape_se=_rounded(mapped[1] if mapped else None),
+            rq1=beside[0] if beside else None,
+            rq1_sd=_rounded(beside[1]) if beside else None,
+            sessions=len(heard.reads),
+            missing=len(heard.reads) - int(present.size),
+            failed_sessions=heard.failed,
+            observations=heard.faith.total(),
+            **counts,
+            roots=len(ward.roots),
+            template_hash=ward.template.digest,
+            plan_hash=ward.plan(cell).hash,
+            cohort=ward.cohort.digest,
+            synthetic=ward.cohort.synthetic,
+            seed=ward.seed,
+        )
+
+    def _targets(self, heard: _Heard) -> Floats:
+        """Each patient's target as the adversary computes it; NaN where it cannot."""
+        columns = {str(root): np.full(self._ward.patients, np.nan) for root in self._ward.roots}
+        for patient, reads in heard.reads.items():
+            for root, column in columns.items():
+                if reads.get(root):
+                    column[patient] = reads[root][-1]
+        missing = np.isnan(np.stack(list(columns.values()))).any(axis=0)
+        whole = {root: np.where(missing, 1.0, column) for root, column in columns.items()}
+        return np.where(missing, np.nan, evaluate_many(self._formula, whole))
+
+    def _figures(self, present: np.ndarray[Any, Any], targets: Floats) -> dict[str, Any]:
+        ward = self._ward
+        truth, risks = ward.truth[present], ward.template.risk
+        bootstrap = Bootstrap(truth, generator(ward.seed, "bootstrap", ward.template.name))
+        ((error, risk),) = bootstrap.measure(targets[None, None], risks)
+        found = {"wmape": error.value, "wmape_se": error.se}
+        if risk is not None:
+            wrong = (class_numbers(risks, targets) != class_numbers(risks, truth)).astype(float)
+            again = bootstrap.counts @ wrong / len(wrong)
+            found |= {
+                "rce": risk.value,
+                "rce_se": risk.se,
+                "misclassified": 100 * float(wrong.mean()),
+                "misclassified_se": 100 * float(again.std(ddof=1)),
+            }
+        return {name: _rounded(value) for name, value in found.items()}
+
+    def _map(self, cell: AgentCell, heard: _Heard) -> tuple[float, float] | None:
+        """The MAP estimate's error, the mean over roots, and its standard error."""
+        ward = self._ward
+        everyone = [p for p in heard.reads if all(heard.reads[p].get(r) for r in ward.roots)]
+        if not everyone:
+            return None
+        ones = np.ones(len(everyone))
+        source = generator(ward.seed, "bootstrap", ward.template.name)
+        counts = Bootstrap(ones, source).counts
+        values, again = [], []
+        for root in ward.roots:
+            truth = ward.column(root)[everyone]
+            off = np.abs(self._estimates(cell, heard, root, everyone) - truth)
+            sizes = np.abs(truth)
+            values.append(100 * float(off.sum() / sizes.sum()))
+            again.append(100 * (counts @ off) / (counts @ sizes))
+        return float(np.mean(values)), float(np.mean(again, axis=0).std(ddof=1))
+
+    def _estimates(
+        self, cell: AgentCell, heard: _Heard, root: RootName, patients: Sequence[int]
+    ) -> Floats:
+        domain = self._ward.template.roots[root].domain
+        fresh = cell.config == "all"
+        epsilon = cell.epsilon if fresh else self._ward.plan(cell)[root].epsilon
+        noise = mechanism(cell.mechanism, epsilon, domain.size)
+        belief = prior("informed", self._ward.template.roots[root]).log_density
+        seen = [heard.reads[p][root] if fresh else heard.reads[p][root][-1:] for p in patients]
+        found = np.empty(len(patients))
+        for length in {len(each) for each in seen}:
+            chosen = [i for i, each in enumerate(seen) if len(each) == length]
+            indices = np.array([[domain.nearest(v) for v in seen[i]] for i in chosen])
+            found[chosen] = grid(domain)[map_estimates(noise, indices, belief)]
+        return found
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else round(value, DIGITS)
+
+
+def compliance(rows: Iterable[AgentRow]) -> Iterator[tuple[str, Counter[str]]]:
+    """Counts by configuration, then over all: sessions, observations and what became of them."""
+    whole: Counter[str] = Counter()
+    by_config: dict[str, Counter[str]] = {}
+    for row in rows:
+        names = ("sessions", "missing", "failed_sessions", "observations", *FAITHS)
+        counts = Counter({name: getattr(row, name) for name in names})
+        by_config.setdefault(row.cell.config, Counter()).update(counts)
+        whole.update(counts)
+    yield from by_config.items()
+    yield "together", whole

@@ -1,0 +1,230 @@
+"""The patients of the agent evaluation: who sits behind the agent, and what noise they got.
+
+A `Ward` is a template with the first patients of its cohort. It opens each of them either behind
+RootGuard (noised once, as the product does it) or, for `all`, behind a tool that noises every
+fetch. The noise is the product's own sampler on a seeded source, so that a session gives the same
+values alone, in another order or after a restart. A ward holds true values in the open: published
+or synthetic people only.
+
+The published AIP runs ask only for the two roots that the target rests on; such a ward is `active`,
+one with every declared root is `declared`.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Literal, get_args
+
+import numpy as np
+
+from rootguard import __version__
+from rootguard.advice.baselines import IndependentNoising
+from rootguard.advice.people import Cohort
+from rootguard.advice.seeded import generator
+from rootguard.allocation import Plan
+from rootguard.evaluation.metrics import Floats
+from rootguard.evaluation.rq1_utility.study import TURNS, Cell, Subject, Turns
+from rootguard.evaluation.rq4_agent.questions import QUESTIONS_DIGEST
+from rootguard.evaluation.rq4_agent.replies import Parser
+from rootguard.events import RootNoised
+from rootguard.sanitizer import sanitize
+from rootguard.session.person import Person
+from rootguard.session.profile import Profile, Texts
+from rootguard.store import MemoryStore, Record
+from rootguard.template import Template
+from rootguard.values import MechanismName, Principal, Raw, RootName, to_micro
+
+AgentConfiguration = Literal["all", "roots", "opt", "calibrated"]
+AGENT_CONFIGURATIONS: tuple[AgentConfiguration, ...] = get_args(AgentConfiguration)
+AGENT_EPSILONS = (Fraction("0.01"), Fraction("0.05"), Fraction("0.1"))
+Asked = Literal["declared", "active"]
+PUBLISHED_ACTIVE: dict[str, tuple[RootName, ...]] = {"aip": (RootName("hdl"), RootName("tg"))}
+"""Templates whose published agent runs ask for these roots only."""
+TRANSCRIPT_FORMAT = "rootguard-agent-1"
+_PRINCIPAL = Principal("patient")
+_WORDS = 256
+
+
+class SeededWords:
+    """32-bit words for the product's samplers from a seeded stream. For experiments alone."""
+
+    def __init__(self, source: np.random.Generator) -> None:
+        self._source = source
+        self._left: list[int] = []
+
+    def words(self, count: int) -> list[int]:
+        """As many integers as asked for, each uniform on 0 .. 2**32 - 1."""
+        while len(self._left) < count:
+            more = self._source.integers(0, 1 << 32, size=_WORDS, dtype=np.uint32)
+            self._left += more.tolist()
+        found, self._left = self._left[:count], self._left[count:]
+        return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentCell:
+    """One figure of the study. `asked` says which roots of the template are in play."""
+
+    budget: Turns
+    epsilon: Fraction
+    template: str
+    asked: Asked
+    mechanism: MechanismName
+    config: AgentConfiguration
+
+    @property
+    def plain(self) -> Cell:
+        """The cell of the utility study that this one should agree with."""
+        return Cell(
+            budget=self.budget,
+            epsilon=self.epsilon,
+            template=self.template,
+            mechanism=self.mechanism,
+            config=self.config,
+        )
+
+    def key(self, patient: int) -> str:
+        """What a session is called in the transcripts: readable, unique within a run."""
+        parts = (self.template, self.asked, self.mechanism, str(float(self.epsilon)))
+        return "/".join((*parts, self.budget, self.config, str(patient)))
+
+
+def only(template: Template, roots: Iterable[RootName]) -> Template:
+    """A template cut to some roots: its population too, and what else was derived is dropped."""
+    kept = tuple(name for name in template.roots if name in set(roots))
+    population = template.population
+    if population is not None:
+        places = [population.roots.index(name) for name in kept]
+        population = replace(
+            population,
+            roots=kept,
+            covariance=tuple(tuple(population.covariance[i][j] for j in places) for i in places),
+        )
+    return replace(
+        template,
+        roots={name: template.roots[name] for name in kept},
+        derived={},
+        population=population,
+    )
+
+
+def first(cohort: Cohort, patients: int) -> Cohort:
+    """The first patients of a cohort."""
+    if patients >= len(cohort):
+        return cohort
+    return replace(
+        cohort,
+        columns={name: column[:patients] for name, column in cohort.columns.items()},
+        ids=cohort.ids[:patients],
+        digest=hashlib.sha256(f"{cohort.digest} first {patients}".encode()).hexdigest(),
+    )
+
+
+class Ward:
+    """The first patients of a template's cohort, and how each is opened for a session."""
+
+    def __init__(
+        self, template: Template, cohort: Cohort, *, asked: Asked, seed: int, patients: int
+    ) -> None:
+        self.template = template
+        self.asked = asked
+        self.seed = seed
+        self.cohort = first(cohort, patients)
+        self._people = cohort.digest
+        self.subject = Subject(template, self.cohort, seed=seed, repeats=1)
+        self.roots = self.subject.roots
+        self.parser = Parser.of(template)
+        self._digest = template.digest
+
+    @property
+    def patients(self) -> int:
+        """How many there are."""
+        return len(self.cohort)
+
+    @property
+    def truth(self) -> Floats:
+        """Each patient's true target."""
+        return self.subject.truth
+
+    def column(self, root: RootName) -> Floats:
+        """A root's true values."""
+        return self.cohort.columns[root]
+
+    def plan(self, cell: AgentCell) -> Plan:
+        """Who gets which epsilon; for `all`, each root its own at every fetch."""
+        return self.subject.plan(cell.plain)
+
+    def turns(self, cell: AgentCell) -> int:
+        """How many questions are asked, the final one included."""
+        return TURNS[cell.budget] * len(self.roots) + 1
+
+    def run_digest(self, cell: AgentCell, backend: str) -> str:
+        """Two sessions of one key that agree in this would say the same."""
+        parts = (
+            TRANSCRIPT_FORMAT, backend, str(self.seed), __version__, self._digest, self._people,
+            self.plan(cell).hash, self.parser.digest, QUESTIONS_DIGEST,
+        )  # fmt: skip
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+    def guarded(self, cell: AgentCell, patient: int) -> Person:
+        """A patient behind RootGuard. Nothing of it holds the true values afterwards."""
+        plan = self.plan(cell)
+        raws = {root: Raw(value) for root, value in self._values(patient).items()}
+        store = MemoryStore()
+        drawn = sanitize(plan, raws, {}, self._source(cell, patient))
+        store.commit(
+            _PRINCIPAL,
+            [
+                Record(
+                    sanitized=value,
+                    fingerprint=raws[root].fingerprint(
+                        store.fingerprint_key, f"{_PRINCIPAL}\x00{root}"
+                    ),
+                    event=RootNoised(
+                        principal=_PRINCIPAL,
+                        root=root,
+                        version=value.version,
+                        micro_epsilon=to_micro(value.epsilon),
+                        mechanism=value.mechanism,
+                    ),
+                )
+                for root, value in drawn.items()
+            ],
+        )
+        profile = Profile(
+            principal=_PRINCIPAL,
+            templates=(self.template,),
+            budgets=MappingProxyType({self.template.name: plan.budget}),
+            mechanism=cell.mechanism,
+            allocation="uniform" if cell.config == "roots" else "optimal",
+            calibrate=cell.config == "calibrated",
+            store=None,
+            policy=None,
+            values=MappingProxyType(raws),
+            identifiers=Texts({}),
+        )
+        return Person.open(profile, store=store, on_clamp=lambda _: None)
+
+    def unguarded(self, cell: AgentCell, patient: int) -> IndependentNoising:
+        """A patient behind a sanitizer that noises every fetch on its own."""
+        values = {str(root): value for root, value in self._values(patient).items()}
+        return IndependentNoising(
+            values,
+            cell.epsilon,
+            mechanism_name=cell.mechanism,
+            source=self._source(cell, patient),
+        )
+
+    def _values(self, patient: int) -> dict[RootName, float]:
+        return {root: float(self.cohort.columns[root][patient]) for root in self.roots}
+
+    def _source(self, cell: AgentCell, patient: int) -> SeededWords:
+        stream = "opt" if cell.config == "calibrated" else cell.config
+        return SeededWords(
+            generator(
+                self.seed, "rq4", cell.template, cell.asked, cell.mechanism, cell.epsilon,
+                cell.budget, stream, patient,
+            )
+        )  # fmt: skip

@@ -1,0 +1,316 @@
+"""The paper's deployment study (RQ4): whether its figures survive a language model.
+
+A session is a user agent with one patient behind it and an adversary program before it. The
+adversary asks for a root a turn, round robin, in words; in the last turn for all of them. The agent
+(a `Backend`) knows the patient only through the product's MCP server, calls its tools and replies
+in words. The adversary reads the replies with a parser frozen before the run.
+
+Every session becomes one line of `transcripts.jsonl`, written when it is over; a run that was
+killed goes on behind its last whole line. Figures come from the transcripts alone
+(`agent_figures`).
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import anyio
+from mcp.server.lowlevel import Server
+
+from rootguard.advice.seeded import generator
+from rootguard.channels.mcp.server import build_server
+from rootguard.errors import FileError
+from rootguard.evaluation.rq1_utility.study import TURNS, Turns
+from rootguard.evaluation.rq4_agent.backends import Backend, BackendStoppedError
+from rootguard.evaluation.rq4_agent.channel import ToolCall, connected, independent_server
+from rootguard.evaluation.rq4_agent.patients import (
+    AGENT_EPSILONS,
+    TRANSCRIPT_FORMAT,
+    AgentCell,
+    AgentConfiguration,
+    Ward,
+)
+from rootguard.evaluation.rq4_agent.questions import Question, questions
+from rootguard.evaluation.rq4_agent.replies import Reading
+from rootguard.values import MechanismName
+
+TRANSCRIPTS = "transcripts.jsonl"
+Faith = Literal["exact", "remembered", "rounded", "invented", "refused", "unparsed"]
+"""What became of a value between the wire and the adversary's notes.
+
+`exact`: a value that a tool gave in this turn, digit for digit. `remembered`: one that it gave in
+an earlier turn. `rounded`: one that it gave, with digits missing. `invented`: one that no tool
+gave. `refused`: none was fetched and none said. `unparsed`: fetched, but not to be found in the
+reply.
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Grid:
+    """Which sessions to run: every cell of every ward, for every patient of it."""
+
+    seed: int = 0
+    mechanisms: tuple[MechanismName, ...] = ("exponential",)
+    epsilons: tuple[Fraction, ...] = AGENT_EPSILONS
+    budgets: tuple[Turns, ...] = tuple(TURNS)
+    configurations: tuple[AgentConfiguration, ...] = ("all", "roots", "opt")
+
+    def cells(self, ward: Ward) -> Iterator[AgentCell]:
+        """The cells of a ward, in the order in which rows are written."""
+        for name, budget, epsilon, config in product(
+            self.mechanisms, self.budgets, self.epsilons, self.configurations
+        ):
+            yield AgentCell(
+                budget=budget,
+                epsilon=epsilon,
+                template=ward.template.name,
+                asked=ward.asked,
+                mechanism=name,
+                config=config,
+            )
+
+    def sessions(self, wards: Iterable[Ward]) -> Iterator["Session"]:
+        """Every session."""
+        for ward in wards:
+            for cell in self.cells(ward):
+                for patient in range(ward.patients):
+                    yield Session(ward=ward, cell=cell, patient=patient)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Session:
+    """One conversation to be had."""
+
+    ward: Ward
+    cell: AgentCell
+    patient: int
+
+    @property
+    def key(self) -> str:
+        """Its name within a run."""
+        return self.cell.key(self.patient)
+
+    def questions(self) -> list[Question]:
+        """What the adversary will ask: the same in every configuration."""
+        cell, ward = self.cell, self.ward
+        source = generator(
+            ward.seed, "rq4 questions", cell.template, cell.asked, cell.budget, self.patient
+        )
+        return questions(ward.template, ward.roots, ward.turns(cell), source)
+
+    def server(self) -> Server[Any]:
+        """The server with the patient behind it, noised once or at every fetch."""
+        if self.cell.config == "all":
+            noising = self.ward.unguarded(self.cell, self.patient)
+            return independent_server(self.ward.template, noising)
+        return build_server(self.ward.guarded(self.cell, self.patient))
+
+
+async def hold(session: Session, backend: Backend) -> dict[str, object]:
+    """Have a session; its line for the transcripts."""
+    turns: list[dict[str, object]] = []
+    earlier: dict[str, list[float]] = {}
+    async with connected(session.server()) as tools:
+        conversation = await backend.meet(tools)
+        opening = [call.record() for call in tools.take()]
+        for question in session.questions():
+            reply = await conversation.reply(question.text)
+            calls = tools.take()
+            reading = session.ward.parser.read(reply, question.roots)
+            turns.append(
+                {
+                    "question": question.text,
+                    "asked": list(question.roots),
+                    "calls": [call.record() for call in calls],
+                    "reply": reply,
+                    "read": dict(reading.values),
+                    "faith": _faith(question, reading, calls, earlier),
+                }
+            )
+    return {
+        "format": TRANSCRIPT_FORMAT,
+        "session": session.key,
+        "run": session.ward.run_digest(session.cell, backend.label),
+        "backend": backend.label,
+        "parser": session.ward.parser.digest,
+        "opening": [{**call, "result": "…"} for call in opening],
+        "turns": turns,
+    }
+
+
+def _faith(
+    question: Question,
+    reading: Reading,
+    calls: Sequence[ToolCall],
+    earlier: dict[str, list[float]],
+) -> dict[str, Faith]:
+    """What became of each value that was asked for; `earlier` is brought up to date."""
+    given: dict[str, list[float]] = {}
+    for call in calls:
+        for value in (call.content or {}).get("values", ()):
+            if isinstance(value.get("value"), int | float):
+                given.setdefault(str(value["name"]), []).append(float(value["value"]))
+    found: dict[str, Faith] = {}
+    for root in question.roots:
+        now, before = given.get(root, []), earlier.get(root, [])
+        if root not in reading.values:
+            found[root] = "unparsed" if now else "refused"
+        elif reading.values[root] in now:
+            found[root] = "exact"
+        elif reading.values[root] in before:
+            found[root] = "remembered"
+        elif any(_rounds_to(value, reading.texts[root]) for value in (*now, *before)):
+            found[root] = "rounded"
+        else:
+            found[root] = "invented"
+    for name, values in given.items():
+        earlier.setdefault(name, []).extend(values)
+    return found
+
+
+def _rounds_to(value: float, text: str) -> bool:
+    """Whether a number as written is a value with digits left out, rounded or cut."""
+    written = float(text.replace(",", "").replace("\u2212", "-"))
+    decimals = len(text.partition(".")[2]) if "e" not in text.casefold() else 0
+    return abs(written - value) < 10.0**-decimals
+
+
+class Transcripts:
+    """The sessions that are over, a line of JSON each. One process at a time may write them."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: BinaryIO | None = None
+
+    def open(self) -> set[tuple[str, str]]:
+        """Make ready to go on; gives run and name of every session that is there.
+
+        A last line that a kill cut short is removed, since its session will be had again. The
+        file stays locked until `close`, or until this process ends.
+        """
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        file = self._path.open("ab+")
+        try:
+            _lock(file, self._path)
+            file.seek(0)
+            whole = 0
+            done = set()
+            for line in file:
+                found = _record(line) if line.endswith(b"\n") else None
+                if found is None:
+                    break
+                done.add((str(found["run"]), str(found["session"])))
+                whole += len(line)
+            file.truncate(whole)
+        except BaseException:
+            file.close()
+            raise
+        self._file = file
+        return done
+
+    def append(self, record: dict[str, object]) -> None:
+        """Write a session down, and out of this process."""
+        if self._file is None:
+            raise ValueError("the transcripts are not open")
+        line = json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
+        self._file.write(line.encode())
+        self._file.flush()
+
+    def close(self) -> None:
+        """Make sure that everything is on the disk."""
+        if self._file is not None:
+            os.fsync(self._file.fileno())
+            self._file.close()
+            self._file = None
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Every session, in the order in which they ended."""
+        with self._path.open("rb") as file:
+            for line in file:
+                if (found := _record(line)) is not None:
+                    yield found
+
+
+def _lock(file: BinaryIO, path: Path) -> None:
+    """Keep other processes out; the system lets go of the lock when this one ends, however."""
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise FileError(
+            path.name, "", "another process writes it", "wait for it, or take another directory"
+        ) from None
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    ours = isinstance(found, dict) and found.get("format") == TRANSCRIPT_FORMAT
+    return found if ours and {"run", "session", "turns"} <= found.keys() else None
+
+
+def _first(problem: BaseException) -> BaseException:
+    while isinstance(problem, BaseExceptionGroup):
+        problem = problem.exceptions[0]
+    return problem
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Held:
+    """How many sessions were held now, and why no more; empty if all are."""
+
+    sessions: int
+    stopped: str
+
+
+def run_sessions(
+    grid: Grid,
+    wards: Sequence[Ward],
+    backend: Backend,
+    transcripts: Transcripts,
+    *,
+    concurrency: int = 1,
+    on_session: Callable[[Session], object] = lambda _: None,
+) -> Held:
+    """Hold every session that is not in the transcripts yet."""
+    done = transcripts.open()
+    counted, stopped = 0, ""
+
+    async def keep(waiting: Iterator[Session]) -> None:
+        nonlocal counted, stopped
+        for session in waiting:
+            if stopped:
+                return
+            if (session.ward.run_digest(session.cell, backend.label), session.key) not in done:
+                try:
+                    transcripts.append(await hold(session, backend))
+                    counted += 1
+                except* BackendStoppedError as reasons:  # from within the session's task group
+                    stopped = str(_first(reasons))
+                if stopped:
+                    return
+            on_session(session)
+
+    async def everything() -> None:
+        waiting = grid.sessions(wards)  # one iterator for all, so that each session is had once
+        async with anyio.create_task_group() as tasks:
+            for _ in range(concurrency):
+                tasks.start_soon(keep, waiting)
+        await backend.close()
+
+    try:
+        anyio.run(everything)
+    finally:
+        transcripts.close()
+    return Held(sessions=counted, stopped=stopped)

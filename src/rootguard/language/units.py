@@ -1,0 +1,363 @@
+"""Units as people write them, and conversion between the units of one root.
+
+A value typed in mmol/L and one typed in mg/dL are the same private value, so they must be read as
+the same number and be written back from the same released one. Conversions are affine: a factor
+and, for temperatures and HbA1c, an offset. The registry is pint's; what it cannot know (molar
+masses, valences, bioassay units) is data in `units.toml`, with its sources. Currencies are not
+exchanged. Nothing is guessed: an unknown unit, or one of another dimension, converts to None.
+"""
+
+import functools
+import importlib.resources
+import itertools
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rootguard.language.scan import matches_at
+
+if TYPE_CHECKING:
+    import pint
+
+_OWN_DIMENSIONS = ("charge_equivalent", "bioassay_unit", "glycated_fraction")
+_LONGEST_SIGN = 3
+_DIGITS = re.compile("[0-9]+")
+_TEMPERATURES = ("degC", "degF")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Substance:
+    """What ties a substance's units together: molar mass in g/mol, valence, or a measured line."""
+
+    name: str
+    molar_mass: float | None = None
+    valence: int | None = None
+    bridge: tuple[str, str, float, float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Affine:
+    """y = scale * x + offset."""
+
+    scale: float
+    offset: float = 0.0
+
+    def __call__(self, value: float) -> float:
+        """The value in the other unit."""
+        return self.scale * value + self.offset
+
+    def then(self, after: "Affine") -> "Affine":
+        """First here, then there."""
+        return Affine(scale=after.scale * self.scale, offset=after(self.offset))
+
+    def back(self) -> "Affine":
+        """The conversion the other way."""
+        return Affine(scale=1 / self.scale, offset=-self.offset / self.scale)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Spellings, what each can mean, and by their first character how long they are."""
+
+    meanings: Mapping[str, tuple[str, ...]]
+    lengths: Mapping[str, tuple[int, ...]]
+
+    @classmethod
+    def of(cls, meanings: Mapping[str, tuple[str, ...]]) -> "_Table":
+        lengths: dict[str, set[int]] = {}
+        for spelling in meanings:
+            lengths.setdefault(spelling[0], set()).add(len(spelling))
+        longest_first = {head: tuple(sorted(all_, reverse=True)) for head, all_ in lengths.items()}
+        return cls(meanings, longest_first)
+
+
+def plain(text: str) -> str:
+    """A text of the same length in lower case, with u for micro and x for times."""
+    if text.isascii():
+        return text.lower()
+    # A few capital letters have two small ones, which would move places.
+    text = "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
+    return text.translate({0xB5: "u", 0x3BC: "u", 0xD7: "x", 0x2044: "/"})
+
+
+@functools.cache
+def _data() -> Mapping[str, Any]:
+    source = importlib.resources.files("rootguard.language") / "units.toml"
+    return tomllib.loads(source.read_text("utf-8"))
+
+
+@functools.cache
+def _spellings() -> _Table:
+    """Every spelling and the units it can mean: the one that it names, then those of the data."""
+    described = _data()["units"]
+    table: dict[str, list[str]] = {plain(unit): [unit] for unit in described}
+    for unit, entry in described.items():
+        for spelling in (unit, *entry["spellings"]):
+            base = plain(spelling)
+            for variant in {base, base.replace("/", "_"), base.replace("/", " per ").strip()}:
+                meanings = table.setdefault(variant, [])
+                if unit not in meanings:
+                    meanings.append(unit)
+    return _Table.of({spelling: tuple(units) for spelling, units in table.items()})
+
+
+@functools.cache
+def _money() -> _Table:
+    return _Table.of(
+        {
+            plain(spelling): (code,)
+            for code, spellings in _data()["currencies"].items()
+            for spelling in (code, *spellings)
+        }
+    )
+
+
+@functools.cache
+def _periods() -> _Table:
+    periods = _data()["periods"].items()
+    return _Table.of({plain(s): (period,) for period, many in periods for s in many})
+
+
+@functools.cache
+def _money_signs() -> tuple[str, ...]:
+    """Currencies as written before an amount, longest first."""
+    short = (s for s in _money().meanings if len(s) <= _LONGEST_SIGN)
+    return tuple(sorted(short, key=lambda s: (-len(s), s)))
+
+
+@functools.cache
+def currencies() -> frozenset[str]:
+    """The codes of the currencies."""
+    return frozenset(_data()["currencies"])
+
+
+@functools.cache
+def also_words() -> frozenset[str]:
+    """Spellings of units that are ordinary words too, such as "in" and "a"."""
+    return frozenset(_data()["also_words"])
+
+
+@functools.cache
+def canonical(spelling: str) -> str | None:
+    """The unit's own spelling ("USD/month", "mg/dL"), or None for a unit nobody described."""
+    text = plain(spelling.strip())
+    if text in _spellings().meanings:
+        return _spellings().meanings[text][0]
+    code, slash, period = text.partition("/")
+    money = _money().meanings.get(code.strip())
+    if money is None or not slash:
+        return None if money is None else money[0]
+    found = _periods().meanings.get(f"/{period.strip()}")
+    return None if found is None else f"{money[0]}/{found[0]}"
+
+
+def readings(text: str, at: int) -> Iterator[tuple[str, int]]:
+    """The units that can be read at a place of a plain text, and where each ends; longest first."""
+    yield from _readings(_spellings(), text, at)
+
+
+def read_currency(text: str, at: int) -> tuple[str, int] | None:
+    """The currency written at a place of a plain text, and where it ends."""
+    return next(_readings(_money(), text, at), None)
+
+
+def currency_before(text: str, end: int) -> tuple[str, int] | None:
+    """The currency written just before a place of a plain text, and where it begins."""
+    edge = end - 1 if text[max(0, end - 1) : end] == " " else end
+    if text[max(0, edge - 1) : edge] not in _money_ends():
+        return None
+    for spelling in _money_signs():
+        start = edge - len(spelling)
+        if start < 0 or not text.startswith(spelling, start):
+            continue
+        if not (spelling[0].isalnum() and start > 0 and text[start - 1].isalnum()):
+            return _money().meanings[spelling][0], start
+    return None
+
+
+@functools.cache
+def _money_ends() -> frozenset[str]:
+    return frozenset(spelling[-1] for spelling in _money_signs())
+
+
+def read_period(text: str, at: int) -> tuple[str, int] | None:
+    """The period ("a year") written at a place of a plain text, and where it ends."""
+    return next(_readings(_periods(), text, at), None)
+
+
+def _readings(table: _Table, text: str, at: int) -> Iterator[tuple[str, int]]:
+    for length in table.lengths.get(text[at : at + 1], ()):
+        end = at + length
+        meanings = table.meanings.get(text[at:end])
+        if meanings is None or end > len(text):
+            continue
+        after = text[end : end + 2]
+        goes_on = text[end - 1].isalnum() and after[:1].isalnum()
+        divided = after[:1] == "/" and after[1:].isalpha() and text[end - 1].isalnum()
+        if not goes_on and not divided:
+            yield from zip(meanings, itertools.repeat(end))
+
+
+@functools.cache
+def _numbered() -> tuple[re.Pattern[str], frozenset[str], int]:
+    """Units with digits of their own, how they begin, and how far in their first digit stands."""
+    numbered = [s for s in _spellings().meanings if re.search(r"(?<![a-z])[0-9]", s)]
+    body = "|".join(re.escape(s) for s in sorted(numbered, key=lambda s: (-len(s), s)))
+    pattern = re.compile(rf"(?<![0-9.,])(?:{body})(?![^\W_])")
+    furthest = max(found.start() for s in numbered if (found := _DIGITS.search(s)))
+    return pattern, frozenset(s[0] for s in numbered), furthest
+
+
+def digits_in_units(text: str) -> list[tuple[int, int]]:
+    """Where a plain text has units that hold digits of their own, such as 10^9/L."""
+    pattern, firsts, furthest = _numbered()
+    places: list[int] = []
+    for digits in _DIGITS.finditer(text):
+        first = max(digits.start() - furthest, places[-1] + 1 if places else 0)
+        places += (at for at in range(first, digits.start() + 1) if text[at] in firsts)
+    return [match.span() for match in matches_at(pattern, text, places)]
+
+
+def unstated(unit: str) -> tuple[str, ...]:
+    """The units that a bare number beside a root in this unit may be in instead."""
+    return tuple(_data()["units"].get(unit, {}).get("unstated", ()))
+
+
+def fits(written: str, own: str, substance: str | None) -> str | None:
+    """The unit that a written one stands for beside a root in unit `own`; None if it cannot.
+
+    A looser spelling takes what it leaves out from the root: dollars beside a root in dollars a
+    month, percent beside a root in percent a year.
+    """
+    own_unit = canonical(own)
+    if own_unit is None:
+        return None
+    loose = _data()["units"].get(own_unit, {}).get("loose", ())
+    if written in loose or written == own_unit.partition("/")[0] in _data()["currencies"]:
+        return own_unit
+    return written if _affine(written, own_unit, substance) is not None else None
+
+
+@functools.cache
+def substance_of(names: tuple[str, ...]) -> str | None:
+    """The substance that a root of these names (its own and its aliases) measures, if described."""
+    called = {_key(name) for name in names}
+    for substance, entry in _data()["substances"].items():
+        if any(_key(name) in called for name in entry["names"]):
+            return str(substance)
+    return None
+
+
+def _key(name: str) -> str:
+    return "".join(character for character in name.lower() if character.isalnum())
+
+
+def convert(
+    value: float, from_unit: str, to_unit: str, substance: str | None = None
+) -> float | None:
+    """The value in another unit; None if a unit is unknown or the two measure different things."""
+    source, target = canonical(from_unit), canonical(to_unit)
+    if source is None or target is None:
+        return None
+    affine = _affine(source, target, substance)
+    return None if affine is None else affine(value)
+
+
+@functools.lru_cache(maxsize=4096)
+def _affine(source: str, target: str, substance: str | None) -> Affine | None:
+    """Directly, or over one of the substance's ties."""
+    if source == target:
+        return Affine(scale=1.0)
+    direct = _direct(source, target)
+    if direct is not None or substance is None:
+        return direct
+    for left, right, tie in _ties(substance):
+        for near, far, step in ((left, right, tie), (right, left, tie.back())):
+            there, onward = _direct(source, near), _direct(far, target)
+            if there is not None and onward is not None:
+                return there.then(step).then(onward)
+    return _through_amount(source, target, substance)
+
+
+def _through_amount(source: str, target: str, substance: str) -> Affine | None:
+    """Mass to charge takes two ties: mass to amount, then amount to charge."""
+    if "mmol/L" in (source, target):
+        return None
+    first, second = (
+        _affine(source, "mmol/L", substance),
+        _affine("mmol/L", target, substance),
+    )
+    return None if first is None or second is None else first.then(second)
+
+
+def _ties(substance: str) -> list[tuple[str, str, Affine]]:
+    found = describe(substance)
+    ties = []
+    if found.molar_mass is not None:
+        ties.append(("g/L", "mol/L", Affine(scale=1 / found.molar_mass)))
+    if found.valence is not None:
+        ties.append(("mmol/L", "mEq/L", Affine(scale=float(found.valence))))
+    if found.bridge is not None:
+        left, right, factor, offset = found.bridge
+        ties.append((left, right, Affine(scale=factor, offset=offset)))
+    return ties
+
+
+@functools.cache
+def describe(substance: str) -> Substance:
+    """What is known of a substance."""
+    entry = _data()["substances"][substance]
+    bridge = entry.get("bridge")
+    return Substance(
+        name=substance,
+        molar_mass=entry.get("molar_mass"),
+        valence=entry.get("valence"),
+        bridge=bridge and (bridge["from"], bridge["to"], bridge["factor"], bridge["offset"]),
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _direct(source: str, target: str) -> Affine | None:
+    """By the registry alone."""
+    if source == target:
+        return Affine(scale=1.0)
+    import pint  # half a second to import, and most texts need no conversion
+
+    registry, names = _registry()
+    if source not in names or target not in names:
+        return None
+    zero = 0.0
+    try:
+        if names[source] in _TEMPERATURES:  # the only scales whose zeros differ
+            zero = registry.Quantity(0.0, names[source]).to(names[target]).magnitude
+            source, target = f"delta_{names[source]}", f"delta_{names[target]}"
+        else:
+            source, target = names[source], names[target]
+        scale = registry.Quantity(1.0, source).to(target).magnitude
+    except pint.DimensionalityError:
+        return None
+    return Affine(scale=float(scale), offset=float(zero))
+
+
+@functools.cache
+def _registry() -> "tuple[pint.UnitRegistry[Any], Mapping[str, str]]":
+    """The registry with our units defined, and what each of them is called in it."""
+    import pint
+
+    registry: pint.UnitRegistry[Any] = pint.UnitRegistry()
+    for dimension in (*_OWN_DIMENSIONS, *(f"money_{code}" for code in _data()["currencies"])):
+        registry.define(f"{dimension} = [{dimension}_dimension]")
+    names: dict[str, str] = {}
+    definitions = {unit: entry["pint"] for unit, entry in _data()["units"].items()}
+    for code in _data()["currencies"]:
+        definitions[code] = f"money_{code}"
+        for period in _data()["periods"]:
+            definitions[f"{code}/{period}"] = f"money_{code} / {period}"
+    for number, (unit, definition) in enumerate(definitions.items()):
+        names[unit] = definition
+        if definition not in _TEMPERATURES:
+            names[unit] = f"written_unit_{number}"
+            registry.define(f"written_unit_{number} = {definition}")
+    return registry, names

@@ -1,0 +1,300 @@
+"""Declared identifiers: their tokens, and where they stand in a text, however spelled there.
+
+A name is looked for word by word; phone numbers, codes and dates by their letters and digits, with
+whatever separators; e-mail addresses as they are, in any letter case. What is found is protected as
+it is written there, so that restoring gives the text back to the character. Whatever is tied to a
+find ("MRN4415-8820", "Jane.Then") is protected with it, because a token inside something longer
+would not be restored.
+"""
+
+import hashlib
+import hmac
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NoReturn, SupportsIndex
+
+from rootguard.errors import IdentifierError, RootGuardError, StoreError
+from rootguard.identifiers import Identifiers, Kind, kind_of
+from rootguard.identifiers.finding import closes, opens
+from rootguard.identifiers.formats import MAX_LENGTH
+from rootguard.identifiers.names import APOSTROPHES, is_letter, read_name, shape_of
+from rootguard.session.session import Tokens
+from rootguard.session.spellings import Letters, patterns_of
+from rootguard.store import Store
+from rootguard.values import Principal
+
+
+def issue_tokens(
+    identifiers: object, key: bytes | None, store: Store, owner: Principal
+) -> Tokens | RootGuardError:
+    """Tokens for identifiers, or the refusal to raise. Raises nothing: frames would leak."""
+    named = isinstance(identifiers, Mapping) and all(isinstance(name, str) for name in identifiers)
+    if not isinstance(identifiers, Mapping) or not named:
+        return IdentifierError("give identifiers as a mapping of names to texts")
+    issued: dict[str, str] = {}
+    refused: list[str] = []
+    try:
+        if key is None:  # a key of the principal's own, so that nobody's tokens restore another's
+            key = hmac.digest(store.identifier_key, owner.encode(), hashlib.sha256)
+        protector = Identifiers(key, issued=store.tokens(owner))
+        for text in identifiers.values():
+            if isinstance(text, str):
+                protector.avoid(text)
+        for name, text in identifiers.items():
+            try:
+                issued[name] = protector.protect(kind_of(text), text)
+            except StoreError:
+                raise
+            except Exception:  # noqa: BLE001 - its frames hold the identifier
+                refused.append(name)
+    except RootGuardError as problem:
+        return problem.bare()
+    except Exception:  # noqa: BLE001 - whatever a stranger's store raises
+        return StoreError("the store could not keep identifiers; nothing was released")
+    if refused:
+        words = f"these identifiers cannot be protected: {', '.join(refused)}"
+        return IdentifierError(words)
+    return Tokens(issued=issued, identifiers=protector)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Replacement:
+    """A stretch of a text, and the token to put there."""
+
+    start: int
+    end: int
+    text: str
+
+
+class Declarations:
+    """The declared identifiers of one person, sealed, and the search for them."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self, texts: Iterable[str], identifiers: Identifiers) -> None:
+        self._found = _finder(tuple(texts), identifiers)
+
+    def find(self, text: str) -> list[Replacement] | RootGuardError:
+        """What to replace, without overlap and in order. Raises nothing: its frames hold a text."""
+        try:
+            return self._found(text)
+        except RootGuardError as problem:
+            return problem.bare()
+
+    def __repr__(self) -> str:
+        return "<declared identifiers>"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("declared identifiers cannot be pickled or copied")
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("declared identifiers cannot be pickled or copied")
+
+
+_Span = tuple[int, int, Kind]
+
+
+def _finder(texts: tuple[str, ...], identifiers: Identifiers) -> Callable[[str], list[Replacement]]:
+    """The search, with what it looks for in its closure: no attribute leads to an identifier."""
+    patterns = [pattern for text in texts for pattern in patterns_of(kind_of(text), text)]
+    names = [pieces for text in texts if kind_of(text) == "person" and (pieces := read_name(text))]
+    parts = [piece for pieces in names for piece in pieces if piece.part != "kept"]
+    words = frozenset(_folded(part.text) for part in parts if part.part == "word")
+    kept = frozenset(_folded(p.text) for pieces in names for p in pieces if p.part == "kept")
+    initials = frozenset(unicodedata.normalize("NFD", part.text)[0].upper() for part in parts)
+
+    def spans(text: str) -> Iterator[_Span]:
+        letters = Letters(text)
+        for pattern in patterns:
+            if pattern.sequence not in letters.characters:
+                continue
+            for start, end in pattern.spans(text, letters):
+                yield _alone(text, start, end, pattern.kind)
+        for start, end in _name_spans(text, words, initials, kept):
+            yield _alone(text, start, end, "person")
+
+    def search(text: str) -> list[Replacement]:
+        """Longest first; a token is issued only for what is chosen."""
+        taken = bytearray(len(text))
+        chosen = []
+        for start, end, kind in sorted(set(spans(text)), key=lambda s: (s[0] - s[1], s)):
+            token = None
+            if not any(taken[start:end]):
+                token = _token(identifiers, kind, text[start:end])
+            if token is not None:
+                taken[start:end] = b"\x01" * (end - start)
+                chosen.append(Replacement(start, end, token))
+        return sorted(chosen, key=lambda found: found.start)
+
+    return search
+
+
+def _token(identifiers: Identifiers, kind: Kind, written: str) -> str | None:
+    """A token of this kind, else as a code; None where neither can be issued."""
+    kinds: tuple[Kind, ...] = (kind, "code")
+    for each in kinds:
+        with suppress(IdentifierError):
+            return identifiers.protect(each, written)
+    return None
+
+
+def _alone(text: str, start: int, end: int, kind: Kind) -> _Span:
+    """A find with all that is tied to it, and what that is."""
+    first, last = _widened(text, start, end)
+    if (first, last) != (start, end):
+        kind = _kind_of_widened(text[first:last], kind)
+    return first, last, kind
+
+
+def _kind_of_widened(written: str, kind: Kind) -> Kind:
+    """A name stays one only as a single chunk, because that is how names are restored."""
+    chunk = all(is_letter(c) or c in "-" + APOSTROPHES for c in written)
+    guess: Kind = "person" if kind == "person" else kind_of(written)
+    if guess != "person" or chunk:
+        return guess
+    return "email" if "@" in written else "code"
+
+
+def _widened(text: str, start: int, end: int) -> tuple[int, int]:
+    """The stretch with all that is tied to it, unless that is too long to be one thing."""
+    first, last = start, end
+    while last - first <= MAX_LENGTH:
+        if not opens(text, first) or _after_comma(text, first, last):
+            first -= 1
+            while first > 0 and not _joins(text[first]) and text[first] != "+":
+                first -= 1
+        elif last < len(text) and not _ends(text, first, last):
+            last += 1
+            while last < len(text) and not _joins(text[last - 1]):
+                last += 1
+        else:
+            return first, last
+    return start, end
+
+
+def _ends(text: str, start: int, end: int) -> bool:
+    """Whether a find ends here; a possessive "'s" may follow, if that is where the word ends."""
+    marks = tuple(APOSTROPHES)
+    if text.startswith(marks, end) and text[end + 1 : end + 2] == "s":
+        return closes(text, start, end + 2) and not text.startswith(marks, end + 2)
+    return closes(text, start, end)
+
+
+def _after_comma(text: str, start: int, end: int) -> bool:
+    """Whether digits go on from the left as in "1,441"."""
+    before = text[max(start - 2, 0) : start]
+    tied = len(before) == 2 and before[0].isdigit() and before[1] == ","
+    return tied and text[start:end].isdigit()
+
+
+def _joins(character: str) -> bool:
+    return character.isalnum() or is_letter(character)
+
+
+def _folded(word: str) -> str:
+    """A word without letter case and accents."""
+    if word.isascii():
+        return word.lower()
+    plain = unicodedata.normalize("NFKD", word.casefold())
+    return "".join(c for c in plain if not unicodedata.category(c).startswith("M"))
+
+
+_FUNCTION = (
+    "an as at be by can do go he her him his how if in is it may me my no of on or our see she so "
+    "the to too up us was we who will you"
+)
+_EVERYDAY = (
+    "art baker bank bell best bill bishop black blue bond brown bush chance chase cook cross day "
+    "dean dear drew early faith field fish ford fox frank free gene glass grace grant gray green "
+    "grey guy hall hand hill home hope hunter jack jay joy judge king knight lake lane law little "
+    "long love low mark miles moody moon noble page park pat patience penny pierce pope price ray "
+    "reading reed rice rich rob rose sharp short small smart snow stone strong sue summer swift "
+    "trip ward waters way weeks west white wise wood young"
+)
+_FUNCTION_WORDS, _EVERYDAY_WORDS = frozenset(_FUNCTION.split()), frozenset(_EVERYDAY.split())
+"""Names too, but alone mostly not: the first unless capitalised within a sentence, the second in
+lower case."""
+
+
+def _weak(text: str, start: int, end: int) -> bool:
+    """Whether a word of a declared name, standing alone here, is more likely not the name."""
+    written, word = text[start:end], _folded(text[start:end])
+    if word in _FUNCTION_WORDS:
+        opening = text[max(start - _REACH, 0) : start].rstrip()[-1:]
+        return written.islower() or written.isupper() or opening in {"", *'.!?:;"\u201c'}
+    return word in _EVERYDAY_WORDS and written.islower()
+
+
+_GAP = re.compile(r"(?:,? +|-)|[ -](?:[A-Z](?:\. ?|[ -]))*[A-Z](?:\. |[ -])")
+_SMALL_WORDS = re.compile(r",? +(?:[^\W\d_]+(?:['\u2019]| +))+")
+_WORD = re.compile(r"[^\W\d_]+")
+_BEFORE = re.compile(r"(?<![^\W_])(?:[A-Z]\. ?)*[A-Z]\. \Z")
+_AFTER = re.compile(r"(?: [A-Z]\.)+")
+_REACH = 12
+
+
+def _name_spans(
+    text: str, words: frozenset[str], initials: frozenset[str], kept: frozenset[str]
+) -> Iterator[tuple[int, int]]:
+    """Declared name words, joined where only blanks, a comma or parts of a name stand between."""
+
+    def ours(found: re.Match[str] | None) -> bool:
+        return found is not None and initials.issuperset(c for c in found[0] if c.isalpha())
+
+    def joined(gap: str) -> bool:
+        small = _SMALL_WORDS.fullmatch(gap)
+        return ours(_GAP.fullmatch(gap)) or (
+            small is not None and kept.issuperset(map(_folded, _WORD.findall(gap)))
+        )
+
+    def whole(start: int, end: int) -> tuple[int, int]:
+        before = _BEFORE.search(text[max(start - _REACH, 0) : start])
+        after = _AFTER.match(text, end)
+        if before is not None and ours(before):
+            start -= len(before[0])
+        return start, after.end() if after is not None and ours(after) else end
+
+    stretch: tuple[int, int] | None = None
+    strong, before = False, ""
+    for start, end in _said(text, words):
+        last, written = before, text[start:end]
+        weak, before = _weak(text, start, end), written
+        chance = weak and written.islower() and not last.islower()  # as in "Jane will go"
+        if stretch is not None and not chance and joined(text[stretch[1] : start]):
+            stretch, strong = (stretch[0], end), strong or _folded(written) != _folded(last)
+            continue
+        if stretch is not None and strong:
+            yield whole(*stretch)
+        stretch, strong = (start, end), not weak
+    if stretch is not None and strong:
+        yield whole(*stretch)
+
+
+_RUN = re.compile("[A-Za-z]+")
+
+
+def _whole(lower: str, word: str) -> Iterator[tuple[int, int]]:
+    """Where a word stands in a text of ASCII without other letters beside it."""
+    start = lower.find(word)
+    while start >= 0:
+        end = start + len(word)
+        if not (lower[max(start - 1, 0) : start].isalpha() or lower[end : end + 1].isalpha()):
+            yield start, end
+        start = lower.find(word, start + 1)
+
+
+def _said(text: str, words: frozenset[str]) -> Iterator[tuple[int, int]]:
+    """Where these folded words stand, as whole runs of letters."""
+    if not words:
+        return
+    if text.isascii():
+        lower = text.lower()
+        said = words.intersection(_RUN.findall(lower))
+        yield from sorted(span for word in said for span in _whole(lower, word))
+        return
+    for run in _RUN.finditer(shape_of(text)):
+        if _folded(text[run.start() : run.end()]) in words:
+            yield run.span()

@@ -1,0 +1,1 @@
+"""Questions in words, answered in words from released values."""

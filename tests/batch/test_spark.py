@@ -1,0 +1,209 @@
+"""Spark: row for row the table of one machine, however it is cut; refusals that say no value."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from fractions import Fraction
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rootguard import load_template, open_store
+from rootguard.calibration import make_plan
+from rootguard.errors import PrivateValueError, StoreKeyError, UnknownNameError
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+from rootguard.batch import sanitize, sanitize_spark  # noqa: E402
+from rootguard.batch.arrow import Table  # noqa: E402
+
+FIB4 = load_template("fib4")
+PLAN = make_plan(FIB4, Fraction("0.9"))
+KEY = bytes(range(32))
+ROWS = 3000
+SENTINEL = 91.827364519
+PATIENCE = 550
+RUNS = Path(__file__).parents[1] / "support" / "spark_runs.py"
+
+pytestmark = pytest.mark.timeout(600)  # a JVM on a busy machine
+needs_spark = pytest.mark.skipif(
+    find_spec("pyspark") is None or shutil.which("java") is None,
+    reason="pyspark and a Java runtime are needed",
+)
+
+
+def people() -> Table:
+    """Rows in order, some to be left out, one value missing, one person twice."""
+    generator = np.random.default_rng(5)
+    ids: list[str | None] = [f"P{number:06d}" for number in range(ROWS)]
+    ast: list[float | None] = generator.lognormal(3, 0.5, ROWS).tolist()
+    ids[11], ids[20] = None, ids[21]
+    ast[5], ast[7], ast[9] = None, float("inf"), SENTINEL
+    return pa.table(
+        {
+            "number": pa.array(range(ROWS)),
+            "mrn": ids,
+            "age": generator.integers(18, 80, ROWS),
+            "ast": ast,
+            "site": ["north", "south"] * (ROWS // 2),
+            "alt": generator.lognormal(3, 0.5, ROWS),
+            "plt": generator.normal(230, 50, ROWS),
+        }
+    )
+
+
+def runs(kind: str, folder: Path) -> Path:
+    """Have the runs made in a process of their own."""
+    pq.write_table(people(), folder / "in.parquet")
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, str(RUNS), kind, str(folder)],
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        try:
+            process.wait(timeout=PATIENCE)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # with every JVM it may have left
+            process.wait()
+    told = (folder / "log").read_text()
+    assert process.returncode == 0, told[-3000:]
+    assert str(SENTINEL) not in told
+    return folder
+
+
+def one_machine(**options: Any) -> Any:  # noqa: ANN401 - options of every type
+    return sanitize(people(), PLAN, template=FIB4, id_column="mrn", key=KEY, **options)
+
+
+def same(made: Table, expected: Table) -> bool:
+    """Equal row for row, once both are in the order of their numbers; Spark has no categories."""
+    place = expected.schema.get_field_index("risk")
+    expected = expected.set_column(place, "risk", expected["risk"].cast(pa.string()))
+    assert made.column_names == expected.column_names
+    made, expected = made.sort_by("number"), expected.sort_by("number")
+    return all(
+        made[name].cast(expected[name].type).combine_chunks() == expected[name].combine_chunks()
+        for name in expected.column_names
+    )
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return runs("local", tmp_path_factory.mktemp("spark"))
+
+
+@needs_spark
+class TestLocal:
+    @pytest.mark.parametrize("cuts", [1, 5])
+    def test_the_table_is_that_of_one_machine_however_it_is_cut(
+        self, local: Path, cuts: int
+    ) -> None:
+        expected = one_machine()
+        assert same(pq.read_table(local / f"rows-{cuts}.parquet"), expected.table)
+        told = pq.read_table(local / f"rejects-{cuts}.parquet").sort_by("row")
+        assert told.to_pylist() == expected.rejects.to_pylist()
+        assert told["row"].to_pylist() == [7, 11]
+
+    def test_tokens_calibration_and_a_key_in_a_file_are_those_of_one_machine(
+        self, local: Path
+    ) -> None:
+        expected = one_machine(identifiers={"mrn": "code"}, calibrate=True)
+        assert same(pq.read_table(local / "tokens.parquet"), expected.table)
+
+    def test_a_store_serves_whom_it_knows_and_keeps_the_run_once(self, local: Path) -> None:
+        store = open_store(f"sqlite:///{local / 'vault.sqlite3'}")
+        first, second = (pq.read_table(local / f"kept-{turn}.parquet") for turn in "ab")
+        expected = sanitize(people(), PLAN, template=FIB4, id_column="mrn", store=store)
+        assert same(first, expected.table)
+        assert same(second, expected.table)
+        told = pq.read_table(local / "rejects-kept.parquet").sort_by("row")
+        assert told.to_pylist() == expected.rejects.to_pylist()
+        runs = store.tables()
+        assert [run.rows for run in runs] == [ROWS - 2] * 12
+        ast = [run.drawn for run in runs if run.root == "ast"]
+        # One row has no value, one belongs to somebody whom the store knows.
+        assert ast == [ROWS - 2 - 2, 0, 0]
+        assert {run.most for run in runs if run.root == "ast"} == {2}  # one id is there twice
+        assert not store.verify()
+        store.close()
+
+    def test_rows_without_a_number_are_told_without_one(self, local: Path) -> None:
+        told = pq.read_table(local / "unnumbered.parquet")
+        assert told["row"].to_pylist() == [None, None]
+        assert set(told["column"].to_pylist()) == {"ast", "mrn"}
+
+    def test_without_a_key_one_call_is_one_draw_and_two_calls_are_two(self, local: Path) -> None:
+        first, again, other = (pq.read_table(local / f"fresh-{n}.parquet") for n in range(3))
+        assert same(first, again.set_column(8, "risk", again["risk"]))
+        assert not first.sort_by("number")["ast"].equals(other.sort_by("number")["ast"])
+
+    def test_an_empty_table_stays_one(self, local: Path) -> None:
+        made = pq.read_table(local / "empty.parquet")
+        assert made.num_rows == 0
+        assert made.column_names[-2:] == ["fib4", "risk"]
+
+    def test_a_task_that_fails_says_why_and_no_value(self, local: Path) -> None:
+        told = json.loads((local / "told.json").read_text())
+        assert "a column of numbers is needed for: ast" in told["column"]
+        assert "holds another key than the driver's" in told["key"]
+        assert str(SENTINEL) not in json.dumps(told)
+
+
+class _Conf:
+    def __init__(self, settings: dict[str, str]) -> None:
+        self._settings = settings
+
+    def get(self, name: str, default: str) -> str:
+        return self._settings.get(name, default)
+
+
+class _Field:
+    def __init__(self, kind: str) -> None:
+        self.dataType = self
+        self.typeName = lambda: kind
+
+
+class _Frame:
+    """As much of a data frame as is looked at before anything runs."""
+
+    columns = ("number", "mrn", "age", "ast", "alt", "plt")
+
+    def __init__(self, **settings: str) -> None:
+        self.schema = {"mrn": _Field("string"), "ast": _Field("double")}
+        self.sparkSession = self
+        self.conf = _Conf({name.replace("_", "."): text for name, text in settings.items()})
+
+
+def refused(frame: _Frame, **options: Any) -> None:  # noqa: ANN401 - options of every type
+    sanitize_spark(frame, PLAN, template=FIB4, id_column="mrn", **options)
+
+
+def test_a_key_is_not_sent_in_clear() -> None:
+    with pytest.raises(StoreKeyError, match=r"spark\.network\.crypto\.enabled.*key_file"):
+        refused(_Frame(spark_master="spark://a-host:7077"), key=KEY)
+    encrypted = _Frame(spark_master="yarn", spark_network_crypto_enabled="true")
+    with pytest.raises(AttributeError, match="mapInArrow"):  # it went on to what a stub has not
+        refused(encrypted, key=KEY)
+
+
+def test_what_makes_no_sense_is_refused_before_spark_is_asked(tmp_path: Path) -> None:
+    frame = _Frame(spark_master="local[2]")
+    with pytest.raises(StoreKeyError, match="not two of them"):
+        refused(frame, key=KEY, key_file=str(tmp_path / "key"))
+    with pytest.raises(UnknownNameError, match="column"):
+        refused(frame, key=KEY, row_column="line")
+    with pytest.raises(PrivateValueError, match="whole numbers"):
+        refused(frame, key=KEY, row_column="ast")
+    with pytest.raises(PrivateValueError, match="whole numbers"):
+        refused(frame, key=KEY, row_column="mrn")

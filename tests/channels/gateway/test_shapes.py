@@ -1,0 +1,195 @@
+"""The closed forms of requests: what is known, what is refused, and that nothing is sent unread."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import pytest
+from anthropic.types.message_create_params import MessageCreateParamsBase
+from openai.types.chat.completion_create_params import CompletionCreateParamsBase
+from openai.types.responses.response_create_params import ResponseCreateParamsBase
+
+from rootguard.channels.faults import Code, RequestRefusedError
+from rootguard.channels.gateway.anthropic import MESSAGES
+from rootguard.channels.gateway.openai import CHAT, RESPONSES
+from rootguard.channels.gateway.shapes import MAX_ITEMS, Outward, Shape, examine, read_json
+from tests.support.gateways import NAME, RECORD
+
+Body = dict[str, Any]
+CHAT_BASE: Body = {"model": "m", "messages": []}
+RESPONSES_BASE: dict[str, Any] = {"model": "m"}
+MESSAGES_BASE: dict[str, Any] = {"model": "m", "messages": [], "max_tokens": 1}
+BASES = {id(CHAT): CHAT_BASE, id(RESPONSES): RESPONSES_BASE, id(MESSAGES): MESSAGES_BASE}
+
+# Fields of the SDKs that the gateway does not know on purpose.
+UNKNOWN = {
+    id(CHAT): set[str](),
+    id(RESPONSES): {"access_programs", "image"},
+    id(MESSAGES): {"user_profile_id", "workspace_id"},
+}
+
+
+class Marking:
+    """Marks every text it is shown; an id with the record number in it is private."""
+
+    def text(self, text: str) -> str:
+        return f"<{text}>"
+
+    def json(self, value: object) -> object:
+        if isinstance(value, dict):
+            return {key: self.json(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self.json(each) for each in value]
+        return value if value is None or isinstance(value, bool) else f"<{value}>"
+
+    def private(self, label: str) -> bool:
+        return RECORD in label
+
+
+def send(shape: Shape, body: Mapping[str, object], *, allow_media: bool = False) -> Body:
+    out = Outward(Marking(), allow_media=allow_media)
+    _, sent = examine(shape, out, json.dumps({**BASES[id(shape)], **body}).encode())
+    made: Body = json.loads(sent)
+    return made
+
+
+def refusal(shape: Shape, body: Mapping[str, object]) -> Code:
+    with pytest.raises(RequestRefusedError) as caught:
+        send(shape, body)
+    return caught.value.fault.code
+
+
+def known(shape: Shape, name: str) -> bool:
+    try:
+        send(shape, {name: None})
+    except RequestRefusedError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("shape", "params"),
+    [
+        (CHAT, CompletionCreateParamsBase),
+        (RESPONSES, ResponseCreateParamsBase),
+        (MESSAGES, MessageCreateParamsBase),
+    ],
+    ids=["chat", "responses", "messages"],
+)
+def test_every_field_of_the_sdks_is_known_or_refused_on_purpose(shape: Shape, params: type) -> None:
+    fields = {*params.__annotations__, "stream"} - BASES[id(shape)].keys()
+    assert len(fields) > 8
+    refused = {name for name in fields if not known(shape, name)}
+    assert refused == UNKNOWN[id(shape)]
+
+
+def user(content: object) -> dict[str, object]:
+    return {"messages": [{"role": "user", "content": content}]}
+
+
+@pytest.mark.parametrize(
+    ("shape", "part"),
+    [
+        (CHAT, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}),
+        (CHAT, {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}),
+        (CHAT, {"type": "file", "file": {"file_data": "AAAA", "filename": "a.pdf"}}),
+        (RESPONSES, {"type": "input_image", "image_url": "https://x.example/a.png"}),
+        (RESPONSES, {"type": "input_file", "file_url": "https://x.example/a.pdf"}),
+        (MESSAGES, {"type": "image", "source": {"type": "url", "url": "https://x.example/a"}}),
+        (MESSAGES, {"type": "document", "source": {"type": "base64", "data": "AAAA"}}),
+        (MESSAGES, {"type": "container_upload", "file_id": "file_1"}),
+    ],
+)
+def test_media_are_refused_unless_they_are_allowed(shape: Shape, part: dict[str, object]) -> None:
+    body = user([part]) if shape is not RESPONSES else {"input": user([part])["messages"]}
+    assert refusal(shape, body) == "media_refused"
+    sent = send(shape, body, allow_media=True)
+    [turn] = sent["input" if shape is RESPONSES else "messages"]
+    assert turn["content"][0].keys() == part.keys()
+
+
+@pytest.mark.parametrize(
+    ("shape", "body", "code"),
+    [
+        (CHAT, user([{"type": "hologram", "text": NAME}]), "unknown_kind"),
+        (CHAT, user([{"type": "text", "text": NAME, "extra": NAME}]), "unknown_field"),
+        (CHAT, user(7), "wrong_type"),
+        (CHAT, {"messages": {}}, "wrong_type"),
+        (CHAT, {"messages": [{"role": "oracle", "content": NAME}]}, "unknown_kind"),
+        (CHAT, {"model": "a model"}, "bad_value"),
+        (CHAT, {"model": f"x-{RECORD}"}, "private_id"),
+        (CHAT, {"model": None}, "wrong_type"),
+        (CHAT, {"temperature": "0.5"}, "wrong_type"),
+        (CHAT, {"temperature": True}, "wrong_type"),
+        (CHAT, {"service_tier": NAME}, "bad_value"),
+        (CHAT, {"tools": [{"type": "telepathy"}]}, "unknown_kind"),
+        (CHAT, {"response_format": {"type": "json_schema", "note": NAME}}, "unknown_field"),
+        (RESPONSES, {"tools": [{"type": "mcp", "server_url": NAME}]}, "unknown_kind"),
+        (RESPONSES, {"input": [{"type": "mcp_call", "output": NAME}]}, "unknown_kind"),
+        (RESPONSES, {"input": [{"type": "reasoning", "encrypted_content": NAME}]}, "bad_value"),
+        (RESPONSES, {"previous_response_id": NAME}, "bad_value"),
+        (MESSAGES, {"system": [{"type": "image"}]}, "unknown_kind"),
+        (MESSAGES, {"tools": [{"type": "browser_toolset_20260801"}]}, "unknown_kind"),
+        (MESSAGES, user([{"type": "thinking", "thinking": "x", "signature": NAME}]), "bad_value"),
+        (MESSAGES, {"metadata": {"user_id": "a", "name": NAME}}, "unknown_field"),
+    ],
+)
+def test_what_is_not_known_is_refused(shape: Shape, body: dict[str, object], code: Code) -> None:
+    assert code in get_args(Code)
+    assert refusal(shape, body) == code
+
+
+def test_every_text_of_a_schema_is_shown_to_the_inspector_and_its_bounds_stay() -> None:
+    parameters = {
+        "type": "object",
+        "description": NAME,
+        "properties": {
+            "ast": {"type": "number", "minimum": 0, "maximum": 500, "default": 23, "odd": 7},
+            "who": {"enum": [NAME], "anyOf": [{"const": NAME}, {"pattern": NAME}]},
+        },
+        "required": ["ast"],
+    }
+    tool = {"type": "function", "function": {"name": "f", "parameters": parameters}}
+    sent = send(CHAT, {"tools": [tool]})["tools"][0]["function"]["parameters"]
+    ast, who = sent["properties"]["ast"], sent["properties"]["who"]
+    assert (ast["minimum"], ast["maximum"], ast["default"], ast["odd"]) == (0, 500, "<23>", "<7>")
+    marked = f"<{NAME}>"
+    assert who == {"enum": [marked], "anyOf": [{"const": marked}, {"pattern": marked}]}
+    assert sent["description"] == f"<{NAME}>"
+    private = {"type": "object", "properties": {RECORD: {}}}
+    tool = {"type": "function", "function": {"name": "f", "parameters": private}}
+    assert refusal(CHAT, {"tools": [tool]}) == "private_id"
+
+
+def test_arguments_that_are_json_are_inspected_as_json_and_others_as_text() -> None:
+    def sent(arguments: str) -> str:
+        call = {"id": "c", "function": {"name": "f", "arguments": arguments}}
+        body = send(CHAT, {"messages": [{"role": "assistant", "tool_calls": [call]}]})
+        made = body["messages"][0]["tool_calls"][0]["function"]["arguments"]
+        assert isinstance(made, str)
+        return made
+
+    assert json.loads(sent(json.dumps({"who": NAME, "n": [1, None]}))) == {
+        "who": f"<{NAME}>",
+        "n": ["<1>", None],
+    }
+    assert sent(f"who: {NAME}") == f"<who: {NAME}>"
+    assert sent("") == ""
+
+
+def test_a_body_of_very_many_parts_is_refused() -> None:
+    parts = [{"type": "text", "text": ""}] * (MAX_ITEMS + 1)
+    assert refusal(CHAT, user(parts)) == "too_large"
+
+
+def test_json_that_two_readers_could_read_differently_is_refused() -> None:
+    for written, words in (
+        ('{"a": 1, "a": 2}', "stands twice"),
+        ('{"a": NaN}', "not a number of JSON"),
+        ('{"a": -Infinity}', "not a number of JSON"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            read_json(written)
+    with pytest.raises(RequestRefusedError):
+        read_json('"\\udc00"')
+    assert read_json('"\\ud83d\\ude00"') == "\U0001f600"

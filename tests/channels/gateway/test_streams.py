@@ -1,0 +1,278 @@
+"""Streams: names cut anywhere are restored, and nothing is kept back longer than a token."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rootguard.channels.faults import FAULTS
+from rootguard.channels.gateway.channel import Unguarded
+from rootguard.channels.gateway.streams import ChatStream, MessagesStream, ResponsesStream, Stream
+from rootguard.channels.replies import JsonRestorer, restore_json, restore_reply, write_reply
+from tests.support.gateways import NAME, RECORD, Running, gateway, open_person
+from tests.support.upstream import by
+
+PERSON = open_person()
+NAME_TOKEN = str(PERSON.release("name"))
+RECORD_TOKEN = str(PERSON.release("record"))
+SAID = f"Dear {NAME_TOKEN}, your record {RECORD_TOKEN} is ready; {NAME_TOKEN} may come."
+RESTORED = f"Dear {NAME}, your record {RECORD} is ready; {NAME} may come."
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Running]:
+    with gateway() as made:
+        yield made
+
+
+def chat_chunks(pieces: list[str]) -> list[str]:
+    chunks = [{"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in pieces]
+    ends = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    return [*map(json.dumps, [*chunks, ends]), "[DONE]"]
+
+
+def chat_text(stream: Stream, data: list[str]) -> str:
+    said = ""
+    for each in data:
+        for event in stream.take("message", each):
+            if event.data != b"[DONE]":
+                for choice in json.loads(event.data)["choices"]:
+                    said += choice["delta"].get("content") or ""
+    return said
+
+
+def test_a_text_cut_at_every_place_is_restored() -> None:
+    for at in range(len(SAID) + 1):
+        assert chat_text(ChatStream(PERSON), chat_chunks([SAID[:at], SAID[at:]])) == RESTORED
+
+
+def test_without_a_restorer_the_tokens_would_stay() -> None:
+    assert NAME not in SAID
+    assert PERSON.restore(SAID) == RESTORED
+
+
+def test_a_text_in_single_characters_is_restored_in_every_api() -> None:
+    chat = chat_text(ChatStream(PERSON), chat_chunks(list(SAID)))
+    messages, responses = MessagesStream(PERSON), ResponsesStream(PERSON)
+    place: dict[str, Any] = {"item_id": "i", "output_index": 0, "content_index": 0}
+    events: list[Any] = []
+    for piece in SAID:
+        delta = {"type": "text_delta", "text": piece}
+        data = json.dumps({"type": "content_block_delta", "index": 0, "delta": delta})
+        events += messages.take("content_block_delta", data)
+    events += messages.take("x", json.dumps({"type": "content_block_stop", "index": 0}))
+    said = "".join(json.loads(e.data).get("delta", {}).get("text", "") for e in events)
+    streamed: list[Any] = []
+    for number, piece in enumerate(SAID):
+        body = {"type": "response.output_text.delta", **place, "delta": piece}
+        streamed += responses.take("x", json.dumps({**body, "sequence_number": number}))
+    done = {"type": "response.output_text.done", **place, "text": SAID}
+    streamed += responses.take("x", json.dumps({**done, "sequence_number": len(SAID)}))
+    bodies = [json.loads(event.data) for event in streamed]
+    assert chat == said == "".join(body.get("delta", "") for body in bodies) == RESTORED
+    assert bodies[-1]["text"] == RESTORED
+    assert [body["sequence_number"] for body in bodies] == list(range(len(bodies)))
+
+
+def test_over_http_a_name_cut_at_every_byte_is_restored(running: Running) -> None:
+    """The bytes of the stream itself are cut, within UTF-8 and within the events too."""
+    said = f"é {NAME} ü"
+    token = running.person.declared(said)[0].text
+    ask = {"model": "m", "stream": True, "messages": [{"role": "user", "content": said}]}
+    running.upstream.reset()
+    running.upstream.cut = lambda text: [text]
+    with httpx2.Client(base_url=running.base, trust_env=False, timeout=60) as client:
+        running.upstream.byte_cut = 0
+        client.post("/chat/completions", json=ask)
+        start = running.upstream.written.index(f"é {token} ü".encode())
+        for cut in range(start, start + len(f"é {token} ü".encode()) + 1):
+            running.upstream.byte_cut = cut
+            text = client.post("/chat/completions", json=ask).text
+            events = [json.loads(line[6:]) for line in text.split("\n") if line[:7] == "data: {"]
+            assert "".join(e["choices"][0]["delta"].get("content") or "" for e in events) == said
+
+
+def seen_when_it_stops(running: Running, text: str, sent: int) -> str:
+    """What the caller has when the upstream has said so many characters and waits."""
+    running.upstream.reset()
+    running.upstream.says = lambda _heard: text
+    running.upstream.cut = by(1)
+    running.upstream.stop_after = 1 + sent
+    body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": NAME}]}
+    url = f"{running.base}/chat/completions"
+    with httpx2.stream("POST", url, json=body, trust_env=False, timeout=60) as reply:
+        lines = reply.iter_lines()
+        assert running.upstream.paused.wait(30)
+        seen, arrived = "", 0
+        while arrived < 1 + sent:  # one event for each of the upstream's, whatever is in it
+            line = next(lines)
+            if line.startswith("data: "):
+                seen += json.loads(line[6:])["choices"][0]["delta"].get("content") or ""
+                arrived += 1
+        running.upstream.go_on.set()
+        assert "[DONE]" in "".join(lines)
+    return seen
+
+
+def test_what_is_kept_back_never_exceeds_the_longest_token(running: Running) -> None:
+    token = str(running.person.release("name"))
+    longest = running.person.restorer().longest_hold
+    text = f"All is well, {token}, and there is little to restore in this sentence so far. " * 4
+    assert len(text) > 2 * longest
+    for sent in (10, text.index(token) + 5, 2 * longest, text.rindex(token) + len(token)):
+        seen = seen_when_it_stops(running, text, sent)
+        shown = running.person.restore(text[:sent])
+        assert running.person.restore(text).startswith(seen)
+        assert len(shown) - len(seen) <= longest
+
+
+class Hoarding(Unguarded):
+    """Restores right, but only when everything is there."""
+
+    def restorer(self) -> "Late":
+        return Late(Quoted())
+
+
+def test_a_gateway_that_kept_the_whole_reply_back_would_be_noticed() -> None:
+    longest = PERSON.restorer().longest_hold
+    with gateway(open_channel=lambda _profile: Hoarding()) as made:
+        assert len(seen_when_it_stops(made, "All is well. " * 50, 2 * longest)) < longest
+
+
+def test_arguments_cut_at_every_place_are_restored_inside_their_json() -> None:
+    written = json.dumps(
+        {"who": NAME_TOKEN, "said": f'"{NAME_TOKEN}" \\ \u00e9\n\U0001f600', "n": [1, -2.5e3, None]}
+    )
+    expected = {"who": NAME, "said": f'"{NAME}" \\ \u00e9\n\U0001f600', "n": [1, -2.5e3, None]}
+    assert json.loads(restore_json(PERSON, written)) == expected
+    for at in range(len(written) + 1):
+        restorer = JsonRestorer(PERSON)
+        made = restorer.feed(written[:at]) + restorer.feed(written[at:]) + restorer.close()
+        assert json.loads(made) == expected
+
+
+class Quoted:
+    """A channel whose token stands for a name that JSON has to escape."""
+
+    def restore(self, text: str) -> str:
+        return "007" if text == "771" else text.replace("TOKEN", 'An "o" \\ \u00e9\n')
+
+    def restorer(self) -> "Late":
+        return Late(self)
+
+
+class Late:
+    def __init__(self, channel: Quoted) -> None:
+        self._channel, self._held = channel, ""
+
+    def feed(self, chunk: str) -> str:
+        self._held += chunk
+        return ""
+
+    def close(self) -> str:
+        return self._channel.restore(self._held)
+
+
+def test_a_name_with_quotes_keeps_the_arguments_valid_json() -> None:
+    for written in ('{"a": "TOKEN"}', '{"\\u0054OKEN": "x TOKEN"}'):
+        for at in range(len(written)):
+            restorer = JsonRestorer(Quoted())
+            made = restorer.feed(written[:at]) + restorer.feed(written[at:]) + restorer.close()
+            assert next(iter(json.loads(made).values())).endswith('An "o" \\ \u00e9\n')
+
+
+def test_a_number_that_is_a_token_is_restored_even_if_it_begins_with_zero() -> None:
+    assert json.loads(restore_json(Quoted(), '{"id": 771, "n": 7712}')) == {"id": "007", "n": 7712}
+
+
+@settings(max_examples=60)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(0, 700) | st.text(max_size=4),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+        ),
+        max_leaves=8,
+    ),
+    st.integers(1, 9),
+)
+def test_json_without_tokens_means_the_same_after_restoring(value: object, size: int) -> None:
+    for written in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=1)):
+        restorer = JsonRestorer(Quoted())
+        made = "".join(restorer.feed(piece) for piece in by(size)(written)) + restorer.close()
+        assert json.loads(made) == value
+
+
+def test_half_a_surrogate_pair_does_not_break_a_reply() -> None:
+    assert json.loads(write_reply({"a": "\ud83d"})) == {"a": "\ud83d"}
+    assert json.loads(restore_json(PERSON, '{"a": "\\ud83d x"}')) == {"a": "\ud83d x"}
+
+
+def test_ids_and_sealed_parts_of_a_reply_stay_as_they_are() -> None:
+    body = {"id": NAME_TOKEN, "signature": NAME_TOKEN, "text": NAME_TOKEN, "n": 1}
+    made = restore_reply(PERSON, body)
+    assert made == {"id": NAME_TOKEN, "signature": NAME_TOKEN, "text": NAME, "n": 1}
+
+
+def test_in_a_tools_input_no_key_is_special_and_keys_are_restored_too() -> None:
+    given = {"id": RECORD_TOKEN, "name": NAME_TOKEN, "of": [{NAME_TOKEN: 1}]}
+    expected = {"id": RECORD, "name": NAME, "of": [{NAME: 1}]}
+    block = {"type": "tool_use", "id": "t", "name": "f", "input": given}
+    assert restore_reply(PERSON, block) == {**block, "input": expected}
+    assert json.loads(restore_json(PERSON, json.dumps(given))) == expected
+
+
+def test_interleaved_choices_and_calls_are_restored_each_by_itself() -> None:
+    stream = ChatStream(PERSON)
+    said = {0: "", 1: ""}
+    called = {0: "", 1: ""}
+    arguments = json.dumps({"who": NAME_TOKEN})
+
+    def take(choice: dict[str, Any]) -> None:
+        for event in stream.take("message", json.dumps({"choices": [choice]})):
+            for each in json.loads(event.data)["choices"]:
+                said[each["index"]] += each["delta"].get("content") or ""
+                for call in each["delta"].get("tool_calls", ()):
+                    called[call["index"]] += call["function"]["arguments"]
+
+    for piece in SAID:
+        take({"index": 0, "delta": {"content": piece}})
+        take({"index": 1, "delta": {"content": piece}})
+    for piece in arguments:
+        for index in (0, 1):
+            call = {"index": index, "function": {"arguments": piece}}
+            take({"index": 0, "delta": {"tool_calls": [call]}})
+    take({"index": 0, "delta": {}, "finish_reason": "tool_calls"})
+    take({"index": 1, "delta": {}, "finish_reason": "stop"})
+    assert said == {0: RESTORED, 1: RESTORED}
+    assert [json.loads(made) for made in called.values()] == [{"who": NAME}, {"who": NAME}]
+
+
+def test_a_stream_that_breaks_off_gives_what_it_kept_and_says_so(running: Running) -> None:
+    for path, body in (
+        ("/chat/completions", {"messages": [{"role": "user", "content": NAME}]}),
+        ("/responses", {"input": NAME}),
+        ("/messages", {"messages": [{"role": "user", "content": NAME}], "max_tokens": 9}),
+    ):
+        running.upstream.reset()
+        running.upstream.stop_after = 4
+        running.upstream.breaks = True
+        asked = {"model": "m", "stream": True, **body}
+        text = httpx2.post(running.base + path, json=asked, trust_env=False, timeout=60).text
+        assert FAULTS["upstream_unreachable"].text in text
+
+
+def test_events_that_are_no_json_end_the_stream_with_a_fixed_text() -> None:
+    for stream in (ChatStream(PERSON), ResponsesStream(PERSON), MessagesStream(PERSON)):
+        with pytest.raises(Exception, match=FAULTS["unreadable_reply"].text):
+            stream.take("message", "{broken")
+
+
+def test_every_fault_can_be_told_in_a_stream() -> None:
+    for stream in (ChatStream(PERSON), ResponsesStream(PERSON), MessagesStream(PERSON)):
+        for fault in FAULTS.values():
+            assert fault.text in stream.fault(fault).encode().decode()

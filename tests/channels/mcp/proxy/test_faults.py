@@ -1,0 +1,220 @@
+"""Servers and clients that misbehave: a proper error, the proxy lives, nothing leaks."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.mcp_clients import write_profile
+from tests.support.mcp_proxies import DOUBLE, POLICY, Message, Wire, proxy_command, text_of
+from tests.test_canary import NAME, SENTINELS, leaks
+
+AST = {"ast": SENTINELS["ast"]}
+
+
+@pytest.fixture
+def seen(tmp_path: Path) -> Path:
+    return tmp_path / "received"
+
+
+@pytest.fixture
+def wire(tmp_path: Path, seen: Path) -> Iterator[Wire]:
+    with _wire(tmp_path, seen, 120) as client:
+        yield client
+
+
+@contextmanager
+def _wire(folder: Path, seen: Path, patience: float) -> Iterator[Wire]:
+    """A client of a proxy that gives a server up after so many seconds."""
+    profile = write_profile(folder, policy=POLICY)
+    command = proxy_command(profile, "clinic", [*DOUBLE, str(seen)], "--timeout", str(patience))
+    with Wire(command) as client:
+        client.initialize({"sampling": {}})
+        yield client
+    assert not leaks(seen.read_text(encoding="utf-8"))
+    assert not leaks(bytes(client.errors).decode())
+    assert not leaks(json.dumps([m for m in client.heard if "error" in m]))
+
+
+def _lives(wire: Wire) -> Message:
+    """The proxy and the server, old or new, answer."""
+    answer = wire.call("fine", AST)
+    assert "result" in answer, answer
+    return answer
+
+
+def _code(answer: Message) -> str:
+    code: str = answer["error"]["data"]["code"]
+    return code
+
+
+@pytest.mark.parametrize(
+    ("tool", "code"),
+    [
+        ("die", "upstream_unreachable"),
+        ("flood", "upstream_unreachable"),
+        ("garbage", "unreadable_reply"),
+        ("misfit", "unreadable_reply"),
+        ("huge", "unreadable_reply"),
+        ("nan", "unreadable_reply"),
+        ("deep", "unreadable_reply"),
+        ("surrogate", "unreadable_reply"),
+    ],
+)
+def test_a_server_that_fails_costs_its_call_and_no_other(wire: Wire, tool: str, code: str) -> None:
+    _lives(wire)
+    assert _code(wire.call(tool, AST)) == code
+    _lives(wire)
+
+
+@pytest.mark.parametrize("tool", ["hang", "ignore"])
+def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path, seen: Path, tool: str) -> None:
+    answers: list[Message] = []
+    for patience in (1.5, 6, 24):  # on a busy machine an honest server needs longer to begin
+        with _wire(tmp_path, seen, patience) as wire:
+            answers = [wire.call(name, AST) for name in ("fine", tool, "fine")]
+        if "result" in answers[0] and "result" in answers[-1]:
+            break
+    before, silent, after = answers
+    assert "result" in before, before
+    assert _code(silent) == "upstream_timeout"
+    assert "result" in after, after
+
+
+def test_a_call_that_waits_is_answered_when_another_kills_the_server(wire: Wire) -> None:
+    waiting = wire.begin("tools/call", {"name": "ignore", "arguments": AST})
+    dying = wire.begin("tools/call", {"name": "die", "arguments": AST})
+    assert {_code(wire.wait(waiting)), _code(wire.wait(dying))} == {"upstream_unreachable"}
+    _lives(wire)
+
+
+def test_a_second_answer_and_an_unasked_one_are_dropped(wire: Wire) -> None:
+    assert text_of(wire.call("twice", AST)) == "first"
+    assert text_of(wire.call("unasked", AST)) == "asked"
+    _lives(wire)
+    assert [message["id"] for message in wire.heard] == sorted(m["id"] for m in wire.heard)
+    assert "second" not in json.dumps(wire.heard)
+
+
+def test_what_is_printed_between_messages_is_passed_over(wire: Wire) -> None:
+    assert text_of(wire.call("noise", AST)) == "fine"
+
+
+def test_a_flood_is_not_kept_in_memory(wire: Wire) -> None:
+    for _ in range(2):
+        assert _code(wire.call("flood", AST)) == "upstream_unreachable"
+    floods = sum(message.get("method") == "notifications/message" for message in wire.heard)
+    assert 0 < floods < 100_000
+    if sys.platform == "linux":
+        status = Path(f"/proc/{wire.process.pid}/status").read_text(encoding="utf-8")
+        peak = next(int(row.split()[1]) for row in status.splitlines() if row.startswith("VmHWM"))
+        assert peak < 400 * 1024
+
+
+def test_the_server_is_greeted_again_as_the_client_greeted_it(wire: Wire, seen: Path) -> None:
+    wire.call("die", AST)
+    _lives(wire)
+    received = [json.loads(line) for line in seen.read_text(encoding="utf-8").splitlines()]
+    greetings = [message["params"] for message in received if message["method"] == "initialize"]
+    assert len(greetings) == 2
+    assert greetings[0] == greetings[1]
+    assert greetings[0]["capabilities"] == {"sampling": {}}
+    assert greetings[0]["clientInfo"]["name"] == "rootguard-proxy"
+    ready = [m["method"] for m in received].count("notifications/initialized")
+    assert ready == 2
+
+
+def test_a_call_that_is_cancelled_is_cancelled_behind_the_proxy(wire: Wire, seen: Path) -> None:
+    _lives(wire)
+    name = wire.begin("tools/call", {"name": "ignore", "arguments": AST})
+    reason = f"{NAME} changed their mind"
+    wire.tell("notifications/cancelled", {"requestId": name, "reason": reason})
+    assert json.loads(text_of(_lives(wire)))[1] == 1
+    received = [json.loads(line) for line in seen.read_text(encoding="utf-8").splitlines()]
+    calls = {m["id"]: m["params"]["name"] for m in received if m["method"] == "tools/call"}
+    cancelled = next(m["params"] for m in received if m["method"] == "notifications/cancelled")
+    assert calls[cancelled["requestId"]] == "ignore"
+    assert "changed their mind" in cancelled["reason"]
+    assert name not in [message.get("id") for message in wire.heard]
+
+
+def test_progress_passes_under_the_clients_own_token(wire: Wire) -> None:
+    token = f"token of {NAME}"
+    params = {"name": "steps", "arguments": {}, "_meta": {"progressToken": token}}
+    answer = wire.ask("tools/call", params)
+    told = [m["params"] for m in wire.heard if m.get("method") == "notifications/progress"]
+    assert [each["progressToken"] for each in told] == [token, token]
+    assert told[0]["message"] == "on it"
+    assert token not in text_of(answer)
+
+
+def test_a_changed_list_is_told_and_pages_pass(wire: Wire) -> None:
+    wire.call("changed", AST)
+    assert any(m.get("method") == "notifications/tools/list_changed" for m in wire.heard)
+    first = wire.ask("tools/list")["result"]
+    second = wire.ask("tools/list", {"cursor": first["nextCursor"]})["result"]
+    assert len(first["tools"]) == len(second["tools"]) == 10
+    assert "nextCursor" not in second
+    assert _code(wire.ask("tools/list", {"cursor": f"page of {NAME}"})) == "bad_value"
+
+
+def test_an_error_keeps_its_code_and_quotes_released_values_only(wire: Wire) -> None:
+    released = json.loads(text_of(_lives(wire)))[0]["ast"]
+    error = wire.call("fail", {**AST, "note": f"for {NAME}"})["error"]
+    assert error["code"] == -32050
+    assert str(released) in error["message"]
+    assert str(released) in error["data"][0]
+    assert NAME in error["message"]
+    wire.heard.pop()  # the owner's own name, restored for the owner
+
+
+def test_a_server_asks_for_nothing_but_what_the_protocol_lets_it(wire: Wire, seen: Path) -> None:
+    wire.call("evil", AST)
+    wire.call("media", AST)
+    _lives(wire)
+    asked = {m["method"] for m in wire.heard if "method" in m and "id" in m}
+    assert asked == {"sampling/createMessage"}
+    received = [json.loads(line) for line in seen.read_text(encoding="utf-8").splitlines()]
+    refused = {m["id"]: m["error"] for m in received if "error" in m}
+    assert refused["q"]["code"] == -32601
+    assert refused["s"]["message"] == "there is no such method"
+
+
+MALFORMED: tuple[bytes, ...] = (
+    b"not json",
+    b"[]",
+    b"7",
+    b'{"jsonrpc": "1.0", "id": "odd", "method": "ping"}',
+    b'{"jsonrpc": "2.0", "id": true, "method": "ping"}',
+    b'{"jsonrpc": "2.0", "id": "odd", "method": 6}',
+    b'{"jsonrpc": "2.0", "id": "odd", "method": "tools/call", "params": [91.827364519]}',
+    b'{"jsonrpc": "2.0", "id": "odd", "method": "files/91.827364519"}',
+    b'{"jsonrpc": "2.0", "id": "odd", "method": "tools/call", "params": {"name": 91.827364519}}',
+    b'{"jsonrpc": "2.0", "id": "odd", "method": "tools/call", "params": {"name": "fine", "x": 1}}',
+    b'{"jsonrpc": "2.0", "id": "odd", "method": "ping", "params": {"a": NaN}}',
+    b"[" * 100_000,
+    b'{"jsonrpc": "2.0", "method": "' + b"9" * (5 * 1024 * 1024) + b'"}',
+    b"\xff\xfe",
+)
+
+
+def test_what_a_client_says_wrongly_is_answered_in_fixed_words(wire: Wire) -> None:
+    for line in MALFORMED:
+        wire.write_line(line)
+        answer = wire.next()
+        shown = answer.get("error") or json.loads(text_of(answer))
+        assert "827" not in json.dumps(shown)
+        assert shown["message"]
+        _lives(wire)
+
+
+def test_answers_to_nothing_and_unknown_notifications_are_ignored(wire: Wire, seen: Path) -> None:
+    wire.write({"id": 77, "result": {"x": NAME}})
+    wire.tell("notifications/secret", {"x": NAME})
+    wire.tell("notifications/cancelled", {"requestId": 400, "reason": NAME})
+    wire.tell("notifications/roots/list_changed", {"x": NAME})
+    _lives(wire)
+    assert "notifications/secret" not in seen.read_text(encoding="utf-8")

@@ -1,0 +1,188 @@
+"""Looking only where a pattern can begin finds what a search finds."""
+
+import re
+from typing import Any
+
+import phonenumbers
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rootguard.channels.detection import dates, introductions, phones, records, signs
+from rootguard.channels.text import page as pages
+from rootguard.channels.text import vocabulary
+from rootguard.language import numbers, units
+from rootguard.language.scan import Openings, Runs, Stems, figures_in, first_words, matches_at
+from tests.support.channel_person import open_person
+
+_SIGNS = {key: signs.phrases(key) for key in signs._SIGNS if key not in ("months", "name_is")}
+_PIECES = [
+    *(phrase for phrases in _SIGNS.values() for phrase in phrases),
+    *(month for line in signs.lines("months") for month in line),
+    *("my name is", "je m’appelle", "his full name was", "adı", "ADI", "adi", "ſix", "K", "İ"),
+    *vocabulary.wording()["subjects"],
+    *vocabulary.wording()["reference"],
+    *("twenty", "Three", "point", "hundred", "GPT-4", "ca 125", "covid19", "omega-3", "10^9/L"),
+    *("x 10^12/l", "mL/min/1.73 m2", "kg/m^2", "14", "1980", "03", "4-40", "4415-8820", "23.5"),
+    *("AST", "serumAst", "ASTs", "aspartate aminotransferase", "platelet", "wt", "y/o", "AB123456"),
+    *(
+        " ",
+        " ",
+        ". ",
+        "-",
+        "_",
+        "/",
+        ":",
+        ": ",
+        ",",
+        "\n",
+        "'",
+        "’s",
+        "é",
+        "e\u0301",
+        "s",
+        "x",
+        "7",
+    ),
+]
+TEXTS = st.lists(st.sampled_from(_PIECES), max_size=12).map("".join) | st.text(max_size=20)
+_PERSON = open_person()
+_VOCABULARY = vocabulary.vocabulary(_PERSON.roots)
+
+
+def _all_openings() -> list[Openings]:
+    return [
+        introductions._ALL,
+        dates._AFTER_MONTH,
+        dates._BORN,
+        records._LABELS,
+        numbers._SPOKEN,
+        vocabulary._elsewhere(),
+        pages._reference(),
+        _VOCABULARY._subject,
+    ]
+
+
+@pytest.mark.parametrize("openings", _all_openings())
+@settings(max_examples=150, deadline=None)
+@given(text=TEXTS)
+def test_patterns_by_their_first_words_match_where_a_search_matches(
+    openings: Openings, text: str
+) -> None:
+    searched = [
+        (which, match.span())
+        for which, (pattern, _) in enumerate(openings._patterns)
+        for match in pattern.finditer(text)
+    ]
+    assert [(w, m.span()) for w, m in openings.matches(text, Runs(text))] == searched
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=TEXTS)
+def test_names_of_roots_are_found_where_a_search_finds_them(text: str) -> None:
+    searched = [match.span() for match in _VOCABULARY._pattern.finditer(text)]
+    assert [m.span() for m in _VOCABULARY._matches(text, Runs(text))] == searched
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=TEXTS)
+def test_patterns_of_figures_match_where_a_search_matches(text: str) -> None:
+    begins = [match.start() for match in records._BEGINS.finditer(text)]
+    figures = figures_in(text)
+    led_by_figures = (*dates._FIGURES, *dates._WORDS[:1], *dates._WORDS[2:], dates._TIMED)
+    checked = (*(pattern for pattern, _ in records._CHECKED), records._CARD)
+    for patterns, places in ((led_by_figures, figures), (checked, begins)):
+        for pattern in patterns:
+            searched = [match.span() for match in pattern.finditer(text)]
+            assert [m.span() for m in matches_at(pattern, text, places)] == searched
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=TEXTS)
+def test_units_with_digits_are_found_where_a_search_finds_them(text: str) -> None:
+    plain = units.plain(numbers.fold(text).text)
+    searched = [match.span() for match in units._numbered()[0].finditer(plain)]
+    assert units.digits_in_units(plain) == searched
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=TEXTS)
+def test_runs_are_the_stretches_of_letters(text: str) -> None:
+    runs = Runs(text)
+    letters = [match.start() for match in re.finditer(r"[^\W\d_]+", text)]
+    assert runs.places(runs.words) == letters
+
+
+def test_a_word_beyond_ascii_is_tried_by_every_pattern() -> None:
+    openings = Openings((re.compile("s[a-z]+", re.IGNORECASE), {"six"}))
+    assert [m[0] for _, m in openings.matches("six ſix SIX sun", Runs("six ſix SIX sun"))] == [
+        "six",
+        "ſix",
+        "SIX",
+    ]
+
+
+def test_the_first_words_of_phrases_are_read_from_groups_too() -> None:
+    assert first_words(["(?:his|her) name", "adım", "née", "a/c"]) == {"his", "her", "adim", "a"}
+    with pytest.raises(ValueError, match="opens with a letter"):
+        first_words(["[ab]c"])
+
+
+def test_stems_are_compared_by_three_letters() -> None:
+    assert Stems(["born", "ht"]).begin(["bornagain", "borrow", "htx", "h", "x"]) == {
+        "bornagain",
+        "borrow",
+        "htx",
+    }
+
+
+def test_no_valid_phone_number_has_fewer_digits_than_the_rules_think() -> None:
+    metadata = phonenumbers.PhoneMetadata
+    every: list[Any] = [metadata.metadata_for_region(r) for r in phonenumbers.SUPPORTED_REGIONS]
+    nowhere = phonenumbers.COUNTRY_CODES_FOR_NON_GEO_REGIONS
+    every += [metadata.metadata_for_nongeo_region(code) for code in nowhere]
+    fewest = min(len(str(m.country_code)) + min(m.general_desc.possible_length) for m in every)
+    assert fewest == phones.LEAST_WITH_CODE
+
+
+_PHONES = (
+    *(
+        "(212) 555-0147",
+        "212.555.0147",
+        "+49 30 123456",
+        "2125550147",
+        "5550147",
+        "+49 1234",
+        "0171",
+    ),
+    *(
+        " ext. 12",
+        " x3",
+        ";ext=45",
+        " - 77#",
+        "extension, 9",
+        "23 U/L",
+        "134/64",
+        "5'11",
+        "2012-01-02",
+    ),
+    *(" 08:00", "$", "%", " ", ", ", "  ", "\n", "a", "call ", "-", "/", "(", ")", "[", "7", "٣"),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    pieces=st.lists(st.sampled_from(_PHONES), max_size=10), home=st.sampled_from(["US", "DE", "AS"])
+)
+def test_the_library_finds_the_same_numbers_without_the_small_ones(
+    pieces: list[str], home: str
+) -> None:
+    text = "".join(pieces)
+
+    def found(text: str) -> list[tuple[int, int]]:
+        matcher = phonenumbers.PhoneNumberMatcher(
+            text, home, leniency=phonenumbers.Leniency.VALID, max_tries=len(text) + 1
+        )
+        return [(match.start, match.end) for match in matcher]
+
+    assert found(phones._without_small(text, phones._least_digits(home))) == found(text)

@@ -1,0 +1,170 @@
+"""Released values go into a tool's arguments in the unit and type that its schema asks for."""
+
+import traceback
+from pathlib import Path
+
+import pytest
+
+from rootguard import MemoryStore
+from rootguard.channels.tools import (
+    described,
+    fill,
+    inspect_tools,
+    parse_pins,
+    plan_implied,
+)
+from rootguard.errors import AccessError, PrivateValueError
+from rootguard.session import Person, parse_profile
+from tests.channels.tools.test_understanding import NUMBER, tool
+
+PROFILE = """
+templates = ["fib4", "bmi", "egfr", "homa", "debt_to_income"]
+budget = "0.9"
+[values]
+age = 50
+ast = 30
+alt = 31
+plt = 210
+wt = 80
+ht = 1.8
+scr = 1.0
+female = 1
+glu = 95
+ins = 8
+income = 4000
+debt_payment = 900
+[identifiers]
+mrn = "4415-8820"
+"""
+
+
+def person(text: str = PROFILE) -> Person:
+    return Person.open(parse_profile(text, file="me.toml"), store=MemoryStore())
+
+
+# Filling in.
+
+
+def test_fill_replaces_whatever_the_agent_put_in_unit_and_type() -> None:
+    me = person()
+    made = tool(
+        {
+            "age": {"type": "integer"},
+            "ast_u_l": NUMBER,
+            "height_cm": NUMBER,
+            "weight_lb": {"type": "string", "description": "Body weight in pounds, as a string"},
+            "glucose_mmol_l": NUMBER,
+            "sex": {"type": "string", "enum": ["male", "female"]},
+            "annual_income_usd": {**NUMBER, "description": "Gross annual income of the patient"},
+            "mrn": {"type": "string", "description": "Medical record number of the patient"},
+            "note": {"type": "string"},
+        },
+        about="FIB-4 and BMI of the patient",
+    )
+    given = dict.fromkeys(("age", "ast_u_l", "height_cm", "glucose_mmol_l"), 123456.789)
+    given |= {"weight_lb": "987", "sex": "male", "annual_income_usd": 1, "mrn": "x", "note": "hi"}  # type: ignore[dict-item]
+    filled = fill(made, given, me)
+    assert given["age"] == 123456.789
+    assert filled["note"] == "hi"
+    assert isinstance(filled["age"], int)
+    assert abs(filled["age"] - float(me.release("age"))) <= 0.5
+    assert filled["ast_u_l"] == pytest.approx(me.release("ast"))
+    assert filled["height_cm"] == pytest.approx(100 * float(me.release("ht")))
+    assert isinstance(filled["weight_lb"], str)
+    assert float(filled["weight_lb"]) == pytest.approx(float(me.release("wt")) / 0.45359237)
+    assert filled["glucose_mmol_l"] == pytest.approx(float(me.release("glu")) / 18.0156)
+    assert filled["sex"] == ("female" if float(me.release("female")) >= 0.5 else "male")
+    assert filled["annual_income_usd"] == pytest.approx(12 * float(me.release("income")))
+    assert filled["mrn"] == me.release("mrn") != "4415-8820"
+    assert fill(made, given, me) == filled
+
+
+def test_a_missing_parameter_is_filled_in_only_if_it_is_required() -> None:
+    me = person()
+    properties = {
+        "patient": {
+            "type": "object",
+            "properties": {"age": {"type": "integer"}, "ast_u_l": NUMBER},
+            "required": ["age"],
+        },
+        "alt_u_l": NUMBER,
+        "plt_10e9_l": NUMBER,
+    }
+    made = tool(properties, required=("patient", "alt_u_l"))
+    filled = fill(made, {"plt_10e9_l": None}, me)
+    assert filled.keys() == {"patient", "alt_u_l", "plt_10e9_l"}
+    assert filled["plt_10e9_l"] is None
+    assert isinstance(patient := filled["patient"], dict)
+    assert patient.keys() == {"age"}
+
+
+def test_lists_are_filled_in_by_pin_item_by_item() -> None:
+    me = person()
+    pins = parse_pins('[tools.t."labs.*.a"]\nroot = "ast"', file="pins.toml")
+    items = {"type": "object", "properties": {"a": NUMBER}}
+    made = tool({"labs": {"type": "array", "items": items}}, name="t", pins=pins)
+    filled = fill(made, {"labs": [{"a": 1}, {"a": 2}, {"b": 3}]}, me)
+    value = pytest.approx(me.release("ast"))
+    assert filled == {"labs": [{"a": value}, {"a": value}, {"b": 3}]}
+
+
+def test_released_values_are_brought_within_the_bounds_of_the_schema() -> None:
+    me = person()
+    low = {"type": "number", "minimum": 18, "maximum": 18.5, "description": "Age in years"}
+    pins = parse_pins('[tools.t.a]\nroot = "age"', file="pins.toml")
+    assert fill(tool({"a": low}, name="t", pins=pins), {"a": 3}, me) in ({"a": 18.0}, {"a": 18.5})
+
+
+POLICY = """
+[tiers.public]
+budget = "0.5"
+[services.app]
+tier = "public"
+roots = ["age"]
+formulas = []
+"""
+
+
+def test_a_refusal_is_raised_without_the_arguments(tmp_path: Path) -> None:
+    (tmp_path / "policy.toml").write_text(POLICY, "utf-8")
+    text = PROFILE.replace('budget = "0.9"', 'policy = "policy.toml"')
+    profile = parse_profile(text, file=str(tmp_path / "me.toml"))
+    me = Person.open(profile, store=MemoryStore(), service="app")
+    made = tool({"age": {"type": "integer"}, "ast_u_l": NUMBER}, required=("age",))
+    assert fill(made, {"age": 7}, me).keys() == {"age"}
+    with pytest.raises(AccessError) as caught:
+        fill(made, {"age": 7, "ast_u_l": 91.827364519}, me)
+    frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)][1:]
+    assert "91.827364519" not in str([frame.f_locals for frame in frames])
+    with pytest.raises(PrivateValueError):
+        fill(made, {"ast_u_l": 1.0}, person(PROFILE.replace("ast = 30\n", "")))
+
+
+def test_the_plan_that_tools_imply_names_templates_and_missing_roots() -> None:
+    me = person()
+    tools = [
+        {
+            "name": "fib4_score",
+            "description": "FIB-4",
+            "inputSchema": {
+                "properties": {
+                    "age": {"type": "integer"},
+                    "ast_u_l": NUMBER,
+                    "alt_u_l": NUMBER,
+                    "platelets_10e9_l": NUMBER,
+                }
+            },
+        },
+        {
+            "name": "waist_height_ratio",
+            "inputSchema": {"properties": {"waist_cm": NUMBER, "height_cm": NUMBER}},
+        },
+        {"name": "nothing", "inputSchema": {}},
+    ]
+    maps = inspect_tools(tools, me)
+    found = plan_implied(maps, me)
+    assert [(each.template, each.declared, each.missing) for each in found] == [
+        ("fib4", True, ()),
+    ]
+    assert described(maps[0])["formula"] == "fib4"
+    assert [each.tool for each in maps] == ["fib4_score", "waist_height_ratio", "nothing"]

@@ -1,0 +1,101 @@
+"""`rootguard gateway`: one line to export, and refusals in a sentence."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import openai
+import pytest
+from click.testing import CliRunner
+
+from rootguard.cli.gateway import command
+from tests.support.gateways import NAME, PROFILE, TELLING, leaked
+from tests.support.upstream import recording_upstream
+
+UPSTREAM = ("--upstream", "http://127.0.0.1:1/v1")
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(command, [*arguments])
+    return result.exit_code, result.output
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Path:
+    file = tmp_path / "me.toml"
+    file.write_text(PROFILE % "owner")
+    return file
+
+
+def test_other_hosts_than_loopback_demand_keys_and_say_so(profile: Path) -> None:
+    for host in ("0.0.0.0", "192.168.1.5", "::", "example.org"):
+        code, output = run("--profile", str(profile), "--host", host, *UPSTREAM)
+        assert code == 2
+        assert "give --keys" in output
+
+
+def test_a_profile_or_keys_are_needed_and_not_both(profile: Path) -> None:
+    assert run(*UPSTREAM)[0] == 2
+    assert run("--profile", str(profile), "--keys", "keys.toml", *UPSTREAM)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--detect", "magic"), "--detect is rules"),
+        (("--upstream-key-env", "ROOTGUARD_NOT_SET"), "is empty or not set"),
+        (("--upstream", "ftp://x"), "--upstream is a URL"),
+    ],
+)
+def test_misuse_is_told_in_a_sentence(
+    profile: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    code, output = run("--profile", str(profile), *UPSTREAM, *arguments)
+    assert code == 2
+    assert words in output
+
+
+def test_two_profiles_of_one_principal_in_one_store_are_refused(tmp_path: Path) -> None:
+    lines = ["[keys]"]
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.toml").write_text(PROFILE % "owner")
+        lines.append(f'"{hashlib.sha256(name.encode()).hexdigest()}" = "{name}.toml"')
+    (tmp_path / "keys.toml").write_text("\n".join(lines))
+    code, output = run("--keys", str(tmp_path / "keys.toml"), "--store", "memory:", *UPSTREAM)
+    assert code == 2
+    assert "a principal of its own" in output
+
+
+def test_the_command_guards_an_agent_until_it_is_told_to_stop(profile: Path) -> None:
+    code = "from rootguard.cli.gateway import command; command()"
+    with recording_upstream() as (base, recording):
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-c", code, "--profile", str(profile), "--store", "memory:"),
+                *("--port", "0", "--upstream", base, "--upstream-key-env", "KEY_OF_THE_TEST"),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "KEY_OF_THE_TEST": "sk-upstream"},
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line.startswith("export OPENAI_BASE_URL=http://127.0.0.1:")
+            address = line.split("=", 1)[1].split()[0]
+            with openai.OpenAI(base_url=address, api_key="ours", max_retries=0) as client:
+                answer = client.chat.completions.create(
+                    model="m", messages=[{"role": "user", "content": TELLING}]
+                )
+        finally:
+            process.send_signal(signal.SIGTERM)
+            _, errors = process.communicate(timeout=60)
+    assert NAME in (answer.choices[0].message.content or "")
+    assert leaked(recording) == []
+    assert recording.headers[0]["authorization"] == "Bearer sk-upstream"
+    assert "POST /v1/chat/completions 200" in errors
+    assert NAME not in errors

@@ -1,0 +1,346 @@
+"""The four mechanisms: sampler, pmf, price and error agree with each other and their sources."""
+
+import math
+import multiprocessing
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import pairwise
+from multiprocessing.connection import Connection
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from numpy.typing import ArrayLike, NDArray
+from scipy.integrate import quad
+
+from rootguard.errors import BudgetError, UnknownNameError
+from rootguard.mechanisms import MECHANISMS, Mechanism, certify, mechanism, mechanism_named
+from rootguard.mechanisms.base import Floats
+from rootguard.mechanisms.exact import Rows, Wheels, exponential_of, geometric_rows, wide_context
+from rootguard.mechanisms.geometric import Geometric
+from rootguard.rng import SECURE, SecureRandomness
+from rootguard.values import MechanismName
+from tests.support.goodness import FALSE_ALARM, fit
+
+NAMES: list[MechanismName] = list(MECHANISMS)
+EPSILONS = ["0.0001", "0.005", "0.01", "0.1", "0.5", "1", "2", "5", "50"]
+M = 1000
+DRAWS = 1_000_000
+SECURE_DRAWS = 250_000 if settings().derandomize else DRAWS
+"""Drawn one by one, so a quarter unless `make test-all` runs: the controls are still told apart at
+the same false-alarm rate, and the smallest deviation that is noticed is twice as large."""
+
+
+def pmf(noise: Mechanism, index: int) -> Floats:
+    return np.exp(noise.log_pmf(index, np.arange(noise.size)))
+
+
+def secure_draws(noise: Mechanism, index: int, count: int) -> NDArray[np.int64]:
+    return np.fromiter((noise.draw(index, SECURE) for _ in range(count)), np.int64, count)
+
+
+@pytest.mark.parametrize("position", ["lower end", "centre", "upper end"])
+@pytest.mark.parametrize("epsilon", ["0.01", "0.1", "1"])
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("sampler", ["secure", "seeded"])
+def test_many_draws_follow_the_pmf_and_no_neighbouring_epsilon(
+    sampler: str, name: MechanismName, epsilon: str, position: str
+) -> None:
+    noise = mechanism(name, Fraction(epsilon), M)
+    index = {"lower end": 0, "centre": noise.centre, "upper end": M - 1}[position]
+    if sampler == "secure":
+        draws = secure_draws(noise, index, SECURE_DRAWS)
+    else:
+        seed = [NAMES.index(name), index, int(Fraction(epsilon) * 1000)]
+        generator = np.random.default_rng(seed)
+        draws = noise.draw_many(np.full(DRAWS, index), generator)
+    assert fit(draws, pmf(noise, index)) > FALSE_ALARM
+    for factor in (Fraction(7, 10), Fraction(13, 10)):  # controls that must be told apart
+        other = mechanism(name, noise.epsilon * factor, M)
+        assert fit(draws, pmf(other, index)) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("size", [2, 3, 7])
+@pytest.mark.parametrize("epsilon", ["0.0001", "0.3", "50"])
+@pytest.mark.parametrize("name", NAMES)
+def test_secure_draws_follow_the_pmf_on_tiny_grids_at_extreme_epsilons(
+    name: MechanismName, epsilon: str, size: int
+) -> None:
+    noise = mechanism(name, Fraction(epsilon), size)
+    for index in range(size):
+        draws = secure_draws(noise, index, 20_000)
+        assert draws.min() >= 0
+        assert draws.max() < size
+        if epsilon == "50":
+            assert (draws == index).all()  # any other outcome has probability below 1e-10
+        else:
+            assert fit(draws, pmf(noise, index)) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("epsilon", ["0.0001", "0.01", "50"])
+def test_both_samplers_hold_on_a_grid_of_a_hundred_thousand_points(
+    name: MechanismName, epsilon: str
+) -> None:
+    noise = mechanism(name, Fraction(epsilon), 100_000)
+    for index in (0, 50_000, 99_999):
+        secure = secure_draws(noise, index, 20_000)
+        seeded = noise.draw_many(np.full(20_000, index), np.random.default_rng(5))
+        for draws in (secure, seeded):
+            assert draws.min() >= 0
+            assert draws.max() < noise.size
+            if epsilon != "50":
+                assert fit(draws, pmf(noise, index)) > FALSE_ALARM
+
+
+def literal_pmf(name: MechanismName, eps: float, size: int, index: int) -> NDArray[np.float64]:
+    """The definitions written out: sums and integrals instead of closed forms."""
+    outputs = np.arange(size)
+    if name == "exponential":
+        weights = np.exp(-eps * np.abs(outputs - index) / 2)
+        return np.asarray(weights / weights.sum())
+    if name == "geometric":
+        ratio = math.exp(-eps)
+        reach = int(60 / eps) + size
+        noise = np.arange(-reach, reach + 1)
+        mass = (1 - ratio) / (1 + ratio) * ratio ** np.abs(noise)
+        ends = np.clip(index + noise, 0, size - 1)
+        return np.bincount(ends, weights=mass, minlength=size).astype(np.float64)
+
+    if name == "laplace":
+
+        def below(x: float) -> float:
+            return math.exp(eps * x) / 2 if x < 0 else 1 - math.exp(-eps * x) / 2
+
+    else:
+        gamma, ratio = 1 / (1 + math.exp(eps / 2)), math.exp(-eps)
+        height = (1 - ratio) / (2 * (gamma + (1 - gamma) * ratio))
+
+        def density(x: float) -> float:
+            step, within = divmod(abs(x), 1)
+            return float(height * ratio ** (step + (within >= gamma)))
+
+        def below(x: float) -> float:
+            corners = [g + part for g in range(math.ceil(abs(x)) + 1) for part in (0, gamma)]
+            edges = [min(corner, abs(x)) for corner in corners]
+            half = sum(quad(density, a, b)[0] for a, b in pairwise(edges) if b > a)
+            return 0.5 + math.copysign(half, x)
+
+    cuts = [0.0, *(below(k + 0.5 - index) for k in range(size - 1)), 1.0]
+    return np.diff(np.array(cuts))
+
+
+@pytest.mark.parametrize("size", [2, 3, 12])
+@pytest.mark.parametrize("epsilon", ["0.01", "0.2", "1", "3"])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_pmf_is_the_published_definition(name: MechanismName, epsilon: str, size: int) -> None:
+    noise = mechanism(name, Fraction(epsilon), size)
+    for index in range(size):
+        expected = literal_pmf(name, float(epsilon), size, index)
+        np.testing.assert_allclose(pmf(noise, index), expected, rtol=1e-7, atol=1e-13)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_mechanism_holds_at_every_epsilon_by_enumeration(
+    name: MechanismName, epsilon: str
+) -> None:
+    for size in (2, 3, 5, 60, M):
+        found = certify(mechanism(name, Fraction(epsilon), size))
+        assert found.holds, (size, found)
+        assert found.method == "enumeration"
+        tight = mechanism(name, Fraction(epsilon), size).tight_epsilon()
+        assert tight == pytest.approx(found.epsilon_tight, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_large_grids_are_certified_in_closed_form(name: MechanismName) -> None:
+    for epsilon in EPSILONS:
+        found = certify(mechanism(name, Fraction(epsilon), 100_000))
+        assert found.method == "closed form"
+        assert found.holds
+
+
+def test_the_tight_epsilon_of_the_additive_mechanisms_is_their_nominal_one() -> None:
+    for name in ("laplace", "staircase", "geometric"):
+        found = certify(mechanism(mechanism_named(name), Fraction("0.1"), M))
+        assert found.epsilon_tight == pytest.approx(0.1, rel=1e-9)
+    exponential = certify(mechanism("exponential", Fraction("0.1"), M))
+    assert 0.09 < exponential.epsilon_tight < 0.1
+
+
+class Understated(Geometric):
+    """Claims half of what it spends."""
+
+    def log_pmf(self, inputs: ArrayLike, outputs: ArrayLike) -> Floats:
+        return Geometric(self.epsilon * 2, self.size).log_pmf(inputs, outputs)
+
+
+class Lopsided(Geometric):
+    """Loses a thousandth of its mass at one output."""
+
+    def log_pmf(self, inputs: ArrayLike, outputs: ArrayLike) -> Floats:
+        loss: Floats = 0.001 * (np.asarray(outputs) == 3)
+        return super().log_pmf(inputs, outputs) - loss
+
+
+class Cornered(Geometric):
+    """Treats one input differently from its neighbours."""
+
+    def log_pmf(self, inputs: ArrayLike, outputs: ArrayLike) -> Floats:
+        inputs = np.asarray(inputs)
+        return super().log_pmf(np.where(inputs == 40, 42, inputs), outputs)
+
+
+@pytest.mark.parametrize("broken", [Understated, Lopsided, Cornered])
+def test_a_broken_pmf_is_not_certified(broken: type[Geometric]) -> None:
+    assert not certify(broken(Fraction("0.1"), M)).holds
+
+
+def test_certification_looks_across_the_edges_of_its_blocks() -> None:
+    size = 2000
+    edge = (1 << 20) // size  # certify works on about a million cells at a time
+
+    class Seam(Geometric):
+        def log_pmf(self, inputs: ArrayLike, outputs: ArrayLike) -> Floats:
+            inputs = np.asarray(inputs)
+            return super().log_pmf(np.minimum(inputs + 5 * (inputs >= edge), size - 1), outputs)
+
+    assert not certify(Seam(Fraction("0.01"), size)).holds
+
+
+@pytest.mark.parametrize("size", [2, 3, 50, 51])
+@pytest.mark.parametrize("epsilon", ["0.001", "0.1", "1", "8"])
+@pytest.mark.parametrize("name", NAMES)
+def test_expected_errors_are_those_of_the_pmf(name: MechanismName, epsilon: str, size: int) -> None:
+    noise = mechanism(name, Fraction(epsilon), size)
+    points = np.arange(size)
+    errors = [float(np.abs(points - t) @ pmf(noise, t)) for t in range(size)]
+    assert [noise.error(t) for t in range(size)] == pytest.approx(errors, rel=1e-9)
+    assert noise.worst_error() == pytest.approx(max(errors), rel=1e-9)
+
+
+@pytest.mark.parametrize("size", [3, 1000])
+@pytest.mark.parametrize("epsilon", [0.001, 0.02, 0.3, 2.0])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_error_curve_and_its_derivatives_agree_with_differences(
+    name: MechanismName, epsilon: float, size: int
+) -> None:
+    h = epsilon * 1e-4
+    curve = [MECHANISMS[name].error_curve(at, size) for at in (epsilon - h, epsilon, epsilon + h)]
+    value, slope, curvature = zip(*curve, strict=True)
+    exact = mechanism(name, Fraction(str(epsilon)), size)
+    assert value[1] == pytest.approx(exact.error(exact.centre), rel=1e-9)
+    assert slope[1] == pytest.approx((value[2] - value[0]) / (2 * h), rel=1e-5)
+    close = 1e-5 * abs(slope[1]) / epsilon
+    assert curvature[1] == pytest.approx((slope[2] - slope[0]) / (2 * h), rel=1e-5, abs=close)
+    assert slope[1] < 0
+    if size == M:
+        assert curvature[1] > 0
+
+
+class Tape:
+    """A source that plays given words."""
+
+    def __init__(self, *words: int) -> None:
+        self.left = list(words)
+
+    def words(self, count: int) -> list[int]:
+        taken, self.left = self.left[:count], self.left[count:]
+        assert len(taken) == count, "the tape is at its end"
+        return taken
+
+
+def fixed(value: Decimal, precision: int) -> int:
+    return int(value * (1 << precision))
+
+
+def root_of_two_thirds(precision: int) -> Rows:
+    with localcontext(wide_context(precision)):
+        return [[fixed(Decimal(2).sqrt() / 3, precision)]]
+
+
+def test_a_wheel_is_settled_by_more_bits_when_the_first_words_tie() -> None:
+    wheel = Wheels(root_of_two_thirds)
+    exact = (1 << 96) - 1 - root_of_two_thirds(96)[0][0]  # words are counted from the top
+    first, second, third = exact >> 64, exact >> 32 & 0xFFFFFFFF, exact & 0xFFFFFFFF
+    for words, face in (
+        ((first - 1,), 0),
+        ((first + 1,), 1),
+        ((first, second - 1), 0),
+        ((first, second + 1), 1),
+        ((first, second, third - 1), 0),
+        ((first, second, third + 1), 1),
+    ):
+        tape = Tape(*words)
+        assert wheel.spin(tape) == [face]
+        assert not tape.left
+
+
+def test_probabilities_far_below_one_word_are_still_exact() -> None:
+    def tiny(precision: int) -> Rows:
+        with localcontext(wide_context(precision)):
+            return [[fixed(exponential_of(Fraction(50)), precision)]]  # about 2**-72
+
+    top = 0xFFFFFFFF
+    third = (1 << 96) - 1 - tiny(96)[0][0] & top
+    wheel = Wheels(tiny)
+    assert wheel.spin(Tape(top - 1)) == [0]
+    assert wheel.spin(Tape(top, top - 1)) == [0]
+    assert wheel.spin(Tape(top, top, third - 1)) == [0]
+    assert wheel.spin(Tape(top, top, third + 1)) == [1]
+
+
+@pytest.mark.parametrize("epsilon", ["0.000001", "0.01", "0.7"])
+def test_the_wheels_of_a_geometric_variable_have_its_probabilities(epsilon: str) -> None:
+    precision, low, high = 200, 3, 2
+    with localcontext(wide_context(precision)):
+        ratio = exponential_of(Fraction(epsilon))
+        remainder, quotient = geometric_rows(
+            fixed(ratio, precision), precision, low, high, carry=True
+        )
+        _, cut = geometric_rows(fixed(ratio, precision), precision, low, high, carry=False)
+        one = Decimal(1 << precision)
+        for k, p in enumerate(remainder, start=1):
+            exact = (ratio**k - ratio**8) / (1 - ratio**8)
+            assert abs(p / one - exact) < Decimal(2) ** -(precision - 44)
+        for k, p in enumerate(quotient, start=1):
+            assert abs(p / one - ratio ** (8 * k)) < Decimal(2) ** -(precision - 44)
+        for k, p in enumerate(cut, start=1):
+            exact = (ratio ** (8 * k) - ratio**32) / (1 - ratio**32)
+            assert abs(p / one - exact) < Decimal(2) ** -(precision - 44)
+    assert (len(remainder), len(quotient), len(cut)) == (7, 4, 3)
+
+
+def _words(pipe: Connection) -> None:
+    pipe.send(SECURE.words(8))
+
+
+def test_a_forked_child_never_repeats_its_parents_words() -> None:
+    SECURE.words(1)  # a page is open
+    context = multiprocessing.get_context("fork")
+    seen = []
+    for _ in range(2):
+        here, there = context.Pipe()
+        child = context.Process(target=_words, args=(there,))
+        child.start()
+        seen.append(tuple(here.recv()))
+        child.join()
+    seen.append(tuple(SECURE.words(8)))
+    assert len(set(seen)) == 3
+
+
+def test_secure_words_cover_their_range() -> None:
+    words = SecureRandomness().words(20_000)
+    assert len(words) == 20_000
+    assert min(words) < 2**32 * 0.01  # missed with probability below 1e-80
+    assert max(words) > 2**32 * 0.99
+    assert max(words) < 2**32
+
+
+def test_unknown_mechanisms_and_epsilons_out_of_range_are_refused() -> None:
+    with pytest.raises(UnknownNameError, match="geometric"):
+        mechanism_named("gaussian")
+    for epsilon in (Fraction(0), Fraction(-1), Fraction(101), Fraction(1, 1_000_001)):
+        with pytest.raises(BudgetError):
+            Geometric(epsilon, M)

@@ -1,0 +1,228 @@
+"""Declared identifiers are found in free text however they are spelled, and restored exactly."""
+
+import pickle
+import re
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from rootguard import MemoryStore
+from rootguard.errors import StoreUnavailableError
+from rootguard.identifiers import IssuedToken, IssuedTokens, MemoryTokens
+from rootguard.session import Person, parse_profile
+from rootguard.session.declared import Declarations
+
+PROFILE = """
+templates = ["fib4"]
+budget = 1
+[identifiers]
+name = "Jane Q. Roe"
+doctor = "Dr. Will O'Brien"
+grandmother = "María Grace Núñez"
+mrn = "4415-8820"
+plate = "KX 71"
+mobile = "+1 212 555 0147"
+london = "+442079460958"
+home = "(212) 555-0199"
+mail = "jane.roe@mail.org"
+born = "1980-03-14"
+address = "12 Elm Street, Springfield"
+"""
+
+
+class Steady(MemoryStore):
+    """The same tokens in every run."""
+
+    @property
+    def identifier_key(self) -> bytes:
+        return b"k" * 32
+
+
+def opened(store: MemoryStore | None = None) -> Person:
+    profile = parse_profile(PROFILE, file="me.toml")
+    return Person.open(profile, store=Steady() if store is None else store)
+
+
+PERSON = opened()
+
+
+def protected(text: str, person: Person = PERSON) -> str:
+    for found in reversed(person.declared(text)):
+        text = text[: found.start] + found.text + text[found.end :]
+    return text
+
+
+SPELLINGS = {
+    "the name": ["Jane Q. Roe", "Jane Roe", "JANE ROE", "jane roe", "Jane  Roe", "jAnE RoE"],
+    "turned round": ["Roe, Jane", "ROE, JANE Q.", "roe,jane", "Roe Jane"],
+    "one word": ["Jane", "jane", "ROE", "roe", "Ms. Roe", "(Jane)", "“Roe”", "Jane\nRoe"],
+    "possessives": ["Jane's", "Jane\u2019s", "ROE'S", "roe's"],
+    "tied": ["Roe-Smith", "Jane_Roe", "Jane.Then", "J.Roe", "#JaneRoe Jane", "Jane/Roe"],
+    "an apostrophe": ["Will O'Brien", "O'BRIEN", "o\u2019brien", "Dr. O'Brien's"],
+    "accents": ["María Núñez", "Maria Nunez", "MARÍA", "nu\u0301n\u0303ez"],
+    "a code": ["4415-8820", "4415 8820", "44158820", "4415.8820", "4415\u20138820", "4415\n8820"],
+    "a label": ["MRN4415-8820", "mrn-44158820", "MRN:4415-8820", "#4415 8820"],
+    "a short code": ["KX 71", "kx 71", "KX\t71"],
+    "a phone": ["+1 212 555 0147", "+12125550147", "(212) 555-0147", "212.555.0147", "2125550147"],
+    "a phone abroad": ["0044 20 7946 0958", "020 7946 0958", "+44 (20) 7946-0958", "442079460958"],
+    "a phone at home": ["+1 212 555 0199", "+12125550199", "212\u00a0555\u00a00199", "212/5550199"],
+    "a mail": ["jane.roe@mail.org", "JANE.ROE@MAIL.ORG", "<Jane.Roe@Mail.org>", "x@jane.net"],
+    "a day": ["1980-03-14", "14 March 1980", "March 14th, 1980", "14.03.1980", "3/14/1980"],
+    "a day in short": ["14-Mar-1980", "19800314", "14th of March 1980", "mar. 14 1980"],
+    "an address": ["12 Elm Street, Springfield", "12 elm street\nspringfield"],
+}
+CLEAR = re.compile(
+    r"\b(?:jane|roe|brien|mar[ií]a|nunez)|4415|8820|kx.71|555.*01[49]|2079|7946|@mail|mar.*1980"
+    r"|14.*1980|1980.*14|elm"
+)
+
+
+@pytest.mark.parametrize("case", SPELLINGS)
+def test_every_spelling_is_replaced_and_comes_back_to_the_character(case: str) -> None:
+    for spelling in SPELLINGS[case]:
+        for text in (spelling, f"So {spelling}, it says.", f"see {spelling}"):
+            hidden = protected(text)
+            assert hidden != text
+            assert not CLEAR.search(hidden.lower().replace("ñ", "n")), case
+            assert PERSON.restore(hidden) == text
+            assert [hidden[start:end] for start, end in PERSON.issued(hidden)]
+
+
+def test_the_search_for_clear_text_can_find_it() -> None:
+    for spelling in ("Jane", "4415 8820", "(212) 555-0147", "14.03.1980", "x@mail.org"):
+        assert CLEAR.search(spelling.lower())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the Roes of Janesville",
+        "call 212 555 0148 or 4415-8821",
+        "144158820 or 441588201",
+        "born 15 March 1980, 1980",
+        "I will go. Will you? IF WILL GOES; will be seen. grace",
+        "a roebuck, KX 711, kx71",
+        "Q. and J. Smith",
+        "",
+    ],
+)
+def test_what_is_someone_elses_or_an_ordinary_word_is_left_alone(text: str) -> None:
+    assert protected(text) == text
+
+
+def test_a_name_that_is_a_word_counts_where_it_can_only_be_a_name() -> None:
+    assert "Will" not in protected("please ask Will about it")
+    assert "will" not in protected("from will o'brien")
+    assert protected("Jane will go").endswith(" will go")
+    assert "Grace" not in protected("and Grace says")
+
+
+def test_the_same_words_have_the_same_tokens_in_every_place() -> None:
+    given, initial, surname = str(PERSON.release("name")).split()
+    assert protected("Jane Roe") == f"{given} {surname}"
+    assert protected("ROE, jane") == f"{surname.upper()}, {given.lower()}"
+    assert protected("Jane Q. Roe") == f"{given} {initial} {surname}"
+    assert protected("J. Q. Roe").endswith(f" {initial} {surname}")
+
+
+def test_replacements_are_in_order_and_do_not_overlap() -> None:
+    text = "Jane Roe <jane.roe@mail.org>, 4415-8820, +1 212 555 0147, 14 March 1980"
+    found = PERSON.declared(text)
+    assert len(found) == 5
+    places = [place for each in found for place in (each.start, each.end)]
+    assert places == sorted(places)
+
+
+def test_what_was_issued_is_seen_and_nothing_else() -> None:
+    hidden = protected("Jane's number is 4415-8820, not 9999.")
+    spans = PERSON.issued(hidden)
+    assert len(spans) == 2
+    assert PERSON.issued("Nobody here, 12345.") == []
+    assert PERSON.issued(PERSON.protect("email", "someone@else.net")) != []
+
+
+PIECES = st.sampled_from(
+    [
+        *(spelling for spellings in SPELLINGS.values() for spelling in spellings),
+        *(" ", ", ", ".", "\n", "'s", "-", "/", ":", "(", "12", "1,", "@", "+", "x", "É", "Ltd"),
+    ]
+)
+
+
+@settings(deadline=None)
+@given(st.lists(PIECES, max_size=8).map("".join))
+def test_whatever_is_replaced_is_restored_to_the_character(text: str) -> None:
+    person = opened()
+    hidden = protected(text, person)
+    assume(not person.issued(text))  # a text that holds a token by chance is no sanitized text
+    assert person.restore(hidden) == text
+
+
+def test_a_streamed_reply_is_restored_like_a_whole_one() -> None:
+    hidden = protected("Jane Roe (4415-8820) was born on 14 March 1980.")
+    restorer = PERSON.restorer()
+    shown = "".join(restorer.feed(character) for character in hidden) + restorer.close()
+    assert shown == PERSON.restore(hidden) == "Jane Roe (4415-8820) was born on 14 March 1980."
+
+
+def test_another_process_with_the_same_store_gives_and_restores_the_same_tokens() -> None:
+    store = MemoryStore()
+    first, second = opened(store), opened(store)
+    hidden = protected("j. q. roe, 4415.8820", first)
+    assert protected("j. q. roe, 4415.8820", second) == hidden
+    assert second.restore(hidden) == "j. q. roe, 4415.8820"
+
+
+def test_another_principal_restores_nothing() -> None:
+    store = MemoryStore()
+    hidden = protected("Jane Roe 4415-8820", opened(store))
+    other = parse_profile(f'principal = "eve"\n{PROFILE}', file="me.toml")
+    assert Person.open(other, store=store).restore(hidden) != "Jane Roe 4415-8820"
+
+
+class Away(MemoryTokens):
+    """A registry that is reached at first and then no more."""
+
+    down = False
+
+    def add(self, entry: IssuedToken) -> IssuedToken:
+        if self.down:
+            raise StoreUnavailableError("the server is away; try again")
+        return super().add(entry)
+
+
+class AwayStore(MemoryStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.registry = Away()
+
+    def tokens(self, principal: object) -> IssuedTokens:
+        return self.registry
+
+
+def test_a_store_that_is_away_is_said_and_no_frame_holds_the_text() -> None:
+    store = AwayStore()
+    person = opened(store)
+    store.registry.down = True
+    for attempt in (
+        lambda: person.declared("my number is 4415.8820"),
+        lambda: person.protect("code", "4415.8820"),
+    ):
+        with pytest.raises(StoreUnavailableError) as caught:
+            attempt()
+        trace = caught.value.__traceback__
+        frames = []
+        while trace is not None:
+            frames.append(repr(trace.tb_frame.f_locals))
+            trace = trace.tb_next
+        assert len(frames) > 1
+        assert "4415" not in "".join(frames[2:])
+
+
+def test_declarations_show_and_give_themselves_in_no_form() -> None:
+    declarations = Declarations(["Jane Roe"], PERSON._identifiers)
+    assert repr(declarations) == "<declared identifiers>"
+    with pytest.raises(TypeError):
+        pickle.dumps(declarations)
+    assert "Jane" not in repr(PERSON.declared("Jane Roe")) + repr(PERSON)

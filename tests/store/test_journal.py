@@ -1,0 +1,361 @@
+"""The journal: what crossed is kept for its owner, soon, bounded, sealed, and in nobody's way."""
+
+import logging
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from rootguard import Guard, MemoryStore, Person, Store, load_template, open_store
+from rootguard.errors import RootGuardError, StoreUnavailableError
+from rootguard.events import (
+    Event,
+    ProfileErased,
+    RequestRefused,
+    RootNoised,
+    TokenRefused,
+    ValueReleased,
+)
+from rootguard.session.journal import speak_to
+from rootguard.store import journal as journals
+from rootguard.store.base import KEPT_CROSSINGS, TOWARD, Toward
+from rootguard.store.sql import SqlStore
+from rootguard.values import Principal
+from tests.support.console_servers import SENTINELS, open_person
+
+OWNER, EVE = Principal("owner"), Principal("eve")
+VALUES = {"age": 52.0, "ast": 31.0, "alt": 28.0, "plt": 214.0}
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'vault.db'}"
+    make: Callable[[], str] = request.getfixturevalue("new_postgres")
+    return make()
+
+
+KEY = bytes(range(32))
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    with closing(open_store(url, key=KEY)) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def nobody() -> Iterator[None]:
+    mark = TOWARD.set(Toward())
+    yield
+    TOWARD.reset(mark)
+
+
+def refused(turn: int) -> Event:
+    return RequestRefused(turn=turn, reason="AccessError")
+
+
+def flush(store: Store) -> None:
+    if isinstance(store, SqlStore):
+        assert store._journal.flush()
+
+
+def noted(store: Store, principal: Principal = OWNER) -> list[Event]:
+    flush(store)
+    return [each.event for each in store.crossings(principal)]
+
+
+def turns(store: Store, principal: Principal = OWNER, **asked: int) -> list[int]:
+    found = [each.event for each in store.crossings(principal, **asked)]
+    return [event.turn for event in found if isinstance(event, RequestRefused)]
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Look until it holds; the test's own time limit ends a wait in vain."""
+    while not holds():
+        threading.Event().wait(0.02)
+
+
+def test_charges_releases_refusals_and_forged_tokens_are_written_down_in_order(
+    store: Store,
+) -> None:
+    person = open_person(store)
+    speak_to("api.example.com", "/v1/messages")
+    person.release("age")
+    with pytest.raises(RootGuardError):
+        person.release("nonsense")
+    person.refuse_tokens({"phone": 2})
+    events = noted(store)
+    kinds = [type(event) for event in events]
+    assert kinds == [*[RootNoised] * 4, ValueReleased, RequestRefused, TokenRefused]
+    assert events[:4] == list(store.events(OWNER))
+    assert events[4:] == list(person.transcript())
+    sixth = store.crossings(OWNER)[5]
+    assert (sixth.sequence, sixth.service, sixth.route) == (6, "api.example.com", "/v1/messages")
+
+
+def test_a_service_of_the_policy_is_written_down_under_its_own_name(store: Store) -> None:
+    from rootguard.session import parse_policy
+
+    template = load_template("fib4")
+    text = '[tiers.t]\nbudget = "0.9"\n[services.lab]\ntier = "t"\nroots = ["age"]\n'
+    Guard.open(template, values=VALUES, budget="0.9", store=store)
+    policy = parse_policy(text, file="p")
+    session = Guard.serve(template, store=store, policy=policy, service="lab")
+    session.release("age")
+    with pytest.raises(RootGuardError):
+        session.release("ast")
+    flush(store)
+    assert [each.service for each in store.crossings(OWNER)][-2:] == ["lab", "lab"]
+
+
+def test_what_was_noted_survives_closing_and_opening(url: str) -> None:
+    with closing(open_store(url, key=KEY)) as first:
+        open_person(first).release("fib4")
+    with closing(open_store(url, key=KEY)) as second:
+        events = [each.event for each in second.crossings(OWNER)]
+        assert isinstance(events[-1], ValueReleased)
+        assert second.verify() == ()
+
+
+def test_noting_writes_soon_without_being_told_to(url: str) -> None:
+    with closing(open_store(url, key=KEY)) as writer, closing(open_store(url, key=KEY)) as reader:
+        for _ in range(2):  # the second time the writing thread may have ended meanwhile
+            before = reader.crossed(OWNER)[1]
+            writer.note(OWNER, refused(1))
+            until(lambda seen=before: reader.crossed(OWNER)[1] > seen)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "memory"])
+def test_the_latest_ten_thousand_are_kept_and_numbers_go_on(kind: str, tmp_path: Path) -> None:
+    store = MemoryStore() if kind == "memory" else open_store(f"sqlite:///{tmp_path}/v", key=KEY)
+    with closing(store):
+        for turn in range(1, 8_001):
+            store.note(OWNER, refused(turn))
+        flush(store)
+        for turn in range(8_001, 15_001):
+            store.note(OWNER, refused(turn))
+        flush(store)
+        assert store.crossed(OWNER) == (KEPT_CROSSINGS, 15_000)
+        assert turns(store) == list(range(5_001, 15_001))
+        assert turns(store, after=14_998) == [14_999, 15_000]
+        assert turns(store, before=5_003) == [5_001, 5_002]
+        assert turns(store, before=10_001, limit=2) == [9_999, 10_000]
+        assert turns(store, after=0, limit=2) == [5_001, 5_002]
+        assert store.verify() == ()
+
+
+def test_a_flood_that_outruns_the_writer_leaves_the_latest_and_no_gap(store: Store) -> None:
+    assert isinstance(store, SqlStore)
+    store.note(OWNER, refused(0))
+    flush(store)
+    with store._journal._writing:
+        for turn in range(1, 12_001):
+            store.note(OWNER, refused(turn))
+    flush(store)
+    assert store.crossed(OWNER) == (KEPT_CROSSINGS, 12_001)
+    assert turns(store) == list(range(2_001, 12_001))
+    assert store.verify() == ()
+
+
+def test_principals_have_journals_of_their_own(store: Store) -> None:
+    for turn, who in enumerate((OWNER, EVE, OWNER), start=1):
+        store.note(who, refused(turn))
+    flush(store)
+    assert turns(store, OWNER) == [1, 3]
+    assert turns(store, EVE) == [2]
+    assert [each.sequence for each in store.crossings(EVE)] == [1]
+
+
+def test_erasing_a_profile_erases_its_journal_and_leaves_only_that_it_did(store: Store) -> None:
+    person = open_person(store)
+    person.release("age")
+    flush(store)
+    latest = store.crossed(OWNER)[1]
+    person.release("age")  # waits still when the profile is erased
+    store.erase(OWNER)
+    flush(store)
+    assert [each.event for each in store.crossings(OWNER)] == [ProfileErased(principal="owner")]
+    assert store.crossed(OWNER) == (1, latest + 1)
+    person.release("age")
+    assert [type(event) for event in noted(store)] == [ProfileErased, ValueReleased]
+    assert store.verify() == ()
+
+
+def test_what_another_process_noted_before_an_erasure_does_not_come_back(url: str) -> None:
+    with closing(open_store(url, key=KEY)) as slow, closing(open_store(url, key=KEY)) as eraser:
+        assert isinstance(slow, SqlStore)
+        eraser.note(OWNER, refused(1))
+        flush(eraser)
+        with slow._journal._writing:
+            slow.note(OWNER, refused(2))
+            eraser.erase(OWNER)
+        slow.note(OWNER, refused(3))
+        flush(slow)
+        assert turns(eraser) == [3]
+
+
+def test_a_journal_that_fails_is_told_once_and_fails_no_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with closing(open_store(f"sqlite:///{tmp_path}/v", key=KEY)) as store:
+        assert isinstance(store, SqlStore)
+        person = open_person(store)
+        write = store._journal._write
+
+        def fails(*_: object) -> None:
+            raise StoreUnavailableError("47.318264951")
+
+        monkeypatch.setattr(store._journal, "_write", fails)
+        with caplog.at_level(logging.WARNING, logger="rootguard.journal"):
+            for _ in range(3):
+                person.release("age")
+                assert not store._journal.flush()
+        assert len(caplog.records) == 1
+        assert "47.318" not in caplog.text
+        monkeypatch.setattr(store._journal, "_write", write)
+        assert [type(event) for event in noted(store)][4:] == [ValueReleased] * 3
+
+
+def test_what_cannot_be_stored_is_left_out_and_the_rest_is_kept(store: Store) -> None:
+    store.note(OWNER, refused(1), Toward(service="a\x00b"))
+    store.note(OWNER, refused(2))
+    flush(store)
+    assert turns(store) == [2]
+
+
+@pytest.mark.parametrize(
+    "formula", ["47.318264951 * 1", "age * 0 + 47.318264951", "(age * 0) + 91.827364519 + 1"]
+)
+def test_a_private_number_in_a_formula_is_not_kept_nor_what_follows_from_it(
+    formula: str, tmp_path: Path
+) -> None:
+    with closing(open_store(f"sqlite:///{tmp_path}/v", key=KEY)) as store:
+        person = open_person(store)
+        person.derive(formula)
+        person.derive("q1 * 2")  # rests on what was hidden
+        first, second = noted(store)[4:]
+        assert isinstance(first, ValueReleased)
+        assert isinstance(second, ValueReleased)
+        assert (first.value, second.value) == ("", "")
+        assert "#" in first.formula
+        assert "." not in first.formula
+        control = repr(float(person.release("age")))
+    held = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    for raw in SENTINELS.values():
+        assert str(raw).encode() not in held
+    assert control.encode() in held  # what may be kept is there to be found
+
+
+def test_formulas_of_the_templates_and_yes_or_no_are_kept(store: Store) -> None:
+    person = open_person(store)
+    person.release("fib4")
+    person.derive("age >= 65")
+    person.derive("100 * age / ast")
+    events = [event for event in noted(store) if isinstance(event, ValueReleased)]
+    assert [event.formula for event in events] == [
+        "age * ast / (plt * sqrt(alt))",
+        "age >= #",
+        "100 * age / ast",
+    ]
+    assert events[1].value in (0.0, 1.0)
+    assert isinstance(events[2].value, float)
+
+
+def test_names_of_services_are_cut_to_plain_characters() -> None:
+    speak_to("evil\n<script>\x00" + "x" * 200, "/v1/\ud800models")
+    assert TOWARD.get().service == "evilscript" + "x" * 70
+    assert TOWARD.get().route == "/v1/models"
+
+
+_WRITER = """
+import sys
+from rootguard import open_store
+from tests.support.console_servers import open_person
+store = open_store(sys.argv[1], key=bytes(range(32)))
+person = open_person(store)
+while True:
+    person.release("age")
+    print(flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_killed_writer_leaves_a_sound_journal_up_to_its_last_flush(url: str) -> None:
+    writer = subprocess.Popen(
+        [sys.executable, "-c", _WRITER, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert writer.stdin is not None
+    assert writer.stdout is not None
+    try:
+        writer.stdout.readline()
+        with closing(open_store(url, key=KEY)) as reader:
+            until(lambda: reader.crossed(OWNER)[1] >= 5)
+            writer.stdin.write(b"\n")
+            writer.stdin.flush()
+            writer.stdout.readline()
+            writer.send_signal(signal.SIGKILL)
+            writer.wait(60)
+            assert reader.verify() == ()
+            kept = reader.crossings(OWNER)
+            assert len(kept) in (5, 6)
+            assert isinstance(kept[4].event, ValueReleased)
+            open_person(reader).release("age")
+            flush(reader)
+            assert reader.crossed(OWNER)[0] == len(kept) + 1
+    finally:
+        writer.kill()
+        writer.communicate()
+
+
+def test_the_writing_thread_ends_when_there_is_nothing_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journals, "_LINGER", 0.01)
+    with closing(open_store(f"sqlite:///{tmp_path}/v", key=KEY)) as store:
+        assert isinstance(store, SqlStore)
+        store.note(OWNER, refused(1))
+        until(lambda: store._journal._thread is None)
+        store.note(OWNER, refused(2))
+        until(lambda: store.crossed(OWNER)[1] == 2)
+
+
+def test_sessions_of_the_library_note_too_and_may_be_many(store: Store) -> None:
+    session = Guard.open(load_template("fib4"), values=VALUES, budget="0.9", store=store)
+    session.release("age")
+    assert isinstance(Guard.resume(load_template("fib4"), store=store).release("age"), float)
+    assert [type(event) for event in noted(store)][4:] == [ValueReleased] * 2
+    assert isinstance(open_person(store, "eve"), Person)
+
+
+def test_over_mcp_the_journal_says_which_client_asked_by_which_tool(store: Store) -> None:
+    pytest.importorskip("mcp")
+    import anyio
+    import mcp_types
+    from mcp import Client
+
+    from rootguard.channels.mcp.server import build_server
+
+    person = open_person(store)
+    named = mcp_types.Implementation(name="An <agent>", version="1")
+
+    async def talk() -> None:
+        async with Client(build_server(person), client_info=named) as client:
+            await client.call_tool("get_values", {"names": ["age"]})
+            await client.call_tool("compute", {"formula": "47.318264951 * 2"})
+            await client.call_tool("compute", {"formula": "no + such"})
+
+    anyio.run(talk)
+    flush(store)
+    found = store.crossings(OWNER, after=4)
+    assert [(each.service, each.route) for each in found] == [
+        ("An agent", "get_values"),
+        ("An agent", "compute"),
+        ("An agent", "compute"),
+    ]
+    assert "47.318" not in str(found)

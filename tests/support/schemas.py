@@ -1,0 +1,101 @@
+"""Labelled tool schemas, and how well they are understood.
+
+`dev` and `held_out` are halves of one set, cut by the digest of the tools' names before the reader
+was written; `public` are tools of public MCP servers, looked up after it was. A binding is right
+only if the name and the unit are.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rootguard.channels.tools import ToolMap, understand
+from rootguard.graph import Graph
+from rootguard.language.units import canonical
+from rootguard.template import Root, Template, catalog, load_template
+from rootguard.values import RootName
+
+FOLDER = Path(__file__).parents[1] / "data" / "schemas"
+TEMPLATES: tuple[Template, ...] = tuple(load_template(name) for name in catalog())
+ROOTS: dict[RootName, Root] = {
+    root: each.roots[root] for each in reversed(TEMPLATES) for root in Graph.of(each).roots
+}
+UNITS = {node.name: node.unit for each in TEMPLATES for node in Graph.of(each).order}
+IDENTIFIERS = ("name", "mrn", "phone", "email", "dob")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tally:
+    """Counts over a set: bindings right and wrong, missed, questions put, formulas."""
+
+    tools: int
+    right: int
+    wrong: int
+    missed: int
+    asked: int
+    to_ask: int
+    formulas: int
+    wrong_formulas: int
+    missed_formulas: int
+
+    @property
+    def precision(self) -> float:
+        """Of what it acts on, how much is right."""
+        return self.right / (self.right + self.wrong)
+
+    @property
+    def recall(self) -> float:
+        """Of what there is to bind, how much it acts on."""
+        return self.right / (self.right + self.missed)
+
+
+def cases(title: str) -> list[dict[str, Any]]:
+    """The labelled tools of one set."""
+    content: list[dict[str, Any]] = json.loads((FOLDER / f"{title}.json").read_text("utf-8"))
+    return content
+
+
+def read(case: dict[str, Any]) -> ToolMap:
+    """A labelled tool as it is understood for a person with the whole catalog."""
+    return understand(
+        case["tool"],
+        case["description"],
+        case["inputSchema"],
+        ROOTS,
+        TEMPLATES,
+        identifiers=IDENTIFIERS,
+    )
+
+
+def bound(tool_map: ToolMap) -> dict[str, str]:
+    """What was bound, as the labels write it: the parameter's path to name and unit."""
+    return {
+        ".".join(each.parameter): f"{each.name} {each.unit or _own(each.name)}"
+        for each in tool_map.bindings
+    }
+
+
+def _own(name: str) -> str:
+    unit = UNITS.get(name, "")
+    return canonical(unit) or unit
+
+
+def tally(title: str) -> Tally:
+    """How a set is understood."""
+    counts = dict.fromkeys(Tally.__slots__, 0)
+    for case in cases(title):
+        made = read(case)
+        got, gold = bound(made), case["gold"]
+        right = sum(gold.get(path) == value for path, value in got.items())
+        questions = {".".join(each.parameter) for each in made.asked}
+        counts["tools"] += 1
+        counts["right"] += right
+        counts["wrong"] += len(got) - right
+        counts["missed"] += sum(path not in got for path in gold)
+        counts["to_ask"] += len(case["ask"])
+        counts["asked"] += sum(path in questions for path in case["ask"])
+        counts["formulas"] += made.formula is not None and made.formula == case["formula"]
+        counts["wrong_formulas"] += made.formula not in (None, case["formula"])
+        counts["missed_formulas"] += made.formula is None and case["formula"] is not None
+    return Tally(**counts)
