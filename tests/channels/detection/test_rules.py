@@ -8,6 +8,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
+from benchmarks import detection as evaluation
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ from rootguard.accounting import bound_with_misses
 from rootguard.channels.detection import Found, Rules, SpacyNames, merge, records
 from rootguard.channels.detection import lists as vocabulary
 from rootguard.errors import UnknownNameError
-from rootguard.evaluation import detection as evaluation
 from rootguard.evaluation.study.tables import to_markdown
 from rootguard.identifiers.formats import KINDS, Kind, read
 from rootguard.identifiers.names import read_name

@@ -8,10 +8,10 @@ import importlib.util
 import os
 
 import pytest
+from benchmarks import detection as evaluation
 
 from rootguard.channels.detection import Detector, Rules, SpacyNames
 from rootguard.errors import UnknownNameError
-from rootguard.evaluation import detection as evaluation
 
 
 @pytest.fixture(scope="module")

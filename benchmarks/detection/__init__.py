@@ -140,7 +140,7 @@ def generated(seed: int = 7) -> list[Labelled]:
         }
         for number, template in enumerate([*data["templates"], *locale.get("templates", [])]):
             for sort, pool in pools.items():
-                filler = _Filler(locale, pool, random.Random(f"{seed} {tag} {number} {sort}"))  # noqa: S311
+                filler = _Filler(locale, pool, random.Random(f"{seed} {tag} {number} {sort}"))
                 usual = filler.fill(template)
                 group = f"{sort} names" if "{person}" in template else "no names"
                 made += [_cased(marked(usual, f"{group}, {case}"), case) for case in CASES]
