@@ -34,22 +34,25 @@
     ClampedWarning                  told to the owner: a value lies outside its public bounds
 
 Fields hold names, positions, limits and remedies: public things. There is no field for a value, so
-no handler, log record or traceback can print one. An error is raised from a frame whose local
-variables hold no private number either; the canary test looks.
+no handler, log record or traceback can print one. A traceback also holds frames, and frames hold
+local variables; where a function works on private things, `shielded` lets its refusals out without
+them. The canary test looks.
 """
 
-from typing import Self
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, Self, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class RootGuardError(Exception):
     """Base of every error that RootGuard raises on purpose."""
 
     def bare(self) -> Self:
-        """The error itself, without the frames it came through and the errors behind it.
-
-        For work on private things: it is done in a function that returns its error, and the error
-        is raised again where nothing private is left.
-        """
+        """The error itself, without the frames it came through and the errors behind it."""
         self.__cause__ = self.__context__ = None
         return self.with_traceback(None)
 
@@ -224,3 +227,37 @@ class StoreKeyError(StoreError):
 
 class ClampedWarning(UserWarning):
     """A private value lies outside its root's public bounds and was taken as the bound."""
+
+
+def shielded(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a refusal out without the frames that saw private values, and without what was behind it.
+
+    For the outermost function that is handed something private. What is no `RootGuardError` passes
+    as it is: it is a fault of ours, which nobody should take for a refusal, or the caller's Ctrl-C.
+    Where foreign code may raise with private numbers at hand, catch it there and say which refusal
+    it is.
+    """
+    if any(
+        runs_later(function)
+        for runs_later in (
+            inspect.isgeneratorfunction,
+            inspect.iscoroutinefunction,
+            inspect.isasyncgenfunction,
+        )
+    ):
+        # Calling one only makes it; its body would run, and raise, outside the wrapper.
+        raise TypeError("only an ordinary function can be shielded")
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except RootGuardError as caught:
+            refusal = caught.bare()
+        del args, kwargs  # this frame is in the traceback of what is raised next
+        try:
+            raise refusal
+        finally:
+            del refusal  # error, traceback and frame would keep each other, and the caller, alive
+
+    return call
