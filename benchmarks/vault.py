@@ -50,7 +50,7 @@ def _sqlite_once(file: Path) -> object:
 
 
 def _postgres(stack: ExitStack) -> Iterator[Case | Skipped]:
-    from tests.conftest import own_server
+    from tests.support.postgres import own_server
 
     try:
         server = stack.enter_context(own_server())

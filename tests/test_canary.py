@@ -30,39 +30,13 @@ from rootguard.identifiers import IssuedTokens
 from rootguard.sanitizer import seal
 from rootguard.session import parse_policy
 from rootguard.values import Raw
+from tests.support.canary import NAME, NUMBER, SENTINELS, everything, leaks
 
 FIB4 = load_template("fib4")
-SENTINELS = {"age": 47.318264951, "ast": 91.827364519, "alt": 63.719283746, "plt": 318.264951737}
-DIGITS = ("47318264", "91827364", "63719283", "31826495")
-NAME, NUMBER = "Zebulon Quackenbush", "9182-7364-5190"
-WORDS = ("zebulon", "quackenbush", "918273645190")
 
 
 LISTED: Any = list(SENTINELS.items())
 SWAPPED: Any = {value: root for root, value in SENTINELS.items()}
-
-
-def leaks(text: str) -> list[str]:
-    """The sentinels whose digits or letters appear in a text, whatever stands between them."""
-    digits = "".join(character for character in text if character.isdigit())
-    letters = text.casefold()
-    found = [sentinel for sentinel in DIGITS if sentinel in digits]
-    return found + [word for word in WORDS if word in letters or word in digits]
-
-
-def everything(error: BaseException) -> str:
-    """An exception with all it carries, local variables of RootGuard's own frames included."""
-    parts = []
-    chain: list[BaseException] = [error]
-    while chain:
-        current = chain.pop()
-        parts += [repr(current), str(current), repr(vars(current)), repr(current.args)]
-        parts += getattr(current, "__notes__", [])
-        chain += [link for link in (current.__cause__, current.__context__) if link is not None]
-        for frame, _ in traceback.walk_tb(current.__traceback__):
-            if "rootguard" in frame.f_code.co_filename and "tests" not in frame.f_code.co_filename:
-                parts += [f"{name}={value!r}" for name, value in frame.f_locals.items()]
-    return "\n".join(parts)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from rootguard import load_template
 from rootguard.cli.batch import command
 from rootguard.cli.vault import command as vault
 from rootguard.errors import FileError, RootGuardError
-from tests.test_canary import SENTINELS, everything, leaks
+from tests.support.canary import SENTINELS, everything, leaks
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.batch.test_spark import needs_spark, one_machine, runs, same
-
 pq = pytest.importorskip("pyarrow.parquet")
+
+from tests.support.spark_tables import needs_spark, one_machine, runs, same  # noqa: E402
 
 pytestmark = [needs_spark, pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -14,7 +14,7 @@ from rootguard.calibration import make_plan
 from rootguard.errors import BudgetError, IdentifierError, PlanError, StoreDamagedError, StoreError
 from rootguard.store import Store
 from rootguard.values import MICRO, Principal, RootName
-from tests.test_canary import SENTINELS, leaks
+from tests.support.canary import SENTINELS, leaks
 
 pa = pytest.importorskip("pyarrow")
 

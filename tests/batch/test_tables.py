@@ -22,7 +22,7 @@ from rootguard.expressions import evaluate
 from rootguard.graph import Graph
 from rootguard.template import catalog
 from rootguard.values import Domain, Principal, RootName, Sanitized
-from tests.test_canary import SENTINELS, everything, leaks
+from tests.support.canary import SENTINELS, everything, leaks
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")

@@ -17,9 +17,10 @@ from rootguard.mechanisms.base import Floats, Indices
 from rootguard.template import Template
 from rootguard.values import MechanismName, RootName
 from tests.support.calibrated import (
-    LOGNORMAL,
+    EPSILONS,
     NAMES,
     NORMAL,
+    PRODUCT,
     UNIFORM,
     Noised,
     every_output,
@@ -28,16 +29,9 @@ from tests.support.calibrated import (
     toy,
 )
 
-EPSILONS = ("0.4", "0.7")
 CLEAR = ("4", "5")
 """Little enough noise for every output to keep a release of its own."""
 SLACK = 1e-9
-PRODUCT = toy(
-    {"a": NORMAL, "b": LOGNORMAL},
-    "a * b",
-    limit=12.0,
-    covariance="[[1.44, 0.7], [0.7, 1.69]]",
-)
 RATIO = toy({"a": UNIFORM, "b": NORMAL}, "a / b", limit=1.5)
 BLIND = toy({"a": "", "b": NORMAL}, "a - b")
 TOYS = {"product": PRODUCT, "ratio": RATIO, "one root without figures": BLIND}
@@ -135,7 +129,7 @@ def test_the_same_noised_roots_give_the_same_release_whatever_the_process() -> N
     """Neither the hash seed nor a seeded generator nor the process has a say."""
     code = (
         "import numpy as np, sys; np.random.seed(int(sys.argv[1]))\n"
-        "from tests.calibration.test_guarantee import PRODUCT, EPSILONS\n"
+        "from tests.support.calibrated import EPSILONS, PRODUCT\n"
         "from tests.support.calibrated import every_output, levels_at\n"
         "from rootguard.calibration import Calibration\n"
         "made = Calibration(PRODUCT, levels_at(PRODUCT, 'geometric', *EPSILONS))\n"

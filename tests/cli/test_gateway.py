@@ -9,18 +9,10 @@ from pathlib import Path
 
 import openai
 import pytest
-from click.testing import CliRunner
 
-from rootguard.cli.gateway import command
+from tests.support.gateway_processes import UPSTREAM, run
 from tests.support.gateways import NAME, PROFILE, TELLING, leaked
 from tests.support.upstream import recording_upstream
-
-UPSTREAM = ("--upstream", "http://127.0.0.1:1/v1")
-
-
-def run(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(command, [*arguments])
-    return result.exit_code, result.output
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ from rootguard.store.shelves import Shelves
 from rootguard.store.sql import SqlStore, create
 from rootguard.store.sqlite import SqliteDatabase
 from rootguard.values import Domain, Principal, Raw, RootName, Sanitized
-from tests.conftest import own_server
+from tests.support.postgres import own_server
 
 ANA, EVE = Principal("ana"), Principal("eve")
 AGE, AST = RootName("age"), RootName("ast")

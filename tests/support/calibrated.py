@@ -123,3 +123,12 @@ def targets(template: Template, columns: Columns) -> Floats:
 def error(found: Floats, truth: Floats) -> float:
     """The mean absolute error where both have a value."""
     return float(np.nanmean(np.abs(found - truth)))
+
+
+EPSILONS = ("0.4", "0.7")
+PRODUCT = toy(
+    {"a": NORMAL, "b": LOGNORMAL},
+    "a * b",
+    limit=12.0,
+    covariance="[[1.44, 0.7], [0.7, 1.69]]",
+)

@@ -8,6 +8,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from click.testing import CliRunner
+
+from rootguard.cli.gateway import command
+
 _COMMAND = "from rootguard.cli.gateway import command; command()"
 
 
@@ -65,3 +69,11 @@ def replicas(
             stack.enter_context(started(profile, upstream=upstream, store=store, key=key))
             for _ in range(count)
         ]
+
+
+UPSTREAM = ("--upstream", "http://127.0.0.1:1/v1")
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(command, [*arguments])
+    return result.exit_code, result.output

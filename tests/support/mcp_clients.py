@@ -17,7 +17,7 @@ import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.test_canary import NAME, SENTINELS
+from tests.support.canary import NAME, SENTINELS
 
 ROOT = Path(__file__).parents[2]
 ROOTGUARD = (sys.executable, "-c", "from rootguard.cli.main import main; main()")

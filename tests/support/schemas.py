@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rootguard.channels.tools import ToolMap, understand
+from rootguard.channels.tools import (
+    Pins,
+    ToolMap,
+    understand,
+)
 from rootguard.graph import Graph
 from rootguard.language.units import canonical
 from rootguard.template import Root, Template, catalog, load_template
@@ -99,3 +103,21 @@ def tally(title: str) -> Tally:
         counts["wrong_formulas"] += made.formula not in (None, case["formula"])
         counts["missed_formulas"] += made.formula is None and case["formula"] is not None
     return Tally(**counts)
+
+
+NUMBER = {"type": "number"}
+
+
+def tool(
+    properties: dict[str, Any],
+    *,
+    name: str = "fib4_score",
+    about: str = "Lab values of the patient",
+    required: tuple[str, ...] | None = None,
+    pins: Pins | None = None,
+    roots: dict[RootName, Root] = ROOTS,
+    templates: tuple[Template, ...] = TEMPLATES,
+) -> ToolMap:
+    needed = list(properties) if required is None else list(required)
+    schema = {"type": "object", "properties": properties, "required": needed}
+    return understand(name, about, schema, roots, templates, pins=pins, identifiers=IDENTIFIERS)

@@ -20,9 +20,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.channels.gateway.test_malformed import malformed, talk
 from tests.support.gateway_processes import Started, started
 from tests.support.gateways import NAME, PROFILE, SENTINELS, TELLING, Running, leaked, open_person
+from tests.support.malformed_requests import malformed, talk
 from tests.support.upstream import Recording, recording_upstream
 
 SECONDS = float(os.environ.get("ROOTGUARD_SOAK_SECONDS", "600"))

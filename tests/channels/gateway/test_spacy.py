@@ -9,8 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.cli.test_gateway import UPSTREAM, run
-from tests.support.gateway_processes import started
+from tests.support.gateway_processes import UPSTREAM, run, started
 from tests.support.gateways import PROFILE, TELLING, leaked
 from tests.support.upstream import recording_upstream
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.channels.gateway.test_replicas import CHATS, PROFILE, TURNS, check_one_value, talk
-from tests.cli.test_gateway import UPSTREAM, run
-from tests.support.gateway_processes import Started, started
+from tests.support.gateway_processes import UPSTREAM, Started, run, started
+from tests.support.glucose_chats import CHATS, PROFILE, TURNS, check_one_value, talk
 from tests.support.upstream import recording_upstream
 
 WORKERS = 3

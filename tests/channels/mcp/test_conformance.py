@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.canary import NAME, SENTINELS, leaks
 from tests.support.mcp_clients import http_server, serve_command, write_profile
 from tests.support.mcp_npm import Npm, find_npm, outcomes
-from tests.test_canary import NAME, SENTINELS, leaks
 
 REVISIONS = ("2025-06-18", "2025-11-25", "2026-07-28")
 PASSES = {

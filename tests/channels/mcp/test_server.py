@@ -15,6 +15,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
+from tests.support.canary import NAME, SENTINELS, leaks
 from tests.support.mcp_clients import (
     Mode,
     Recorder,
@@ -25,7 +26,6 @@ from tests.support.mcp_clients import (
     serve_command,
     write_profile,
 )
-from tests.test_canary import NAME, SENTINELS, leaks
 
 SENTINEL = str(SENTINELS["ast"])
 ANSWERED: dict[str, tuple[str, dict[str, Any]]] = {

@@ -14,6 +14,7 @@ from rootguard import load_template
 from rootguard.cli.main import cli
 from rootguard.expressions import evaluate
 from rootguard.graph import Graph
+from tests.support.canary import leaks
 from tests.support.mcp_clients import (
     ROOT,
     Mode,
@@ -24,7 +25,6 @@ from tests.support.mcp_clients import (
     over_stdio,
     write_profile,
 )
-from tests.test_canary import leaks
 
 CLINIC = [sys.executable, str(ROOT / "examples" / "clinic_server.py")]
 HOSTILE = [sys.executable, str(ROOT / "examples" / "hostile_server.py")]

@@ -22,6 +22,7 @@ from rootguard.cli.main import cli
 from rootguard.errors import StoreUnavailableError
 from rootguard.session import Person, load_profile
 from rootguard.store import open_store
+from tests.support.canary import NAME, SENTINELS, leaks
 from tests.support.mcp_clients import (
     Recorder,
     environment,
@@ -30,7 +31,6 @@ from tests.support.mcp_clients import (
     serve_command,
     write_profile,
 )
-from tests.test_canary import NAME, SENTINELS, leaks
 
 SENTINEL = str(SENTINELS["ast"])
 KEY = "correct horse battery staple"

@@ -15,7 +15,7 @@ from rootguard.channels.tools import (
 )
 from rootguard.errors import AccessError, PrivateValueError
 from rootguard.session import Person, parse_profile
-from tests.channels.tools.test_understanding import NUMBER, tool
+from tests.support.schemas import NUMBER, tool
 
 PROFILE = """
 templates = ["fib4", "bmi", "egfr", "homa", "debt_to_income"]

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from rootguard.channels.tools import (
     ACT_ABOVE,
-    Pins,
     ToolMap,
     described,
     load_pins,
@@ -18,26 +17,18 @@ from rootguard.channels.tools import (
     understand,
 )
 from rootguard.errors import PolicyError, UnknownNameError
-from rootguard.template import Root, Template, parse_template
-from rootguard.values import RootName
-from tests.support.schemas import IDENTIFIERS, ROOTS, TEMPLATES, bound, cases, read, tally
-
-NUMBER = {"type": "number"}
-
-
-def tool(
-    properties: dict[str, Any],
-    *,
-    name: str = "fib4_score",
-    about: str = "Lab values of the patient",
-    required: tuple[str, ...] | None = None,
-    pins: Pins | None = None,
-    roots: dict[RootName, Root] = ROOTS,
-    templates: tuple[Template, ...] = TEMPLATES,
-) -> ToolMap:
-    needed = list(properties) if required is None else list(required)
-    schema = {"type": "object", "properties": properties, "required": needed}
-    return understand(name, about, schema, roots, templates, pins=pins, identifiers=IDENTIFIERS)
+from rootguard.template import parse_template
+from tests.support.schemas import (
+    IDENTIFIERS,
+    NUMBER,
+    ROOTS,
+    TEMPLATES,
+    bound,
+    cases,
+    read,
+    tally,
+    tool,
+)
 
 
 def reason(made: ToolMap, parameter: str) -> str:

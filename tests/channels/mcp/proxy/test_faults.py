@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.canary import NAME, SENTINELS, leaks
 from tests.support.mcp_clients import write_profile
 from tests.support.mcp_proxies import DOUBLE, POLICY, Message, Wire, proxy_command, text_of
-from tests.test_canary import NAME, SENTINELS, leaks
 
 AST = {"ast": SENTINELS["ast"]}
 

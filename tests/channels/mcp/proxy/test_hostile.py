@@ -16,9 +16,9 @@ from rootguard.attacks.map import map_estimates
 from rootguard.calibration import make_plan
 from rootguard.mechanisms import mechanism
 from rootguard.values import RootName
+from tests.support.canary import NAME, SENTINELS, leaks
 from tests.support.mcp_clients import write_profile
 from tests.support.mcp_proxies import HOSTILE, POLICY, Message, Wire, proxy_command
-from tests.test_canary import NAME, SENTINELS, leaks
 
 TURNS = 200
 PROCESSES = (("clinic", "mallory"), ("market", "trudy")) * 2 + (("clinic", "mallory"),)

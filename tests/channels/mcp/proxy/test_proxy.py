@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from mcp import Client
 
 from rootguard.cli.main import cli
+from tests.support.canary import NAME, SENTINELS, leaks
 from tests.support.mcp_clients import (
     Mode,
     Tap,
@@ -30,7 +31,6 @@ from tests.support.mcp_proxies import (
     tapped,
     text_of,
 )
-from tests.test_canary import NAME, SENTINELS, leaks
 
 FIB4 = {
     "age": SENTINELS["age"],

@@ -1,0 +1,94 @@
+"""The table that Spark's runs are compared by, and how those runs are made."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from fractions import Fraction
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rootguard import load_template
+from rootguard.calibration import make_plan
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+from rootguard.batch import sanitize  # noqa: E402
+from rootguard.batch.arrow import Table  # noqa: E402
+
+FIB4 = load_template("fib4")
+PLAN = make_plan(FIB4, Fraction("0.9"))
+KEY = bytes(range(32))
+ROWS = 3000
+SENTINEL = 91.827364519
+PATIENCE = 550
+RUNS = Path(__file__).with_name("spark_runs.py")
+needs_spark = pytest.mark.skipif(
+    find_spec("pyspark") is None or shutil.which("java") is None,
+    reason="pyspark and a Java runtime are needed",
+)
+
+
+def people() -> Table:
+    """Rows in order, some to be left out, one value missing, one person twice."""
+    generator = np.random.default_rng(5)
+    ids: list[str | None] = [f"P{number:06d}" for number in range(ROWS)]
+    ast: list[float | None] = generator.lognormal(3, 0.5, ROWS).tolist()
+    ids[11], ids[20] = None, ids[21]
+    ast[5], ast[7], ast[9] = None, float("inf"), SENTINEL
+    return pa.table(
+        {
+            "number": pa.array(range(ROWS)),
+            "mrn": ids,
+            "age": generator.integers(18, 80, ROWS),
+            "ast": ast,
+            "site": ["north", "south"] * (ROWS // 2),
+            "alt": generator.lognormal(3, 0.5, ROWS),
+            "plt": generator.normal(230, 50, ROWS),
+        }
+    )
+
+
+def runs(kind: str, folder: Path) -> Path:
+    """Have the runs made in a process of their own."""
+    pq.write_table(people(), folder / "in.parquet")
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, str(RUNS), kind, str(folder)],
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        try:
+            process.wait(timeout=PATIENCE)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # with every JVM it may have left
+            process.wait()
+    told = (folder / "log").read_text()
+    assert process.returncode == 0, told[-3000:]
+    assert str(SENTINEL) not in told
+    return folder
+
+
+def one_machine(**options: Any) -> Any:  # noqa: ANN401 - options of every type
+    return sanitize(people(), PLAN, template=FIB4, id_column="mrn", key=KEY, **options)
+
+
+def same(made: Table, expected: Table) -> bool:
+    """Equal row for row, once both are in the order of their numbers; Spark has no categories."""
+    place = expected.schema.get_field_index("risk")
+    expected = expected.set_column(place, "risk", expected["risk"].cast(pa.string()))
+    assert made.column_names == expected.column_names
+    made, expected = made.sort_by("number"), expected.sort_by("number")
+    return all(
+        made[name].cast(expected[name].type).combine_chunks() == expected[name].combine_chunks()
+        for name in expected.column_names
+    )
