@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from rootguard.errors import StoreKeyError
 from rootguard.mechanisms import MECHANISMS, Mechanism, mechanism
 from rootguard.mechanisms import keyed as streams
-from rootguard.mechanisms.dials import Dial, Words
-from rootguard.mechanisms.exact import certain_floors
+from rootguard.mechanisms.exact import GuideTableSampler, Words, certain_floors
 from rootguard.mechanisms.keyed import People, Prf, RootStreams
 from rootguard.rng import Randomness
 from rootguard.values import Domain, MechanismName
@@ -82,11 +81,11 @@ def test_the_noise_of_many_fits_on_the_smallest_and_on_large_grids(
     assert fit(found, pmf(noise, 1)) > FALSE_ALARM
 
 
-def test_the_thresholds_are_those_of_the_wheels_to_the_last_bit() -> None:
+def test_the_thresholds_are_those_of_one_draw_to_the_last_bit() -> None:
     noise = mechanism("geometric", Fraction("0.1"), 1000)
-    dial, wheels = noise._dial, noise._wheels  # type: ignore[attr-defined]
-    (wide,) = certain_floors(dial._compute, words=2)
-    noised = wheels._rows[0][0]  # 32 bits of the same P(Z != 0)
+    many, single = noise._row_sampler, noise._sampler  # type: ignore[attr-defined]
+    (wide,) = certain_floors(many._compute, words=2)
+    noised = single._rows[0][0]  # 32 bits of the same P(Z != 0)
     assert wide[0] >> 32 == noised
 
 
@@ -104,21 +103,21 @@ class Given:
 
 def test_a_tie_is_settled_by_more_bits_on_either_side() -> None:
     noise = mechanism("geometric", Fraction("0.1"), 1000)
-    dial: Dial = noise._dial  # type: ignore[attr-defined]
-    edges = certain_floors(dial._compute, words=2)[0]
-    wide = certain_floors(dial._compute, words=3)[0]
+    sampler: GuideTableSampler = noise._row_sampler  # type: ignore[attr-defined]
+    edges = certain_floors(sampler._compute, words=2)[0]
+    wide = certain_floors(sampler._compute, words=3)[0]
     words: Words = np.array([edges[4]], dtype=np.uint64)
     rest = wide[4] & 0xFFFFFFFF
 
     def sourced(*given: int) -> int:
         source: Randomness = Given(*given)
-        return int(dial.read(words, lambda row: source)[0])
+        return int(sampler.draw(words, lambda row: source)[0])
 
     assert sourced(rest - 1) == 4
     assert sourced(rest + 1) == 5
     assert sourced(rest, 0) == 4  # tied again: a third word decides
     beside: Words = np.array([edges[4] - 1, edges[4] + 1], dtype=np.uint64)
-    assert dial.read(beside, lambda row: Given()).tolist() == [4, 5]
+    assert sampler.draw(beside, lambda row: Given()).tolist() == [4, 5]
 
 
 def test_a_persons_bits_are_the_cbc_mac_of_length_and_id() -> None:

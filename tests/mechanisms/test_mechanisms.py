@@ -15,9 +15,15 @@ from scipy.integrate import quad
 
 from rootguard.errors import BudgetError, UnknownNameError
 from rootguard.mechanisms import MECHANISMS, Mechanism, certify, mechanism, mechanism_named
+from rootguard.mechanisms.additive import Geometric
 from rootguard.mechanisms.base import Floats
-from rootguard.mechanisms.exact import Rows, Wheels, exponential_of, geometric_rows, wide_context
-from rootguard.mechanisms.geometric import Geometric
+from rootguard.mechanisms.exact import (
+    ExactSampler,
+    Rows,
+    exponential_of,
+    geometric_rows,
+    wide_context,
+)
 from rootguard.rng import SECURE, SecureRandomness
 from rootguard.values import MechanismName
 from tests.support.goodness import FALSE_ALARM, fit
@@ -260,11 +266,11 @@ def root_of_two_thirds(precision: int) -> Rows:
         return [[fixed(Decimal(2).sqrt() / 3, precision)]]
 
 
-def test_a_wheel_is_settled_by_more_bits_when_the_first_words_tie() -> None:
-    wheel = Wheels(root_of_two_thirds)
+def test_a_draw_is_settled_by_more_bits_when_the_first_words_tie() -> None:
+    sampler = ExactSampler(root_of_two_thirds)
     exact = (1 << 96) - 1 - root_of_two_thirds(96)[0][0]  # words are counted from the top
     first, second, third = exact >> 64, exact >> 32 & 0xFFFFFFFF, exact & 0xFFFFFFFF
-    for words, face in (
+    for words, outcome in (
         ((first - 1,), 0),
         ((first + 1,), 1),
         ((first, second - 1), 0),
@@ -273,7 +279,7 @@ def test_a_wheel_is_settled_by_more_bits_when_the_first_words_tie() -> None:
         ((first, second, third + 1), 1),
     ):
         tape = Tape(*words)
-        assert wheel.spin(tape) == [face]
+        assert sampler.draw(tape) == [outcome]
         assert not tape.left
 
 
@@ -284,15 +290,15 @@ def test_probabilities_far_below_one_word_are_still_exact() -> None:
 
     top = 0xFFFFFFFF
     third = (1 << 96) - 1 - tiny(96)[0][0] & top
-    wheel = Wheels(tiny)
-    assert wheel.spin(Tape(top - 1)) == [0]
-    assert wheel.spin(Tape(top, top - 1)) == [0]
-    assert wheel.spin(Tape(top, top, third - 1)) == [0]
-    assert wheel.spin(Tape(top, top, third + 1)) == [1]
+    sampler = ExactSampler(tiny)
+    assert sampler.draw(Tape(top - 1)) == [0]
+    assert sampler.draw(Tape(top, top - 1)) == [0]
+    assert sampler.draw(Tape(top, top, third - 1)) == [0]
+    assert sampler.draw(Tape(top, top, third + 1)) == [1]
 
 
 @pytest.mark.parametrize("epsilon", ["0.000001", "0.01", "0.7"])
-def test_the_wheels_of_a_geometric_variable_have_its_probabilities(epsilon: str) -> None:
+def test_the_rows_of_a_geometric_variable_have_its_probabilities(epsilon: str) -> None:
     precision, low, high = 200, 3, 2
     with localcontext(wide_context(precision)):
         ratio = exponential_of(Fraction(epsilon))

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from rootguard.errors import BudgetError, DomainError
+from rootguard.mechanisms.additive import Geometric
 from rootguard.mechanisms.base import MAX_EPSILON, Floats
-from rootguard.mechanisms.geometric import Geometric
 from rootguard.mechanisms.nesting import between, degrade, kernel, log_kernel, refine
 from rootguard.rng import SECURE
 from tests.support.goodness import FALSE_ALARM, fit

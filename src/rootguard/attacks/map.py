@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 from rootguard.attacks.reconstruction import TIE
 from rootguard.mechanisms import Mechanism
-from rootguard.mechanisms.base import Additive, Floats, Indices
+from rootguard.mechanisms.additive import Additive
+from rootguard.mechanisms.base import Floats, Indices
 from rootguard.mechanisms.exponential import Exponential
 
 _BLOCK = 1 << 14

@@ -1,16 +1,13 @@
-"""The four noise mechanisms. Each file holds sampler, pmf, price and error together."""
+"""The four noise mechanisms. Each class holds sampler, pmf, price and error together."""
 
 from fractions import Fraction
 from functools import lru_cache
 from typing import get_args
 
 from rootguard.errors import UnknownNameError
-from rootguard.mechanisms.base import Mechanism
-from rootguard.mechanisms.certificate import Certificate, certify
+from rootguard.mechanisms.additive import Geometric, Laplace, Staircase
+from rootguard.mechanisms.base import Certificate, Mechanism, certify
 from rootguard.mechanisms.exponential import Exponential
-from rootguard.mechanisms.geometric import Geometric
-from rootguard.mechanisms.laplace import Laplace
-from rootguard.mechanisms.staircase import Staircase
 from rootguard.values import MechanismName
 
 MECHANISMS: dict[MechanismName, type[Mechanism]] = {

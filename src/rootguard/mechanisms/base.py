@@ -1,31 +1,21 @@
-"""What every mechanism offers, and the family that three of the four belong to.
+"""What every mechanism offers, and whether it keeps its promise.
 
 Index space: inputs and outputs are whole numbers 0 .. m-1, the points of a root's grid. Epsilon is
 per grid step: neighbouring inputs t and t+1 may change the log-probability of any output by at most
-epsilon, and inputs d steps apart by at most d * epsilon.
+epsilon, and inputs d steps apart by at most d * epsilon. `certify` checks that from the pmf.
 """
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from decimal import Decimal, localcontext
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rootguard.errors import BudgetError
-from rootguard.mechanisms.dials import Dial, Streams
-from rootguard.mechanisms.exact import (
-    Rows,
-    Wheels,
-    digits_for,
-    exponential_of,
-    geometric_rows,
-    wide_context,
-)
+from rootguard.mechanisms.exact import Streams
 from rootguard.rng import Randomness
 from rootguard.values import MICRO, MechanismName
 
@@ -99,167 +89,52 @@ def blocks(size: int) -> Iterator[slice]:
     return (slice(start, min(start + _BLOCK, size)) for start in range(0, size, _BLOCK))
 
 
-def signs(size: int, generator: np.random.Generator) -> NDArray[np.int8]:
-    """Fair signs, -1 or +1, one random bit each."""
-    bits = np.frombuffer(generator.bytes((size + 7) // 8), dtype=np.uint8)
-    fair = np.unpackbits(bits, count=size).view(np.int8)
-    fair *= 2
-    fair -= 1
-    return fair
+ENUMERATION_LIMIT = 4096
+"""Grids up to this size are enumerated in full, every input against every output."""
+
+TOLERANCE = 1e-9
+"""Relative rounding error allowed to a tight epsilon and to the total mass of a pmf."""
 
 
-class Additive(Mechanism):
-    """t + Z clamped to the grid, Z a symmetric integer with a geometric tail.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Certificate:
+    """What a mechanism claims per grid step, and what its pmf shows."""
 
-    P(|Z| >= k) = c * b**(k-1) for k >= 1, with b = exp(-epsilon). The members differ in c alone,
-    that is, in how often they add nothing. Clamping happens at whole numbers, so it commutes with
-    rounding: a continuous noise that is clamped and then rounded is a member too.
-    """
+    mechanism: str
+    size: int
+    epsilon_claimed: float
+    epsilon_tight: float
+    mass_error: float
+    method: Literal["enumeration", "closed form"]
 
-    @staticmethod
-    @abstractmethod
-    def tail(root: Decimal) -> Decimal:
-        """The constant c, from root = exp(-epsilon / 2)."""
-
-    @staticmethod
-    @abstractmethod
-    def log_tail(eps: float) -> tuple[float, float]:
-        """The logs of c and 1 - c, without cancellation at small or large epsilon."""
-
-    @cached_property
-    def _digits(self) -> tuple[int, int]:
-        """How many digits of the distance the first and the second wheel spin."""
-        digits = digits_for(self._eps, self.size)
-        low = digits // 2 if digits > 4 else 0
-        return low, digits - low
-
-    @cached_property
-    def _wheels(self) -> Wheels:
-        low, high = self._digits
-
-        def rows(precision: int) -> Rows:
-            with localcontext(wide_context(precision)):
-                root = exponential_of(self.epsilon / 2)
-                ratio = int(root * root * (1 << precision))
-                up = int(self.tail(root) * (1 << precision)) // 2
-            return [[2 * up, up], *geometric_rows(ratio, precision, low, high, carry=True)]
-
-        return Wheels(rows)
-
-    def draw(self, index: int, source: Randomness) -> int:
-        """One secure draw. The wheels say: no noise, down or up, and how far."""
-        faces = self._wheels.spin(source)
-        direction = faces[0]
-        if not direction:
-            return index
-        low, high = self._digits
-        distance = 1 + (faces[-1] << low)
-        if low:
-            distance += faces[1]
-        if faces[-1] == 1 << high:  # a carry: more of the distance follows, while it matters
-            while distance < self.size:
-                more = self._wheels.spin_last(source)
-                distance += more << low
-                if more < 1 << high:
-                    break
-        if direction == 1:
-            return max(index - distance, 0)
-        return min(index + distance, self.size - 1)
-
-    @cached_property
-    def _dial(self) -> Dial:
-        """P(|Z| >= k) for every k that matters: no distance beyond the grid's length does."""
-
-        def rows(precision: int) -> Rows:
-            with localcontext(wide_context(precision)):
-                root = exponential_of(self.epsilon / 2)
-                ratio = int(root * root * (1 << precision))
-                power = int(self.tail(root) * (1 << precision))
-            powers = []
-            for _ in range(self.size - 1):
-                powers.append(power)
-                power = power * ratio >> precision
-            return [powers]
-
-        return Dial(rows)
-
-    def draw_rows(self, indices: Indices, streams: Streams) -> Indices:
-        """A row's first word says how far, its second up or down: Z is symmetric."""
-        far, side = streams.words(0)
-        noise = self._dial.read(far, lambda row: streams.source(row, 0))
-        down = (side & np.uint64(1)).view(np.int64)
-        noise ^= -down  # minus one is all ones: together with the next line, a change of sign
-        noise += down
-        noise += indices
-        return np.clip(noise, 0, self.size - 1, out=noise)
-
-    def draw_many(self, indices: Indices, generator: np.random.Generator) -> Indices:
-        """Vectorised: with E ~ Exp(1), |Z| >= k exactly when E >= -log c + (k-1) * epsilon."""
-        log_c, _ = self.log_tail(self._eps)
-        flat = indices.ravel()
-        drawn = np.empty_like(flat)
-        for block in blocks(flat.size):
-            part = flat[block]
-            noise = generator.standard_exponential(part.size)
-            noise += log_c + self._eps
-            noise *= 1 / self._eps
-            np.floor(noise, out=noise)
-            np.maximum(noise, 0, out=noise)
-            noise *= signs(part.size, generator)
-            noise += part
-            np.clip(noise, 0, self.size - 1, out=noise)
-            drawn[block] = noise
-        return drawn.reshape(indices.shape)
-
-    def log_pmf(self, inputs: ArrayLike, outputs: ArrayLike) -> Floats:
-        """Geometric tails inside; each end point gathers the whole tail beyond it."""
-        inputs, outputs = np.asarray(inputs, np.int64), np.asarray(outputs, np.int64)
-        log_c, log_rest = self.log_tail(self._eps)
-        gap = np.abs(outputs - inputs)
-        decay = log_c - math.log(2) - self._eps * (gap - 1.0)
-        inside = np.where(gap == 0, log_rest, decay + math.log(-math.expm1(-self._eps)))
-        at_end = np.where(gap == 0, math.log1p(-math.exp(log_c) / 2), decay)
-        return np.where((outputs == 0) | (outputs == self.size - 1), at_end, inside)
-
-    def error(self, index: int) -> float:
-        """E|s - t| = sum over k of P(|s - t| >= k), a geometric sum on either side."""
-        log_c, _ = self.log_tail(self._eps)
-        below = -math.expm1(-self._eps * index)
-        above = -math.expm1(-self._eps * (self.size - 1 - index))
-        return math.exp(log_c) / 2 * (below + above) / -math.expm1(-self._eps)
-
-    def worst_error(self) -> float:
-        """Clamping only helps, most near the ends: the worst position is the centre."""
-        return self.error(self.centre)
-
-    def tight_epsilon(self) -> float:
-        """By enumeration on at most six points.
-
-        The pmf depends only on the gap and on whether the output is an end point, and changes by
-        exactly epsilon from one gap to the next beyond the first: six points show every case.
-        """
-        small = type(self)(self.epsilon, min(self.size, 6))
-        points = np.arange(small.size)
-        table = small.log_pmf(points[:, None], points[None, :])
-        return float(np.abs(np.diff(table, axis=0)).max())
-
-    @staticmethod
-    @abstractmethod
-    def spread_curve(eps: float) -> tuple[float, float, float]:
-        """A(eps) = c / (1 - b), the expected |Z| without clamping, with two derivatives."""
-
-    @classmethod
-    def error_curve(cls, epsilon: float, size: int) -> tuple[float, float, float]:
-        """E = A * (2 - b**below - b**above) / 2 by the product rule."""
-        below = (size - 1) // 2
-        above = size - 1 - below
-        low, high = math.exp(-epsilon * below) / 2, math.exp(-epsilon * above) / 2
-        kept = 1 - low - high
-        kept_1 = below * low + above * high
-        kept_2 = -below * below * low - above * above * high
-        spread, spread_1, spread_2 = cls.spread_curve(epsilon)
+    @property
+    def holds(self) -> bool:
+        """Whether no neighbouring pair exceeds the claim and every row is a distribution."""
         return (
-            spread * kept,
-            spread_1 * kept + spread * kept_1,
-            spread_2 * kept + 2 * spread_1 * kept_1 + spread * kept_2,
+            self.epsilon_tight <= self.epsilon_claimed * (1 + TOLERANCE)
+            and self.mass_error <= TOLERANCE
         )
+
+
+def certify(mechanism: Mechanism) -> Certificate:
+    """Check a mechanism's claim, by enumeration unless the grid is too large for it."""
+    size = mechanism.size
+    whole = size <= ENUMERATION_LIMIT
+    outputs = np.arange(size)
+    inputs = outputs if whole else np.array([0, 1, size // 2, size - 2, size - 1])
+    tight, mass_error = 0.0, 0.0
+    rows = max(2, (1 << 20) // size)
+    for start in range(0, len(inputs), rows):
+        # One row of overlap, so that no neighbouring pair falls between two blocks.
+        table = mechanism.log_pmf(inputs[start : start + rows + 1, None], outputs[None, :])
+        mass_error = max(mass_error, float(np.abs(np.exp(table).sum(axis=1) - 1).max()))
+        if whole and len(table) > 1:
+            tight = max(tight, float(np.abs(np.diff(table, axis=0)).max()))
+    return Certificate(
+        mechanism=mechanism.name,
+        size=size,
+        epsilon_claimed=float(mechanism.epsilon),
+        epsilon_tight=tight if whole else mechanism.tight_epsilon(),
+        mass_error=mass_error,
+        method="enumeration" if whole else "closed form",
+    )

@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rootguard.mechanisms.base import Floats, Indices, Mechanism, blocks
-from rootguard.mechanisms.dials import Dial, Streams
 from rootguard.mechanisms.exact import (
+    ExactSampler,
+    GuideTableSampler,
     Rows,
-    Wheels,
+    Streams,
     exponential_of,
     geometric_rows,
     wide_context,
@@ -36,12 +37,12 @@ class Exponential(Mechanism):
         return self._eps / 2
 
     @cached_property
-    def _wheels(self) -> Wheels:
-        return Wheels(lambda precision: self._rows(precision, self._digits // 2))
+    def _sampler(self) -> ExactSampler:
+        return ExactSampler(lambda precision: self._rows(precision, self._digits // 2))
 
     @cached_property
-    def _dial(self) -> Dial:
-        return Dial(lambda precision: self._rows(precision, 0))
+    def _row_sampler(self) -> GuideTableSampler:
+        return GuideTableSampler(lambda precision: self._rows(precision, 0))
 
     @property
     def _digits(self) -> int:
@@ -54,17 +55,18 @@ class Exponential(Mechanism):
         return geometric_rows(ratio, precision, low, self._digits - low, carry=False)
 
     def draw(self, index: int, source: Randomness) -> int:
-        """Spin a distance and a side until the point lies on the grid.
+        """Draw a distance and a side until the point lies on the grid.
 
         The distance is geometric modulo the power of two above the grid's size, which keeps the
-        proportions exp(-theta d) and makes at least one spin in four succeed, however flat the
-        distribution. Distance zero counts on one side only. No wheel depends on the true index.
+        proportions exp(-theta d) and makes at least one try in four succeed, however flat the
+        distribution. Distance zero counts on one side only. Neither
+        distribution depends on the true index.
         """
         last = self.size - 1
         low = last.bit_length() // 2
         while True:
-            faces = self._wheels.spin(source)
-            distance = (faces[-1] << low) + (faces[0] if low else 0)
+            drawn = self._sampler.draw(source)
+            distance = (drawn[-1] << low) + (drawn[0] if low else 0)
             if source.words(1)[0] & 1:
                 if index + distance <= last:
                     return index + distance
@@ -72,26 +74,26 @@ class Exponential(Mechanism):
                 return index - distance
 
     def draw_rows(self, indices: Indices, streams: Streams) -> Indices:
-        """As `draw`, a block of the row's stream for every spin, for the rows not settled yet."""
+        """As `draw`, a block of the row's stream for every try, for the rows not settled yet."""
         last = self.size - 1
         drawn = np.empty_like(indices)
-        open_rows, spin = np.arange(indices.size), 0
+        open_rows, attempt = np.arange(indices.size), 0
         while open_rows.size:
-            far, side = streams.words(spin, open_rows if spin else None)
-            source = self._more(streams, open_rows, spin)
-            distance = self._dial.read(far, source)
+            far, side = streams.words(attempt, open_rows if attempt else None)
+            source = self._more(streams, open_rows, attempt)
+            distance = self._row_sampler.draw(far, source)
             up = (side & np.uint64(1)).astype(np.bool_)
             start = indices[open_rows]
             point = start + np.where(up, distance, -distance)
             settled = np.where(up, point <= last, (distance > 0) & (point >= 0))
             drawn[open_rows[settled]] = point[settled]
             open_rows = open_rows[~settled]
-            spin += 1
+            attempt += 1
         return drawn
 
     @staticmethod
-    def _more(streams: Streams, rows: Indices, spin: int) -> Callable[[int], Randomness]:
-        return lambda place: streams.source(int(rows[place]), spin)
+    def _more(streams: Streams, rows: Indices, attempt: int) -> Callable[[int], Randomness]:
+        return lambda place: streams.source(int(rows[place]), attempt)
 
     def draw_many(self, indices: Indices, generator: np.random.Generator) -> Indices:
         """Vectorised: choose the side by its mass, then a geometric distance modulo its length.

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from rootguard.errors import StoreKeyError
 from rootguard.mechanisms.base import Indices
-from rootguard.mechanisms.dials import Words
+from rootguard.mechanisms.exact import Words
 from rootguard.values import Domain, MechanismName
 
 KEY_BYTES = 32
@@ -40,7 +40,7 @@ _BLOCK = 16
 _FIRST = 12
 """Bytes of an id in its first block, after four for its length."""
 _MORE = 1 << 32
-"""Blocks from here on serve ties alone; no draw spins that often."""
+"""Blocks from here on serve ties alone; no draw tries that often."""
 
 _MARK = 1 << 63
 """The block that marks a value, beside all blocks of draws."""

@@ -14,7 +14,7 @@ l**|i-j| p q in an inner row and l**|i-j| p in an end row; on it, (1-h)**2 + 2 h
 Drawn along T, in either direction, a set of levels costs its highest epsilon, whoever pools it.
 Not for the other three mechanisms, and not for levels that were drawn independently.
 
-Draws are exact, as in `wheels`: whole random words against decimal sums of certified precision.
+Draws are exact, as in `exact`: whole random words against decimal sums of certified precision.
 """
 
 import math

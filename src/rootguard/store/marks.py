@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rootguard.mechanisms.dials import Words
+from rootguard.mechanisms.exact import Words
 from rootguard.mechanisms.keyed import Prf
 
 SHELVES = 256
