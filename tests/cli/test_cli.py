@@ -43,10 +43,10 @@ def test_certify_shows_that_every_mechanism_holds(name: str, epsilon: str) -> No
 
 
 def test_certify_exits_with_one_when_a_claim_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rootguard.mechanisms import geometric
+    from rootguard.mechanisms.additive import Geometric
 
-    honest = geometric.Geometric.log_tail
-    monkeypatch.setattr(geometric.Geometric, "log_tail", staticmethod(lambda eps: honest(2 * eps)))
+    honest = Geometric.log_tail
+    monkeypatch.setattr(Geometric, "log_tail", staticmethod(lambda eps: honest(2 * eps)))
     arguments = ("certify", "--mechanism", "geometric", "--epsilon", "0.3117", "--grid", "50")
     assert run(*arguments, "--json").exit_code == 1
     assert "does not hold" in run(*arguments).output
