@@ -13,23 +13,21 @@ from rootguard.cli.cape import cape as command
 from rootguard.evaluation import language_model
 from rootguard.evaluation.cape import (
     BUCKETS,
+    CAPE_COLUMNS,
     FLOOR,
     Cape,
     Contexts,
     buckets,
-    distribution,
-    draw,
-    loss,
-    similarities,
-    utilities,
-)
-from rootguard.evaluation.cape_study import (
-    CAPE_COLUMNS,
     cape_means,
     cape_rows,
     cape_sheets,
+    distribution,
+    draw,
     flatness,
+    loss,
+    similarities,
     stated,
+    utilities,
 )
 from rootguard.evaluation.language_model import ModelError
 from rootguard.evaluation.metrics import Floats

@@ -24,7 +24,7 @@ from rootguard.cli.study_options import (
 from rootguard.template import Template
 
 if TYPE_CHECKING:
-    from rootguard.evaluation.cape_study import CapeRow
+    from rootguard.evaluation.cape import CapeRow
 
 
 @click.command("cape", epilog=EXIT_CODES)
@@ -61,7 +61,7 @@ def cape(
       rootguard bench cape --model model.gguf --cohort people --out study
       rootguard bench cape --template homa --epsilon 0.1 --epsilon 5 --out study
     """
-    from rootguard.evaluation.cape_study import CAPE_COLUMNS, CAPE_EPSILONS, cape_sheets
+    from rootguard.evaluation.cape import CAPE_COLUMNS, CAPE_EPSILONS, cape_sheets
     from rootguard.evaluation.study import tables
     from rootguard.evaluation.study.aggregates import write_csv, write_text
     from rootguard.evaluation.study.page import WARNING
@@ -103,11 +103,11 @@ def _run(
     from rootguard.evaluation.cape import (
         Cape,
         Contexts,
+        cape_rows,
         digit_embeddings,
         digit_ids,
         similarities,
     )
-    from rootguard.evaluation.cape_study import cape_rows
     from rootguard.evaluation.language_model import LocalModel
     from rootguard.evaluation.rq4_agent.patients import first
 
@@ -138,7 +138,7 @@ def _run(
 
 
 def _as_json(rows: list["CapeRow"], out: Path, spoken: int) -> dict[str, object]:
-    from rootguard.evaluation.cape_study import PUBLISHED, cape_means, flatness
+    from rootguard.evaluation.cape import PUBLISHED, cape_means, flatness
 
     means = cape_means(rows)
     return {

@@ -145,8 +145,7 @@ def rq4(*, directory: Path | None, out: Path, as_json: bool, **given: Any) -> No
                 f"this needs {module}; run: pip install 'rootguard[{extra}]'"
             )
     from rootguard.evaluation.rq4_agent.claims import compare_agent
-    from rootguard.evaluation.rq4_agent.compliance import compliance_sheets
-    from rootguard.evaluation.rq4_agent.figures import agent_rows
+    from rootguard.evaluation.rq4_agent.figures import agent_rows, compliance_sheets
     from rootguard.evaluation.rq4_agent.study import TRANSCRIPTS, Transcripts
 
     templates = chosen_templates(given["templates"])

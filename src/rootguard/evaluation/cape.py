@@ -7,18 +7,40 @@ mechanism draws one of 50 buckets of equal width, and one of its digits, each al
 Candidates are the ten digits. What is no digit stays, the decimal point too, so a number keeps its
 length. The model reads what was written so far, already perturbed. Epsilon is spent on each digit.
 This is a reference to compare with; nothing in RootGuard releases anything this way.
+
+Measured as RQ1 is: each root of a patient is stated in a sentence of its own ("AST is 24 U/L."),
+the digits of its number are perturbed, and the target is computed from what then stands there. A
+number may come out as anything of its length: targets are computed from it as it is read, and once
+more with every number brought into its public bounds, as a careful reader would. A target without a
+value (a division by zero) is left out of the first and counted; that favours CAPE-F.
+
+Beside each figure stands RootGuard's at the same epsilon, `opt` with t = 2k+1. The two epsilons
+mean different things: CAPE-F's is per digit and about embeddings, ours per grid step and root.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
+from statistics import fmean
 from typing import Self, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rootguard.advice.people import Cohort
+from rootguard.advice.seeded import generator
 from rootguard.evaluation.language_model import LocalModel, ModelError
-from rootguard.evaluation.metrics import Floats
+from rootguard.evaluation.metrics import Bootstrap, Floats, mean_se
+from rootguard.evaluation.rq1_utility.study import Cell, Subject
+from rootguard.evaluation.study.aggregates import epsilon_text
+from rootguard.evaluation.study.tables import Sheet
+from rootguard.expressions import evaluate_many
+from rootguard.graph import Graph
+from rootguard.session.questions.wording import Vocabulary, digits, sentence, statement
+from rootguard.template import Template
+from rootguard.values import RootName
 
 DIGITS = "0123456789"
 BUCKETS = 50
@@ -30,6 +52,14 @@ _MISSING = "this needs the model's embeddings; run: pip install 'rootguard[llm]'
 
 Predictor = Callable[[str], Floats]
 """From a text to the log-probabilities of the ten digits behind it."""
+CAPE_EPSILONS = tuple(map(Fraction, ("0.1", "1", "5")))
+PUBLISHED = (263.0, 403.0)
+"""The paper's wMAPE in percent, least and greatest over its epsilons."""
+CAPE_COLUMNS = (
+    "model", "template", "epsilon", "patients", "wmape", "wmape_se", "undefined", "clamped_wmape",
+    "clamped_se", "kept", "loss", "opt_wmape", "seed", "cohort", "synthetic",
+)  # fmt: skip
+_HOLE = "\0"
 
 
 def similarities(embeddings: Floats) -> Floats:
@@ -202,3 +232,235 @@ def digit_embeddings(model: LocalModel, ids: tuple[int, ...]) -> Floats:
             rows = dequantize(tensor.data[list(ids)], tensor.tensor_type)
             return np.asarray(rows, dtype=float)
     raise ModelError(f"{model.path.name} holds no embeddings")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CapeRow:
+    """A template at an epsilon. Figures are in percent.
+
+    `wmape` is of the numbers as read, over patients whose target has a value, and None if none
+    has; `undefined` have none. `clamped_wmape` has the numbers in their bounds, and is None if some
+    target has no value there. `kept` is the share
+    of digits that stayed the same. `loss` is the largest log-ratio between two true digits that
+    any of the texts in this row had: what the mechanism's own epsilon claims to bound.
+    """
+
+    model: str
+    template: str
+    epsilon: Fraction
+    patients: int
+    wmape: float | None
+    wmape_se: float | None
+    undefined: int
+    clamped_wmape: float | None
+    clamped_se: float | None
+    kept: float
+    loss: float
+    opt_wmape: float | None
+    seed: int
+    cohort: str
+    synthetic: bool
+
+    def fields(self) -> tuple[object, ...]:
+        """For a CSV file."""
+        cells = {**{name: getattr(self, name) for name in CAPE_COLUMNS}}
+        cells["epsilon"] = epsilon_text(self.epsilon)
+        cells["synthetic"] = str(self.synthetic).lower()
+        return tuple(cells.values())
+
+
+def stated(template: Template, root: RootName) -> tuple[str, str]:
+    """The sentence that states a root, before and behind its number."""
+    says = Vocabulary.of((template,)).spelt[root]
+    said = sentence([statement(says, _HOLE, template.roots[root].unit)])
+    before, _, behind = said.partition(_HOLE)
+    return before, behind
+
+
+def perturbed(
+    cape: Cape, template: Template, values: Floats, root: RootName, epsilon: Fraction, seed: int
+) -> tuple[list[str], list[str]]:
+    """A root's numbers as they were and as they came out, for every patient."""
+    before, _ = stated(template, root)
+    were = [digits(float(value)) for value in values]
+    came = []
+    for patient, number in enumerate(were):
+        source = generator(seed, "cape", template.name, str(root), epsilon, patient)
+        came.append(cape.number(before, number, float(epsilon), source))
+    return were, came
+
+
+def cape_rows(
+    cape: Cape,
+    template: Template,
+    cohort: Cohort,
+    epsilons: Sequence[Fraction],
+    *,
+    model: str,
+    seed: int,
+) -> Iterator[CapeRow]:
+    """A row per epsilon."""
+    subject = Subject(template, cohort, seed=seed, repeats=1)
+    opt = subject.run(
+        subject.outline(
+            Cell(
+                budget="2k+1", epsilon=e, template=template.name, mechanism="laplace", config="opt"
+            )
+        )
+        for e in epsilons
+    )
+    beside = {row.cell.epsilon: row.wmape for row in opt}
+    graph = Graph.of(template)
+    formula = graph.in_roots(template.target.formula)
+    for epsilon in epsilons:
+        columns: dict[str, Floats] = {}
+        bounded: dict[str, Floats] = {}
+        same = of = 0
+        texts: set[str] = set()
+        for root in subject.roots:
+            values = cohort.columns[root]
+            were, came = perturbed(cape, template, values, root, epsilon, seed)
+            pairs = [
+                (a, b) for w, c in zip(were, came, strict=True) for a, b in zip(w, c, strict=True)
+            ]
+            same += sum(a == b for a, b in pairs if a in DIGITS)
+            of += sum(a in DIGITS for a, _ in pairs)
+            texts |= set(_texts(stated(template, root)[0], came))
+            domain = template.roots[root].domain
+            columns[root] = np.array([float(number) for number in came])
+            bounded[root] = np.clip(columns[root], domain.lower, domain.upper)
+        released = evaluate_many(formula, columns)
+        there = np.isfinite(released)
+        read = _error(released[there], subject.truth[there], template, seed)
+        clamped = _error(evaluate_many(formula, bounded), subject.truth, template, seed)
+        yield CapeRow(
+            model=model,
+            template=template.name,
+            epsilon=epsilon,
+            patients=len(cohort),
+            wmape=read and read[0],
+            wmape_se=read and read[1],
+            undefined=int((~there).sum()),
+            clamped_wmape=clamped and clamped[0],
+            clamped_se=clamped and clamped[1],
+            kept=100.0 * same / of,
+            loss=max(loss(cape.utility(text), float(epsilon)) for text in texts),
+            opt_wmape=beside[epsilon],
+            seed=seed,
+            cohort=cohort.digest,
+            synthetic=cohort.synthetic,
+        )
+
+
+def _texts(before: str, numbers: Sequence[str]) -> Iterator[str]:
+    """Every text behind which a digit was drawn."""
+    for number in numbers:
+        for place, character in enumerate(number):
+            if character in DIGITS:
+                yield before + number[:place]
+
+
+def _error(
+    released: Floats, truth: Floats, template: Template, seed: int
+) -> tuple[float, float] | None:
+    """The wMAPE and its standard error; None without a target to relate to."""
+    if not truth.size or not truth.any() or not np.isfinite(released).all():
+        return None
+    bootstrap = Bootstrap(truth, generator(seed, "cape bootstrap", template.name))
+    ((figure, _),) = bootstrap.measure(released[None, None, :], template.risk)
+    return round(figure.value, 6), round(figure.se, 6)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CapeMean:
+    """The mean over templates at an epsilon, with the paper's propagated standard error."""
+
+    epsilon: Fraction
+    wmape: float
+    wmape_se: float
+    clamped_wmape: float
+    clamped_se: float
+    kept: float
+    opt_wmape: float | None
+
+
+def cape_means(rows: Sequence[CapeRow]) -> list[CapeMean]:
+    """A mean per epsilon, over the templates that have a figure there."""
+    found = []
+    for epsilon in sorted({row.epsilon for row in rows}):
+        here = [
+            (row, row.wmape, row.clamped_wmape)
+            for row in rows
+            if row.epsilon == epsilon and row.wmape is not None and row.clamped_wmape is not None
+        ]
+        if not here:
+            continue
+        opt = [row.opt_wmape for row, _, _ in here if row.opt_wmape is not None]
+        found.append(
+            CapeMean(
+                epsilon=epsilon,
+                wmape=fmean(read for _, read, _ in here),
+                wmape_se=mean_se(row.wmape_se or 0.0 for row, _, _ in here),
+                clamped_wmape=fmean(clamped for _, _, clamped in here),
+                clamped_se=mean_se(row.clamped_se or 0.0 for row, _, _ in here),
+                kept=fmean(row.kept for row, _, _ in here),
+                opt_wmape=fmean(opt) if len(opt) == len(here) else None,
+            )
+        )
+    return found
+
+
+def flatness(means: Sequence[CapeMean]) -> float:
+    """The greatest mean wMAPE over the least: 1 where epsilon changes nothing."""
+    return max(m.wmape for m in means) / min(m.wmape for m in means)
+
+
+def cape_sheets(rows: Sequence[CapeRow]) -> tuple[Sheet, Sheet]:
+    """The means, and every template."""
+    model = ", ".join(dict.fromkeys(row.model for row in rows))
+    means = cape_means(rows)
+    low, high = PUBLISHED
+    lines = tuple(
+        (
+            epsilon_text(m.epsilon),
+            f"{m.wmape:.0f} ± {m.wmape_se:.0f}",
+            f"{m.clamped_wmape:.0f} ± {m.clamped_se:.0f}",
+            f"{m.kept:.1f}",
+            "–" if m.opt_wmape is None else f"{m.opt_wmape:.2f}",
+        )
+        for m in means
+    )
+    each = tuple(
+        (
+            row.template.upper(),
+            epsilon_text(row.epsilon),
+            _figure(row.wmape, row.wmape_se),
+            str(row.undefined),
+            _figure(row.clamped_wmape, row.clamped_se),
+            f"{row.kept:.1f}",
+            f"{row.loss:.2f}",
+            "–" if row.opt_wmape is None else f"{row.opt_wmape:.2f}",
+        )
+        for row in rows
+    )
+    note = f"Model: {model}. Published: {low:g} to {high:g} % over all its epsilons."
+    return (
+        Sheet(
+            title="CAPE-F: mean wMAPE (%) over templates",
+            header=("ε", "as read", "within bounds", "digits kept (%)", "BLap-Opt, 2k+1"),
+            lines=lines,
+            note=note,
+        ),
+        Sheet(
+            title="CAPE-F: wMAPE (%) of each template",
+            header=("template", "ε", "as read", "no value", "within bounds", "digits kept (%)",
+                    "log-ratio", "BLap-Opt, 2k+1"),
+            lines=each,
+            labels=2,
+            note=f"{note} Log-ratio: the largest between two true digits; ε claims to bound it.",
+        ),
+    )  # fmt: skip
+
+
+def _figure(value: float | None, se: float | None) -> str:
+    return "–" if value is None else f"{value:.0f} ± {se:.0f}"

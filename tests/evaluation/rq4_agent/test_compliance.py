@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rootguard.evaluation.rq4_agent.backends import Scripted
-from rootguard.evaluation.rq4_agent.compliance import EXAMPLES, common, compliance_sheets, kept
+from rootguard.evaluation.rq4_agent.figures import EXAMPLES, common, compliance_sheets, kept
 from rootguard.evaluation.rq4_agent.study import Grid, Transcripts, run_sessions
 from tests.support.agents import Garbling, held, ward
 

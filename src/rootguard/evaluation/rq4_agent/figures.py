@@ -9,6 +9,11 @@ RCE: a class that is two off counts like one that is one off.
 `map_wmape` is how far the adversary's MAP estimate of the roots is off, the mean over roots, under
 the informed prior: from every fetch for `all`, from the one value that is replayed otherwise. A
 calibrated value is read as if it were a noised one.
+
+How well agents kept to their task is told one beside another: over all sessions of a backend, and
+again over those that every backend held, which is the fair comparison. `fetched` counts the values
+asked for that the agent asked a tool for in that turn: whether it chose the right tool and name,
+whatever it said afterwards.
 """
 
 import math
@@ -26,8 +31,9 @@ from rootguard.attacks.map import map_estimates
 from rootguard.evaluation.metrics import Bootstrap, Floats, class_numbers
 from rootguard.evaluation.rq1_utility.study import DIGITS, Subject
 from rootguard.evaluation.rq4_agent.patients import AgentCell, Ward
-from rootguard.evaluation.rq4_agent.study import Faith, Grid
+from rootguard.evaluation.rq4_agent.study import Faith, Grid, run_digest
 from rootguard.evaluation.study.aggregates import epsilon_text
+from rootguard.evaluation.study.tables import Sheet
 from rootguard.expressions import evaluate_many
 from rootguard.graph import Graph
 from rootguard.mechanisms import mechanism
@@ -39,6 +45,8 @@ FAITHS: tuple[Faith, ...] = (
 )  # fmt: skip
 UNREAD: tuple[Faith, ...] = ("refused", "unparsed")
 """What the published tables would count as parse failures."""
+EXAMPLES = 2
+"""Failures that are shown, per backend and kind."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,7 +114,7 @@ def agent_rows(
 ) -> list[AgentRow]:
     """A row per cell from transcripts; sessions of other runs among them are passed over."""
     wanted = {
-        (ward.run_digest(cell, backend), cell.key(patient)): (cell, patient)
+        (run_digest(ward, cell, backend), cell.key(patient)): (cell, patient)
         for ward in wards
         for cell in plan.cells(ward)
         for patient in range(ward.patients)
@@ -265,3 +273,122 @@ def compliance(rows: Iterable[AgentRow]) -> Iterator[tuple[str, Counter[str]]]:
         whole.update(counts)
     yield from by_config.items()
     yield "together", whole
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kept:
+    """What became of the values of a session, or of several."""
+
+    backend: str
+    session: str
+    fetched: int
+    faith: Counter[str]
+
+    @property
+    def exact(self) -> bool:
+        """Whether every value was said as a tool gave it."""
+        return self.faith["exact"] == self.faith.total()
+
+
+def kept(record: Mapping[str, Any]) -> Kept:
+    """A session's counts."""
+    return Kept(
+        backend=record["backend"],
+        session=record["session"],
+        fetched=sum(len(given(turn).keys() & set(turn["asked"])) for turn in record["turns"]),
+        faith=Counter(kind for turn in record["turns"] for kind in turn["faith"].values()),
+    )
+
+
+def given(turn: Mapping[str, Any]) -> dict[str, list[float]]:
+    """The values that tools gave in a turn, by name."""
+    found: dict[str, list[float]] = {}
+    for call in turn["calls"]:
+        for value in call["result"].get("values", ()):
+            if isinstance(value.get("value"), int | float):
+                found.setdefault(value["name"], []).append(value["value"])
+    return found
+
+
+def common(sessions: Sequence[Kept]) -> list[Kept]:
+    """Those sessions that every backend held."""
+    by_backend: dict[str, set[str]] = {}
+    for one in sessions:
+        by_backend.setdefault(one.backend, set()).add(one.session)
+    shared = set.intersection(*by_backend.values()) if by_backend else set()
+    return [one for one in sessions if one.session in shared]
+
+
+def compliance_sheets(records: Iterable[Mapping[str, Any]]) -> tuple[Sheet, ...]:
+    """Backends beside each other, where there are several, and failures as they were."""
+    sessions: list[Kept] = []
+    failures: list[tuple[str, ...]] = []
+    shown: Counter[tuple[str, str]] = Counter()
+    for record in records:
+        sessions.append(kept(record))
+        if not sessions[-1].exact:
+            failures += _failures(record, shown)
+    sheets = []
+    if len({one.backend for one in sessions}) > 1:
+        sheets.append(_beside("Compliance by backend, every session held", sessions))
+        if fair := common(sessions):
+            sheets.append(
+                _beside("Compliance by backend, the sessions that all of them held", fair)
+            )
+    if failures:
+        sheets.append(
+            Sheet(
+                title="Failures, the first of each kind",
+                header=("backend", "kind", "question", "tools gave", "reply"),
+                lines=tuple(sorted(failures)),
+                note="Numbers are noised values, or what a model made of them.",
+                labels=5,
+            )
+        )
+    return tuple(sheets)
+
+
+def _beside(title: str, sessions: Iterable[Kept]) -> Sheet:
+    groups: dict[str, list[Kept]] = {}
+    for one in sessions:
+        groups.setdefault(one.backend, []).append(one)
+    lines = []
+    for backend, held in sorted(groups.items()):
+        faith = sum((one.faith for one in held), Counter[str]())
+        failed = sum(any(one.faith[kind] for kind in UNREAD) for one in held)
+        shares = (sum(one.fetched for one in held), *(faith[kind] for kind in FAITHS))
+        lines.append(
+            (
+                backend, f"{len(held):,}", f"{failed:,}", f"{sum(one.exact for one in held):,}",
+                f"{faith.total():,}", *(f"{100 * n / faith.total():.1f} %" for n in shares),
+            )
+        )  # fmt: skip
+    header = ("sessions", "failed sessions", "all exact", "observations", "fetched", *FAITHS)
+    return Sheet(
+        title=title,
+        header=("backend", *header),
+        lines=tuple(lines),
+        note="Shares are of observations. Failed sessions: some value was refused or not to be "
+        "read. All exact: sessions without any fault.",
+    )
+
+
+def _failures(
+    record: Mapping[str, Any], shown: Counter[tuple[str, str]]
+) -> Iterator[tuple[str, ...]]:
+    for turn in record["turns"]:
+        for root, kind in turn["faith"].items():
+            place = (record["backend"], kind)
+            if kind == "exact" or shown[place] >= EXAMPLES:
+                continue
+            shown[place] += 1
+            wire = ", ".join(
+                f"{name} {value!r}" for name, values in given(turn).items() for value in values
+            )
+            asked, reply = turn["question"], _short(turn["reply"])
+            yield (record["backend"], f"{root} {kind}", asked, wire or "nothing", reply)
+
+
+def _short(text: str, length: int = 160) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= length else f"{flat[: length - 1]}…"

@@ -19,14 +19,12 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from rootguard import __version__
 from rootguard.advice.baselines import IndependentNoising
 from rootguard.advice.people import Cohort
 from rootguard.advice.seeded import generator
 from rootguard.allocation import Plan
 from rootguard.evaluation.metrics import Floats
 from rootguard.evaluation.rq1_utility.study import TURNS, Cell, Subject, Turns
-from rootguard.evaluation.rq4_agent.questions import QUESTIONS_DIGEST
 from rootguard.evaluation.rq4_agent.replies import Parser
 from rootguard.events import RootNoised
 from rootguard.sanitizer import sanitize
@@ -132,11 +130,11 @@ class Ward:
         self.asked = asked
         self.seed = seed
         self.cohort = first(cohort, patients)
-        self._people = cohort.digest
+        self.cohort_digest = cohort.digest  # of the whole: a smaller run is then a part of it
         self.subject = Subject(template, self.cohort, seed=seed, repeats=1)
         self.roots = self.subject.roots
         self.parser = Parser.of(template)
-        self._digest = template.digest
+        self.template_digest = template.digest
 
     @property
     def patients(self) -> int:
@@ -159,14 +157,6 @@ class Ward:
     def turns(self, cell: AgentCell) -> int:
         """How many questions are asked, the final one included."""
         return TURNS[cell.budget] * len(self.roots) + 1
-
-    def run_digest(self, cell: AgentCell, backend: str) -> str:
-        """Two sessions of one key that agree in this would say the same."""
-        parts = (
-            TRANSCRIPT_FORMAT, backend, str(self.seed), __version__, self._digest, self._people,
-            self.plan(cell).hash, self.parser.digest, QUESTIONS_DIGEST,
-        )  # fmt: skip
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
     def guarded(self, cell: AgentCell, patient: int) -> Person:
         """A patient behind RootGuard. Nothing of it holds the true values afterwards."""
