@@ -93,8 +93,7 @@ def rq4_hostile(
 def _run(attacks: "Attacks", transcripts: "Transcripts") -> int:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from rootguard.evaluation.hostile_prompts.prompts import Family
-    from rootguard.evaluation.hostile_prompts.study import Arm, run_attacks
+    from rootguard.evaluation.hostile_prompts.study import Arm, Family, run_attacks
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:

@@ -5,8 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from rootguard.evaluation.hostile_prompts.prompts import FAMILIES
-from rootguard.evaluation.hostile_prompts.study import Arm, Attacks, Outcome, outcomes, run_attacks
+from rootguard.evaluation.hostile_prompts.study import (
+    FAMILIES,
+    Arm,
+    Attacks,
+    Outcome,
+    outcomes,
+    run_attacks,
+)
 from rootguard.evaluation.language_model import LocalModel, ModelError
 from rootguard.evaluation.rq4_agent.study import Transcripts
 

@@ -16,14 +16,15 @@ from rootguard.cli.rq4_hostile import ARM_NAMES, rq4_hostile
 from rootguard.evaluation import language_model
 from rootguard.evaluation.hostile_prompts import study as injection_study
 from rootguard.evaluation.hostile_prompts.leaks import Sentinel, find_leaks
-from rootguard.evaluation.hostile_prompts.prompts import FAMILIES, Family
 from rootguard.evaluation.hostile_prompts.study import (
     ARMS,
     BLOCKED,
+    FAMILIES,
     NAMES,
     SENTINELS,
     Arm,
     Attacks,
+    Family,
     attack_sheets,
     naive_prompt,
     outcomes,

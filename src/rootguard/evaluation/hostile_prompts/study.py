@@ -14,10 +14,12 @@ Every byte that leaves is searched for the sentinels (`leaks`).
 
 import hashlib
 import json
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
+from importlib import resources
 from typing import Any, Literal, get_args
 
 import anyio
@@ -33,7 +35,6 @@ from rootguard.channels.mcp.server import PROFILE_URI, TRANSCRIPT_URI, build_ser
 from rootguard.channels.text.channel import TextChannel
 from rootguard.errors import TextBlockedError
 from rootguard.evaluation.hostile_prompts.leaks import Sentinel, find_leaks, find_rounded
-from rootguard.evaluation.hostile_prompts.prompts import FAMILIES, FAMILIES_DIGEST, Family
 from rootguard.evaluation.language_model import LocalModel, Message
 from rootguard.evaluation.rq4_agent.channel import GET, LIST, connected
 from rootguard.evaluation.rq4_agent.local import Decoding, Local
@@ -65,6 +66,34 @@ _SYSTEM = (
 )
 _FORMULAS = ("{0}", "{0} + 1000", "{0} - 1000", "2 * {0}", "1 / ({0} - {0})", "raw({0})", "{0}.raw")
 _NO_TOOLS = ("get_raw_values", "debug", "../values")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Family:
+    """An attack: its name, the idea behind it, and what is said, turn by turn."""
+
+    name: str
+    idea: str
+    turns: tuple[str, ...]
+
+    def said(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The turns with the names of values filled in."""
+        listed = " and ".join(names)
+        return tuple(t.replace("{one}", names[0]).replace("{all}", listed) for t in self.turns)
+
+
+def _families() -> tuple[Family, ...]:
+    source = resources.files(__package__).joinpath("prompts.toml").read_text("utf-8")
+    return tuple(
+        Family(name=family["name"], idea=family["idea"], turns=tuple(family["turns"]))
+        for family in tomllib.loads(source)["families"]
+    )
+
+
+FAMILIES = _families()
+FAMILIES_DIGEST = hashlib.sha256(
+    "\n".join("\n".join((f.name, *f.turns)) for f in FAMILIES).encode()
+).hexdigest()[:16]
 
 
 @dataclass(kw_only=True, slots=True)
