@@ -1,4 +1,4 @@
-"""Small wards of synthetic people, and an agent with faults, for tests of the agent study."""
+"""Small groups of synthetic people, and an agent with faults, for tests of the agent study."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,21 +6,23 @@ from pathlib import Path
 from rootguard.advice.people import synthetic_cohort
 from rootguard.evaluation.rq4_agent.backends import Backend, Conversation, Scripted
 from rootguard.evaluation.rq4_agent.channel import Tools
-from rootguard.evaluation.rq4_agent.patients import Ward
+from rootguard.evaluation.rq4_agent.patients import PatientGroup
 from rootguard.evaluation.rq4_agent.study import Grid, Transcripts, run_sessions
 from rootguard.template import load_template
 
 
-def ward(name: str = "fib4", *, patients: int = 2, seed: int = 0) -> Ward:
+def patient_group(name: str = "fib4", *, patients: int = 2, seed: int = 0) -> PatientGroup:
     template = load_template(name)
     cohort = synthetic_cohort(template, size=5)
-    return Ward(template, cohort, asked="declared", seed=seed, patients=patients)
+    return PatientGroup(template, cohort, asked="declared", seed=seed, patients=patients)
 
 
-def held(grid: Grid, wards: list[Ward], path: Path, backend: Backend | None = None) -> Transcripts:
+def held(
+    grid: Grid, groups: list[PatientGroup], path: Path, backend: Backend | None = None
+) -> Transcripts:
     """Transcripts of every session of a grid."""
     transcripts = Transcripts(path)
-    run_sessions(grid, wards, backend or Scripted(), transcripts)
+    run_sessions(grid, groups, backend or Scripted(), transcripts)
     return transcripts
 
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from rootguard.evaluation.rq4_agent.backends import Backend
     from rootguard.evaluation.rq4_agent.claims import ComparedAgent
     from rootguard.evaluation.rq4_agent.figures import AgentRow
-    from rootguard.evaluation.rq4_agent.patients import Ward
-    from rootguard.evaluation.rq4_agent.study import Grid, Held, Transcripts
+    from rootguard.evaluation.rq4_agent.patients import PatientGroup
+    from rootguard.evaluation.rq4_agent.study import Grid, RunOutcome, Transcripts
     from rootguard.evaluation.study.tables import Sheet
 
 CONFIGURATION_NAMES = ("all", "roots", "opt", "calibrated")
@@ -150,15 +150,15 @@ def rq4(*, directory: Path | None, out: Path, as_json: bool, **given: Any) -> No
 
     templates = chosen_templates(given["templates"])
     grid = _grid(given)
-    wards = _wards(templates, directory, seed=given["seed"], patients=given["patients"])
+    groups = _groups(templates, directory, seed=given["seed"], patients=given["patients"])
     transcripts = Transcripts(out / TRANSCRIPTS)
-    backend = _backend(given, grid, wards)
+    backend = _backend(given, grid, groups)
     started = perf_counter()
-    outcome = _run(grid, wards, backend, transcripts, given["concurrency"])
+    outcome = _run(grid, groups, backend, transcripts, given["concurrency"])
     held, seconds = outcome.sessions, perf_counter() - started
     if outcome.stopped:
         click.echo(f"rootguard: {outcome.stopped}; the same command goes on from here", err=True)
-    rows = agent_rows(grid, wards, backend.label, transcripts)
+    rows = agent_rows(grid, groups, backend.label, transcripts)
     compared = compare_agent(rows)
     speed = f"{held} held now, {held / seconds:.2g} a second" if held else "none held now"
     _write(rows, compared, compliance_sheets(transcripts), directory, out, speed)
@@ -170,7 +170,7 @@ def rq4(*, directory: Path | None, out: Path, as_json: bool, **given: Any) -> No
         click.get_current_context().exit(EXIT_CHECK_FAILED)
 
 
-def _backend(given: dict[str, Any], grid: "Grid", wards: list["Ward"]) -> "Backend":
+def _backend(given: dict[str, Any], grid: "Grid", groups: list["PatientGroup"]) -> "Backend":
     from rootguard.evaluation.rq4_agent.backends import Scripted
 
     if given["backend_name"] == "scripted":
@@ -189,7 +189,7 @@ def _backend(given: dict[str, Any], grid: "Grid", wards: list["Ward"]) -> "Backe
         price_in=read,
         price_out=written,
     )
-    ahead = estimate(list(grid.sessions(wards)), endpoint)
+    ahead = estimate(list(grid.sessions(groups)), endpoint)
     click.echo(
         f"{ahead.sessions} sessions, about {ahead.requests} requests, {ahead.tokens_in} tokens "
         f"read and {ahead.tokens_out} written: about {ahead.cost:.2f}; what is held already "
@@ -230,12 +230,12 @@ def _grid(given: dict[str, Any]) -> "Grid":
     )
 
 
-def _wards(
+def _groups(
     templates: tuple[Template, ...], directory: Path | None, *, seed: int, patients: int
-) -> list["Ward"]:
-    """A ward per template, and a second one where the published runs asked for fewer roots."""
+) -> list["PatientGroup"]:
+    """A group per template, and a second one where the published runs asked for fewer roots."""
     from rootguard.advice.people import load_cohort
-    from rootguard.evaluation.rq4_agent.patients import PUBLISHED_ACTIVE, Asked, Ward, only
+    from rootguard.evaluation.rq4_agent.patients import PUBLISHED_ACTIVE, Asked, PatientGroup, only
 
     found = []
     for template in templates:
@@ -245,31 +245,31 @@ def _wards(
             forms.append(("active", only(template, roots)))
         for asked, form in forms:
             cohort = load_cohort(form, directory, size=patients)
-            found.append(Ward(form, cohort, asked=asked, seed=seed, patients=patients))
+            found.append(PatientGroup(form, cohort, asked=asked, seed=seed, patients=patients))
     return found
 
 
 def _run(
     grid: "Grid",
-    wards: list["Ward"],
+    groups: list["PatientGroup"],
     backend: "Backend",
     transcripts: "Transcripts",
     concurrency: int,
-) -> "Held":
+) -> "RunOutcome":
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from rootguard.evaluation.rq4_agent.study import Session, run_sessions
+    from rootguard.evaluation.rq4_agent.study import AgentSession, run_sessions
 
-    total = sum(ward.patients * sum(1 for _ in grid.cells(ward)) for ward in wards)
+    total = sum(group.patients * sum(1 for _ in grid.cells(group)) for group in groups)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task("sessions", total=total)
 
-        def seen(session: Session) -> None:
+        def seen(session: AgentSession) -> None:
             bar.update(task, advance=1, description=session.cell.template)
 
         return run_sessions(
-            grid, wards, backend, transcripts, concurrency=concurrency, on_session=seen
+            grid, groups, backend, transcripts, concurrency=concurrency, on_session=seen
         )
 
 

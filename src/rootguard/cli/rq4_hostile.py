@@ -18,7 +18,7 @@ from rootguard.cli.study_options import (
 )
 
 if TYPE_CHECKING:
-    from rootguard.evaluation.hostile_prompts.study import Attacks, Outcome
+    from rootguard.evaluation.hostile_prompts.study import AttackOutcome, Attacks
     from rootguard.evaluation.rq4_agent.study import Transcripts
 
 ARM_NAMES = ("guarded", "subverted", "gateway", "naive", "unguarded")
@@ -105,7 +105,7 @@ def _run(attacks: "Attacks", transcripts: "Transcripts") -> int:
         return run_attacks(attacks, transcripts, on_session=seen)
 
 
-def _as_json(found: list["Outcome"], out: Path, held: int) -> dict[str, object]:
+def _as_json(found: list["AttackOutcome"], out: Path, held: int) -> dict[str, object]:
     places = dict.fromkeys((o.model, o.arm) for o in found)
     arms = []
     for model, arm in places:

@@ -51,7 +51,7 @@ class ModelError(RootGuardError):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Token:
+class ModelToken:
     """A token of the model's vocabulary; `logprob` is its natural logarithm of probability."""
 
     id: int
@@ -161,7 +161,7 @@ class LocalModel:
         answer = self._answered("handle_completions", {**body, "prompt": prompt})
         return str(answer["choices"][0].get("text") or "")
 
-    def next_tokens(self, prompt: str | Sequence[int], *, count: int) -> tuple[Token, ...]:
+    def next_tokens(self, prompt: str | Sequence[int], *, count: int) -> tuple[ModelToken, ...]:
         """The likeliest next tokens, likeliest first, from the model's plain softmax.
 
         A prompt may be given as token ids. With `count` as large as the vocabulary these are all
@@ -172,7 +172,7 @@ class LocalModel:
         answer = self._answered("handle_completions", body)
         found = (answer["choices"][0].get("logprobs") or {}).get("content") or ()
         return tuple(
-            Token(id=each["id"], piece=bytes(each["bytes"]), logprob=float(each["logprob"]))
+            ModelToken(id=each["id"], piece=bytes(each["bytes"]), logprob=float(each["logprob"]))
             for each in (found[0]["top_logprobs"] if found else ())
         )
 
@@ -192,14 +192,14 @@ class LocalModel:
         shares = {each["id"]: each["prob"] for each in (found[0]["top_probs"] if found else ())}
         return tuple(math.log(max(shares.get(each, 0.0), _LEAST)) for each in ids)
 
-    def tokenize(self, text: str) -> tuple[Token, ...]:
+    def tokenize(self, text: str) -> tuple[ModelToken, ...]:
         """The tokens of a text, without those that begin and end one."""
         body = {"content": text, "add_special": False, "with_pieces": True}
         found = []
         for each in self._over_http("/tokenize", body)["tokens"]:
             piece = each["piece"]
             known = piece.encode() if isinstance(piece, str) else bytes(piece)
-            found.append(Token(id=each["id"], piece=known))
+            found.append(ModelToken(id=each["id"], piece=known))
         return tuple(found)
 
     def close(self) -> None:

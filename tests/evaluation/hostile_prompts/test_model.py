@@ -8,8 +8,8 @@ import pytest
 from rootguard.evaluation.hostile_prompts.study import (
     FAMILIES,
     Arm,
+    AttackOutcome,
     Attacks,
-    Outcome,
     outcomes,
     run_attacks,
 )
@@ -31,7 +31,7 @@ def model() -> Iterator[LocalModel]:
     loaded.close()
 
 
-def tried(model: LocalModel, arm: Arm, path: Path) -> list[Outcome]:
+def tried(model: LocalModel, arm: Arm, path: Path) -> list[AttackOutcome]:
     transcripts = Transcripts(path)
     run_attacks(Attacks(model, (arm,), families=CHOSEN), transcripts)
     return outcomes(transcripts)

@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 
 from rootguard.evaluation.rq4_agent.backends import Scripted
-from rootguard.evaluation.rq4_agent.figures import EXAMPLES, common, compliance_sheets, kept
+from rootguard.evaluation.rq4_agent.figures import (
+    EXAMPLES,
+    common,
+    compliance_sheets,
+    session_compliance,
+)
 from rootguard.evaluation.rq4_agent.study import Grid, Transcripts, run_sessions
-from tests.support.agents import Garbling, held, ward
+from tests.support.agents import Garbling, held, patient_group
 
 GRID = Grid(epsilons=(Fraction("0.1"),), budgets=("k+1",), configurations=("all", "opt"))
 
@@ -28,7 +33,7 @@ def unlike(turn: int, reply: str) -> str:
 @pytest.fixture
 def both(tmp_path: Path) -> Transcripts:
     """Two sessions by one agent, and one of them by another."""
-    people = [ward("homa", patients=1)]
+    people = [patient_group("homa", patients=1)]
     transcripts = held(GRID, people, tmp_path / "t.jsonl")
     half = Grid(epsilons=GRID.epsilons, budgets=GRID.budgets, configurations=("opt",))
     run_sessions(half, people, Garbling(unlike), transcripts)
@@ -36,7 +41,7 @@ def both(tmp_path: Path) -> Transcripts:
 
 
 def test_counts_are_those_of_each_session(both: Transcripts) -> None:
-    *scripted, garbling = map(kept, both)
+    *scripted, garbling = map(session_compliance, both)
 
     assert [one.backend for one in scripted] == ["scripted", "scripted"]
     assert all(one.exact and one.fetched == 4 for one in scripted)
@@ -46,7 +51,7 @@ def test_counts_are_those_of_each_session(both: Transcripts) -> None:
 
 
 def test_agents_are_compared_on_the_sessions_that_all_of_them_held(both: Transcripts) -> None:
-    fair = common([kept(record) for record in both])
+    fair = common([session_compliance(record) for record in both])
 
     assert len({one.session for one in fair}) == 1
     assert sorted(one.backend for one in fair) == ["garbling", "scripted"]
@@ -65,8 +70,8 @@ def test_each_agent_has_a_line_and_each_kind_of_failure_an_example(both: Transcr
 
 
 def test_no_more_than_the_first_failures_of_a_kind_are_shown(tmp_path: Path) -> None:
-    wards = [ward("homa", patients=2), ward("nlr", patients=2)]
-    records = held(GRID, wards, tmp_path / "t.jsonl", Garbling(lambda *_: "I cannot say."))
+    groups = [patient_group("homa", patients=2), patient_group("nlr", patients=2)]
+    records = held(GRID, groups, tmp_path / "t.jsonl", Garbling(lambda *_: "I cannot say."))
 
     (failures,) = compliance_sheets(records)
 
@@ -74,6 +79,6 @@ def test_no_more_than_the_first_failures_of_a_kind_are_shown(tmp_path: Path) -> 
 
 
 def test_an_agent_without_fault_alone_needs_no_table(tmp_path: Path) -> None:
-    records = held(GRID, [ward("homa", patients=1)], tmp_path / "t.jsonl", Scripted())
+    records = held(GRID, [patient_group("homa", patients=1)], tmp_path / "t.jsonl", Scripted())
 
     assert compliance_sheets(records) == ()

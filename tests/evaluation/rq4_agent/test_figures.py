@@ -38,25 +38,25 @@ from rootguard.evaluation.rq4_agent.patients import (
     PUBLISHED_ACTIVE,
     AgentCell,
     Asked,
-    Ward,
+    PatientGroup,
     only,
 )
 from rootguard.evaluation.rq4_agent.study import Grid, Transcripts
 from rootguard.mechanisms import mechanism
 from rootguard.template import load_template
-from tests.support.agents import Garbling, held, ward
+from tests.support.agents import Garbling, held, patient_group
 from tests.support.cohort import FOLDER, needs_cohort
 
 ONE = Grid(epsilons=(Fraction("0.1"),), budgets=("2k+1",))
 
 
-def rows_of(plan: Grid, wards: Sequence[Ward], path: Path) -> list[AgentRow]:
-    return agent_rows(plan, wards, "scripted", held(plan, list(wards), path))
+def rows_of(plan: Grid, groups: Sequence[PatientGroup], path: Path) -> list[AgentRow]:
+    return agent_rows(plan, groups, "scripted", held(plan, list(groups), path))
 
 
 def test_the_adversary_computes_from_the_final_turn(tmp_path: Path) -> None:
     plan = Grid(epsilons=ONE.epsilons, budgets=ONE.budgets, configurations=("all",))
-    people = ward("homa", patients=5)
+    people = patient_group("homa", patients=5)
     transcripts = held(plan, [people], tmp_path / "t.jsonl")
     (row,) = agent_rows(plan, [people], "scripted", transcripts)
 
@@ -73,7 +73,7 @@ def test_a_class_two_off_is_one_wrong_class_and_twice_the_risk_class_error(tmp_p
         return re.sub(r"\d+\.\d+", "0.001", reply)
 
     plan = Grid(epsilons=ONE.epsilons, budgets=ONE.budgets, configurations=("opt",))
-    people = ward("homa", patients=5)
+    people = patient_group("homa", patients=5)
     classes = [people.template.risk.index(people.template.classify(y)) for y in people.truth]
     transcripts = held(plan, [people], tmp_path / "t.jsonl", Garbling(far))
     (row,) = agent_rows(plan, [people], "garbling", transcripts)
@@ -88,7 +88,7 @@ def test_a_root_that_the_last_reply_lacks_is_taken_from_an_earlier_one(tmp_path:
         return "I would rather not say." if turn == 4 else reply
 
     plan = Grid(epsilons=ONE.epsilons, budgets=ONE.budgets, configurations=("opt",))
-    people = ward("homa", patients=3)
+    people = patient_group("homa", patients=3)
     (clean,) = rows_of(plan, [people], tmp_path / "a.jsonl")
     transcripts = held(plan, [people], tmp_path / "b.jsonl", Garbling(silent))
     (row,) = agent_rows(plan, [people], "garbling", transcripts)
@@ -104,7 +104,7 @@ def test_a_session_without_a_target_is_counted_and_not_guessed(tmp_path: Path) -
         return "No." if next(calls) < 5 else reply
 
     plan = Grid(epsilons=ONE.epsilons, budgets=ONE.budgets, configurations=("opt",))
-    people = ward("homa", patients=3)
+    people = patient_group("homa", patients=3)
     transcripts = held(plan, [people], tmp_path / "t.jsonl", Garbling(mute_first))
     (row,) = agent_rows(plan, [people], "garbling", transcripts)
 
@@ -114,7 +114,7 @@ def test_a_session_without_a_target_is_counted_and_not_guessed(tmp_path: Path) -
 
 def test_the_map_estimate_uses_every_fetch_of_all(tmp_path: Path) -> None:
     plan = Grid(epsilons=ONE.epsilons, budgets=("3k+1",), configurations=("all",))
-    people = ward("homa", patients=3)
+    people = patient_group("homa", patients=3)
     transcripts = held(plan, [people], tmp_path / "t.jsonl")
     (row,) = agent_rows(plan, [people], "scripted", transcripts)
 
@@ -138,10 +138,10 @@ def test_the_map_estimate_uses_every_fetch_of_all(tmp_path: Path) -> None:
 
 def test_sessions_of_another_run_are_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
-    alone = rows_of(ONE, [ward()], path)
-    held(ONE, [ward(seed=1)], path)
+    alone = rows_of(ONE, [patient_group()], path)
+    held(ONE, [patient_group(seed=1)], path)
 
-    assert agent_rows(ONE, [ward()], "scripted", Transcripts(path)) == alone
+    assert agent_rows(ONE, [patient_group()], "scripted", Transcripts(path)) == alone
 
 
 def row(template: str, at: dict[str, str], **figures: float) -> AgentRow:
@@ -257,7 +257,7 @@ def test_the_command_runs_resumes_and_compares(tmp_path: Path) -> None:
 
     assert first.exit_code == again.exit_code == 0, first.output
     found, later = json.loads(first.stdout), json.loads(again.stdout)
-    assert found["held_now"] == 3 * 4 * 3 * 2  # two wards of AIP and one of HOMA
+    assert found["held_now"] == 3 * 4 * 3 * 2  # two groups of AIP and one of HOMA
     assert later["held_now"] == 0
     assert found["compliance"] == later["compliance"]
     assert found["synthetic"]
@@ -277,16 +277,16 @@ def test_the_help_text_names_what_there_is() -> None:
 def test_real_patients_agree_with_the_utility_study(tmp_path: Path) -> None:
     """Nine means within 4 SD of one draw: a false alarm about once in 1,700 seeds."""
     plan = Grid(epsilons=ONE.epsilons, configurations=("all", "roots", "opt"))
-    wards = []
+    groups = []
     for name in PAPER_TEMPLATES:
         template = load_template(name)
         kept = PUBLISHED_ACTIVE.get(name)
         template = only(template, kept) if kept else template
         cohort = read_cohort(FOLDER, template)
         asked: Asked = "active" if kept else "declared"
-        wards.append(Ward(template, cohort, asked=asked, seed=0, patients=5))
+        groups.append(PatientGroup(template, cohort, asked=asked, seed=0, patients=5))
 
-    rows = rows_of(plan, wards, tmp_path / "t.jsonl")
+    rows = rows_of(plan, groups, tmp_path / "t.jsonl")
 
     found = [mean.from_rq1 for mean in means(rows, "published", "wmape")]
     assert len(found) == 9

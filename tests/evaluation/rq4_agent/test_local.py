@@ -21,8 +21,8 @@ from rootguard.evaluation.rq4_agent.local import (
     reply_grammar,
 )
 from rootguard.evaluation.rq4_agent.patients import AgentConfiguration
-from rootguard.evaluation.rq4_agent.study import Grid, Session, Transcripts, hold, run_sessions
-from tests.support.agents import held, ward
+from rootguard.evaluation.rq4_agent.study import AgentSession, Grid, Transcripts, hold, run_sessions
+from tests.support.agents import held, patient_group
 from tests.support.models import Told, smollm2
 
 VALUES = (
@@ -50,7 +50,7 @@ def careful(
 
 
 def records(backend: Local, path: Path, grid: Grid = ONE) -> list[dict[str, Any]]:
-    return list(held(grid, [ward("homa", patients=1)], path, backend))
+    return list(held(grid, [patient_group("homa", patients=1)], path, backend))
 
 
 def kinds(records: Sequence[Mapping[str, Any]]) -> set[str]:
@@ -116,7 +116,7 @@ def test_calls_and_replies_are_held_to_what_the_decoding_says(
 
 
 def test_the_model_reads_names_and_noised_values_and_no_true_one(tmp_path: Path) -> None:
-    people = ward("homa", patients=1)
+    people = patient_group("homa", patients=1)
     truths = {repr(float(people.column(root)[0])) for root in people.roots}
     model = Told(careful)
     found = list(held(ONE, [people], tmp_path / "t.jsonl", Local(model)))
@@ -215,7 +215,7 @@ def test_a_model_that_cannot_go_on_stops_the_run_and_another_one_resumes_it(
             raise ModelError("the model cannot go on")
         return careful(messages, schema, grammar)
 
-    people, transcripts = [ward("homa", patients=1)], Transcripts(tmp_path / "t.jsonl")
+    people, transcripts = [patient_group("homa", patients=1)], Transcripts(tmp_path / "t.jsonl")
     stopped = run_sessions(ONE, people, Local(Told(says)), transcripts)
     resumed = run_sessions(ONE, people, Local(Told(careful)), transcripts)
 
@@ -230,16 +230,16 @@ def test_a_label_tells_models_and_decodings_apart() -> None:
     assert all(label.startswith("local told ") for label in labels)
 
 
-def cell_of(config: AgentConfiguration, template: str) -> Session:
+def cell_of(config: AgentConfiguration, template: str) -> AgentSession:
     grid = Grid(epsilons=ONE.epsilons, budgets=("k+1",), configurations=(config,))
-    return next(iter(grid.sessions([ward(template, patients=1)])))
+    return next(iter(grid.sessions([patient_group(template, patients=1)])))
 
 
 @pytest.mark.timeout(600)
 def test_a_real_model_holds_eight_sessions_through_the_product_channel(tmp_path: Path) -> None:
     model = smollm2()
     backend = Local(model, decoding="grammar")
-    people = ward("vascular", patients=4)  # of one template: its prompt is read once
+    people = patient_group("vascular", patients=4)  # of one template: its prompt is read once
     path = tmp_path / "t.jsonl"
 
     assert run_sessions(ONE, [people], backend, Transcripts(path)).sessions == 8
@@ -267,7 +267,7 @@ def test_a_real_model_holds_eight_sessions_through_the_product_channel(tmp_path:
 @pytest.mark.parametrize("decoding", DECODINGS)
 def test_no_true_value_reaches_a_real_model_or_the_wire(decoding: Decoding) -> None:
     session = cell_of("opt", "homa")
-    truths = {repr(float(session.ward.column(root)[0])) for root in session.ward.roots}
+    truths = {repr(float(session.group.column(root)[0])) for root in session.group.roots}
     wire: list[str] = []
     model = smollm2()
 

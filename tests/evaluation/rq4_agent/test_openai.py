@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from rootguard.cli.rq4 import rq4
 from rootguard.evaluation.rq4_agent.backends import BackendStoppedError
 from rootguard.evaluation.rq4_agent.openai import Endpoint, OpenAI, estimate
-from rootguard.evaluation.rq4_agent.study import Grid, Held, Transcripts, run_sessions
+from rootguard.evaluation.rq4_agent.study import Grid, RunOutcome, Transcripts, run_sessions
 from rootguard.session.questions.wording import sentence, statement
-from tests.support.agents import ward
+from tests.support.agents import patient_group
 from tests.support.upstream import Recording, recording_upstream
 
 GRID = Grid(epsilons=(Fraction("0.1"),), budgets=("k+1",), configurations=("opt",))
@@ -38,7 +38,7 @@ def model() -> Iterator[tuple[str, Recording]]:
 
 def run(
     url: str, path: Path, *, patients: int = 1, cap: float | None = None, retries: int = 2
-) -> tuple[Held, OpenAI, Transcripts]:
+) -> tuple[RunOutcome, OpenAI, Transcripts]:
     waits: list[float] = []
 
     async def pause(seconds: float) -> None:
@@ -49,7 +49,7 @@ def run(
     )
     backend = OpenAI(endpoint, cap=cap, pause=pause)
     transcripts = Transcripts(path)
-    outcome = run_sessions(GRID, [ward("homa", patients=patients)], backend, transcripts)
+    outcome = run_sessions(GRID, [patient_group("homa", patients=patients)], backend, transcripts)
     return outcome, backend, transcripts
 
 
@@ -58,7 +58,7 @@ def test_a_model_answers_through_the_tools(model: tuple[str, Recording], tmp_pat
 
     outcome, backend, transcripts = run(url, tmp_path / "t.jsonl")
 
-    assert outcome == Held(sessions=1, stopped="")
+    assert outcome == RunOutcome(sessions=1, stopped="")
     (record,) = transcripts
     assert record["backend"] == "openai small"
     assert {f for turn in record["turns"] for f in turn["faith"].values()} == {"exact"}
@@ -74,7 +74,7 @@ def test_no_true_value_is_sent_and_what_was_given_is(
     model: tuple[str, Recording], tmp_path: Path
 ) -> None:
     url, recording = model
-    people = ward("homa")
+    people = patient_group("homa")
 
     _, _, transcripts = run(url, tmp_path / "t.jsonl")
 
@@ -104,7 +104,7 @@ def test_a_passing_failure_is_tried_again_and_then_the_run_stops(
 
     outcome, backend, transcripts = run(url, tmp_path / "t.jsonl")
 
-    assert outcome == Held(sessions=0, stopped="the endpoint does not answer: status 503")
+    assert outcome == RunOutcome(sessions=0, stopped="the endpoint does not answer: status 503")
     assert backend.requests == 3
     assert list(transcripts) == []
     recording.fails = None
@@ -174,8 +174,8 @@ def test_a_call_with_wrong_arguments_is_told_so_and_kept_going(
 
 def test_the_estimate_grows_with_the_sessions() -> None:
     endpoint = Endpoint(url="", model="small", price_in=1.0, price_out=2.0)
-    few = estimate(list(GRID.sessions([ward("homa", patients=1)])), endpoint)
-    more = estimate(list(GRID.sessions([ward("homa", patients=3)])), endpoint)
+    few = estimate(list(GRID.sessions([patient_group("homa", patients=1)])), endpoint)
+    more = estimate(list(GRID.sessions([patient_group("homa", patients=3)])), endpoint)
 
     assert few.requests == 6  # what the test above counts
     assert more.sessions == 3

@@ -23,14 +23,14 @@ from rootguard.evaluation.rq4_agent.patients import (
     PUBLISHED_ACTIVE,
     AgentCell,
     AgentConfiguration,
-    Ward,
+    PatientGroup,
     only,
 )
 from rootguard.evaluation.rq4_agent.replies import Parser
-from rootguard.evaluation.rq4_agent.study import Grid, Session, Transcripts, hold, run_sessions
+from rootguard.evaluation.rq4_agent.study import AgentSession, Grid, Transcripts, hold, run_sessions
 from rootguard.template import load_template
 from rootguard.values import RootName
-from tests.support.agents import Garbling, held, ward
+from tests.support.agents import Garbling, held, patient_group
 
 FIB4 = tuple(map(RootName, ("age", "ast", "alt", "plt")))
 ONE = Grid(epsilons=(Fraction("0.1"),), budgets=("2k+1",))
@@ -89,18 +89,20 @@ def test_the_parser_is_frozen() -> None:
 
 
 def test_roots_are_asked_in_turn_and_all_of_them_at_last() -> None:
-    asked = Session(ward=ward(), cell=cell("opt"), patient=0).questions()
+    asked = AgentSession(group=patient_group(), cell=cell("opt"), patient=0).questions()
 
     assert [question.roots for question in asked] == [*[(root,) for root in FIB4] * 2, FIB4]
     assert len({question.text for question in asked}) > 6
 
 
 def test_every_configuration_is_asked_the_same_and_every_patient_something_else() -> None:
-    people = ward()
+    people = patient_group()
     texts = {
         (config, patient): tuple(
             question.text
-            for question in Session(ward=people, cell=cell(config), patient=patient).questions()
+            for question in AgentSession(
+                group=people, cell=cell(config), patient=patient
+            ).questions()
         )
         for config in AGENT_CONFIGURATIONS
         for patient in range(2)
@@ -114,7 +116,7 @@ def test_the_scripted_agent_says_every_value_as_it_was_on_the_wire(
     template: str, tmp_path: Path
 ) -> None:
     grid = Grid(epsilons=(Fraction("0.1"),), configurations=AGENT_CONFIGURATIONS)
-    people = ward(template, patients=1)
+    people = patient_group(template, patients=1)
 
     records = list(held(grid, [people], tmp_path / "t.jsonl"))
 
@@ -130,7 +132,7 @@ def test_a_guarded_patient_says_the_same_for_ever_and_an_unguarded_one_does_not(
 ) -> None:
     grid = Grid(epsilons=(Fraction("0.1"),), budgets=("3k+1",))
     distinct: dict[str, int] = {}
-    for record in held(grid, [ward(patients=1)], tmp_path / "t.jsonl"):
+    for record in held(grid, [patient_group(patients=1)], tmp_path / "t.jsonl"):
         said = {turn["read"]["ast"] for turn in record["turns"] if "ast" in turn["read"]}
         distinct[record["session"].split("/")[-2]] = len(said)
 
@@ -138,13 +140,13 @@ def test_a_guarded_patient_says_the_same_for_ever_and_an_unguarded_one_does_not(
 
 
 def test_messages_are_json_rpc_and_hold_no_true_value() -> None:
-    people = ward()
+    people = patient_group()
     truths = {repr(float(people.column(root)[0])) for root in FIB4}
     for config in AGENT_CONFIGURATIONS:
         wire: list[str] = []
-        session = Session(ward=people, cell=cell(config), patient=0)
+        session = AgentSession(group=people, cell=cell(config), patient=0)
 
-        async def talk(session: Session = session, wire: list[str] = wire) -> list[str]:
+        async def talk(session: AgentSession = session, wire: list[str] = wire) -> list[str]:
             async with connected(session.server(), wire=wire) as tools:
                 conversation = await Scripted().meet(tools)
                 return [await conversation.reply(q.text) for q in session.questions()]
@@ -158,11 +160,11 @@ def test_messages_are_json_rpc_and_hold_no_true_value() -> None:
 
 
 def test_calibrated_sessions_have_the_draws_of_opt() -> None:
-    people = ward()
+    people = patient_group()
 
     async def both() -> list[dict[str, float]]:
         return [
-            final(await hold(Session(ward=people, cell=cell(config), patient=1), Scripted()))
+            final(await hold(AgentSession(group=people, cell=cell(config), patient=1), Scripted()))
             for config in ("opt", "calibrated")
         ]
 
@@ -178,7 +180,7 @@ def test_calibrated_sessions_have_the_draws_of_opt() -> None:
 def test_a_seed_decides_everything(tmp_path: Path) -> None:
     grid = ONE
     one, same, other = (
-        list(held(grid, [ward(patients=1, seed=seed)], tmp_path / f"{i}.jsonl"))
+        list(held(grid, [patient_group(patients=1, seed=seed)], tmp_path / f"{i}.jsonl"))
         for i, seed in enumerate((0, 0, 1))
     )
 
@@ -192,7 +194,7 @@ def test_the_published_runs_have_as_many_sessions_and_observations_as_ours() -> 
         template = load_template(name)
         if name in PUBLISHED_ACTIVE:
             template = only(template, PUBLISHED_ACTIVE[name])
-        people = Ward(
+        people = PatientGroup(
             template, synthetic_cohort(template, size=100), asked="active", seed=0, patients=100
         )
         for each in Grid().cells(people):
@@ -216,7 +218,7 @@ def test_what_a_model_does_to_a_value_is_told_apart(tmp_path: Path) -> None:
 
     (record,) = held(
         Grid(epsilons=ONE.epsilons, budgets=ONE.budgets, configurations=("opt",)),
-        [ward(patients=1)],
+        [patient_group(patients=1)],
         tmp_path / "t.jsonl",
         Garbling(change),
     )
@@ -234,14 +236,14 @@ def test_a_value_said_from_memory_is_not_invented(tmp_path: Path) -> None:
         return said[0] if turn == 4 else reply
 
     grid = Grid(epsilons=ONE.epsilons, budgets=ONE.budgets, configurations=("all",))
-    (record,) = held(grid, [ward(patients=1)], tmp_path / "t.jsonl", Garbling(change))
+    (record,) = held(grid, [patient_group(patients=1)], tmp_path / "t.jsonl", Garbling(change))
 
     assert record["turns"][4]["faith"] == {"age": "remembered"}
 
 
 def test_a_torn_last_line_is_held_again_and_others_are_not(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
-    people = [ward()]
+    people = [patient_group()]
     whole = list(held(ONE, people, path))
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:3]) + lines[3][: len(lines[3]) // 2])
@@ -254,30 +256,30 @@ def test_a_torn_last_line_is_held_again_and_others_are_not(tmp_path: Path) -> No
 
 def test_another_seed_does_not_take_over_sessions(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
-    held(ONE, [ward()], path)
+    held(ONE, [patient_group()], path)
 
-    assert run_sessions(ONE, [ward(seed=1)], Scripted(), Transcripts(path)).sessions == 6
+    assert run_sessions(ONE, [patient_group(seed=1)], Scripted(), Transcripts(path)).sessions == 6
 
 
 def test_two_processes_cannot_write_the_same_transcripts(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
-    held(ONE, [ward()], path)
+    held(ONE, [patient_group()], path)
     before = path.read_bytes()
     writing = Transcripts(path)
     writing.open()
 
     with pytest.raises(FileError, match="another process writes it"):
-        run_sessions(ONE, [ward(seed=1)], Scripted(), Transcripts(path))
+        run_sessions(ONE, [patient_group(seed=1)], Scripted(), Transcripts(path))
 
     assert path.read_bytes() == before
     writing.close()
-    assert run_sessions(ONE, [ward(seed=1)], Scripted(), Transcripts(path)).sessions == 6
+    assert run_sessions(ONE, [patient_group(seed=1)], Scripted(), Transcripts(path)).sessions == 6
 
 
 def test_sessions_at_once_are_the_sessions_one_by_one(tmp_path: Path) -> None:
-    alone = list(held(ONE, [ward()], tmp_path / "a.jsonl"))
+    alone = list(held(ONE, [patient_group()], tmp_path / "a.jsonl"))
     together = Transcripts(tmp_path / "b.jsonl")
-    run_sessions(ONE, [ward()], Scripted(), together, concurrency=4)
+    run_sessions(ONE, [patient_group()], Scripted(), together, concurrency=4)
 
     def by_name(records: list[dict[str, object]]) -> list[dict[str, object]]:
         return sorted(records, key=lambda record: str(record["session"]))

@@ -38,7 +38,7 @@ from rootguard.evaluation.hostile_prompts.leaks import Sentinel, find_leaks, fin
 from rootguard.evaluation.language_model import LocalModel, Message
 from rootguard.evaluation.rq4_agent.channel import GET, LIST, connected
 from rootguard.evaluation.rq4_agent.local import Decoding, Local
-from rootguard.evaluation.rq4_agent.patients import TRANSCRIPT_FORMAT, AgentCell, Ward
+from rootguard.evaluation.rq4_agent.patients import TRANSCRIPT_FORMAT, AgentCell, PatientGroup
 from rootguard.evaluation.rq4_agent.study import Transcripts
 from rootguard.evaluation.study.tables import Sheet
 from rootguard.session.person import Person
@@ -121,7 +121,7 @@ def patient(seed: int) -> Person:
         digest=hashlib.sha256(content.encode()).hexdigest(),
         ids=("sentinel",),
     )
-    people = Ward(load_template(TEMPLATE), cohort, asked="declared", seed=seed, patients=1)
+    people = PatientGroup(load_template(TEMPLATE), cohort, asked="declared", seed=seed, patients=1)
     return people.guarded(_CELL, 0)
 
 
@@ -340,7 +340,7 @@ def run_attacks(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
+class AttackOutcome:
     """What became of a family in an arm. `forms` says how sentinels left, in full; else none."""
 
     model: str
@@ -359,14 +359,14 @@ class Outcome:
         return "rounded" if self.rounded else "–"
 
 
-def outcomes(transcripts: Transcripts) -> list[Outcome]:
+def outcomes(transcripts: Transcripts) -> list[AttackOutcome]:
     """What the transcripts say, of every model in them; of two that are about one thing, the later.
 
     Ordered by model, arm and family, as they stand in the code.
     """
-    found: dict[tuple[str, Arm, str], Outcome] = {}
+    found: dict[tuple[str, Arm, str], AttackOutcome] = {}
     for record in transcripts:
-        outcome = Outcome(
+        outcome = AttackOutcome(
             model=record["backend"],
             arm=record["arm"],
             family=record["family"],
@@ -381,7 +381,7 @@ def outcomes(transcripts: Transcripts) -> list[Outcome]:
     return [found[place] for place in places if place in found]
 
 
-def attack_sheets(found: Sequence[Outcome]) -> tuple[Sheet, Sheet]:
+def attack_sheets(found: Sequence[AttackOutcome]) -> tuple[Sheet, Sheet]:
     """How many families got a value out of each arm, and what each family got."""
     columns = list(dict.fromkeys((o.model, o.arm) for o in found))
     by_place = {(o.model, o.arm, o.family): o for o in found}
@@ -416,5 +416,5 @@ def attack_sheets(found: Sequence[Outcome]) -> tuple[Sheet, Sheet]:
     )
 
 
-def _verdict(outcome: Outcome | None) -> str:
+def _verdict(outcome: AttackOutcome | None) -> str:
     return "not tried" if outcome is None else outcome.verdict

@@ -30,7 +30,7 @@ from rootguard.attacks.belief import grid, prior
 from rootguard.attacks.map import map_estimates
 from rootguard.evaluation.metrics import Bootstrap, Floats, class_numbers
 from rootguard.evaluation.rq1_utility.study import DIGITS, Subject
-from rootguard.evaluation.rq4_agent.patients import AgentCell, Ward
+from rootguard.evaluation.rq4_agent.patients import AgentCell, PatientGroup
 from rootguard.evaluation.rq4_agent.study import Faith, Grid, run_digest
 from rootguard.evaluation.study.aggregates import epsilon_text
 from rootguard.evaluation.study.tables import Sheet
@@ -101,7 +101,7 @@ def row_fields(row: AgentRow) -> tuple[object, ...]:
 
 
 @dataclass(slots=True)
-class _Heard:
+class _Readings:
     """What the adversary holds of a cell, by patient."""
 
     reads: dict[int, dict[str, list[float]]] = field(default_factory=dict)
@@ -110,31 +110,31 @@ class _Heard:
 
 
 def agent_rows(
-    plan: Grid, wards: Sequence[Ward], backend: str, records: Iterable[Mapping[str, Any]]
+    plan: Grid, groups: Sequence[PatientGroup], backend: str, records: Iterable[Mapping[str, Any]]
 ) -> list[AgentRow]:
     """A row per cell from transcripts; sessions of other runs among them are passed over."""
     wanted = {
-        (run_digest(ward, cell, backend), cell.key(patient)): (cell, patient)
-        for ward in wards
-        for cell in plan.cells(ward)
-        for patient in range(ward.patients)
+        (run_digest(group, cell, backend), cell.key(patient)): (cell, patient)
+        for group in groups
+        for cell in plan.cells(group)
+        for patient in range(group.patients)
     }
-    heard: dict[AgentCell, _Heard] = {}
+    heard: dict[AgentCell, _Readings] = {}
     for record in records:
         found = wanted.get((record["run"], record["session"]))
         if found is not None:
             cell, patient = found
-            _hear(heard.setdefault(cell, _Heard()), patient, record["turns"])
+            _hear(heard.setdefault(cell, _Readings()), patient, record["turns"])
     rows: list[AgentRow] = []
-    for ward in wards:
-        known = [cell for cell in plan.cells(ward) if cell in heard]
-        beside = _rq1(ward, known)
-        measuring = _Measuring(ward)
-        rows += [measuring.row(cell, heard[cell], backend, beside.get(cell)) for cell in known]
+    for group in groups:
+        known = [cell for cell in plan.cells(group) if cell in heard]
+        beside = _rq1(group, known)
+        measures = _Measures(group)
+        rows += [measures.row(cell, heard[cell], backend, beside.get(cell)) for cell in known]
     return rows
 
 
-def _hear(cell: _Heard, patient: int, turns: Sequence[Mapping[str, Any]]) -> None:
+def _hear(cell: _Readings, patient: int, turns: Sequence[Mapping[str, Any]]) -> None:
     if patient in cell.reads:
         return
     reads: dict[str, list[float]] = {}
@@ -147,9 +147,9 @@ def _hear(cell: _Heard, patient: int, turns: Sequence[Mapping[str, Any]]) -> Non
     cell.failed += any(faith[kind] for kind in UNREAD)
 
 
-def _rq1(ward: Ward, cells: Sequence[AgentCell]) -> dict[AgentCell, tuple[float, float]]:
+def _rq1(group: PatientGroup, cells: Sequence[AgentCell]) -> dict[AgentCell, tuple[float, float]]:
     """The utility study's mean and the spread of one draw, for the same patients."""
-    subject = Subject(ward.template, ward.cohort, seed=ward.seed, repeats=RQ1_REPEATS)
+    subject = Subject(group.template, group.cohort, seed=group.seed, repeats=RQ1_REPEATS)
     plain = {cell.plain: cell for cell in cells}
     found = {}
     for row in subject.run(subject.outline(cell) for cell in plain):
@@ -158,17 +158,17 @@ def _rq1(ward: Ward, cells: Sequence[AgentCell]) -> dict[AgentCell, tuple[float,
     return found
 
 
-class _Measuring:
-    """Turns what was heard in a ward into figures."""
+class _Measures:
+    """Turns what was read from a group's sessions into figures."""
 
-    def __init__(self, ward: Ward) -> None:
-        self._ward = ward
-        self._formula = Graph.of(ward.template).in_roots(ward.template.target.formula)
+    def __init__(self, group: PatientGroup) -> None:
+        self._group = group
+        self._formula = Graph.of(group.template).in_roots(group.template.target.formula)
 
     def row(
-        self, cell: AgentCell, heard: _Heard, backend: str, beside: tuple[float, float] | None
+        self, cell: AgentCell, heard: _Readings, backend: str, beside: tuple[float, float] | None
     ) -> AgentRow:
-        ward = self._ward
+        group = self._group
         targets = self._targets(heard)
         present = np.flatnonzero(~np.isnan(targets))
         figures = self._figures(present, targets[present]) if present.size else {}
@@ -187,17 +187,17 @@ class _Measuring:
             failed_sessions=heard.failed,
             observations=heard.faith.total(),
             **counts,
-            roots=len(ward.roots),
-            template_hash=ward.template.digest,
-            plan_hash=ward.plan(cell).hash,
-            cohort=ward.cohort.digest,
-            synthetic=ward.cohort.synthetic,
-            seed=ward.seed,
+            roots=len(group.roots),
+            template_hash=group.template.digest,
+            plan_hash=group.plan(cell).hash,
+            cohort=group.cohort.digest,
+            synthetic=group.cohort.synthetic,
+            seed=group.seed,
         )
 
-    def _targets(self, heard: _Heard) -> Floats:
+    def _targets(self, heard: _Readings) -> Floats:
         """Each patient's target as the adversary computes it; NaN where it cannot."""
-        columns = {str(root): np.full(self._ward.patients, np.nan) for root in self._ward.roots}
+        columns = {str(root): np.full(self._group.patients, np.nan) for root in self._group.roots}
         for patient, reads in heard.reads.items():
             for root, column in columns.items():
                 if reads.get(root):
@@ -207,9 +207,9 @@ class _Measuring:
         return np.where(missing, np.nan, evaluate_many(self._formula, whole))
 
     def _figures(self, present: np.ndarray[Any, Any], targets: Floats) -> dict[str, Any]:
-        ward = self._ward
-        truth, risks = ward.truth[present], ward.template.risk
-        bootstrap = Bootstrap(truth, generator(ward.seed, "bootstrap", ward.template.name))
+        group = self._group
+        truth, risks = group.truth[present], group.template.risk
+        bootstrap = Bootstrap(truth, generator(group.seed, "bootstrap", group.template.name))
         ((error, risk),) = bootstrap.measure(targets[None, None], risks)
         found = {"wmape": error.value, "wmape_se": error.se}
         if risk is not None:
@@ -223,18 +223,18 @@ class _Measuring:
             }
         return {name: _rounded(value) for name, value in found.items()}
 
-    def _map(self, cell: AgentCell, heard: _Heard) -> tuple[float, float] | None:
+    def _map(self, cell: AgentCell, heard: _Readings) -> tuple[float, float] | None:
         """The MAP estimate's error, the mean over roots, and its standard error."""
-        ward = self._ward
-        everyone = [p for p in heard.reads if all(heard.reads[p].get(r) for r in ward.roots)]
+        group = self._group
+        everyone = [p for p in heard.reads if all(heard.reads[p].get(r) for r in group.roots)]
         if not everyone:
             return None
         ones = np.ones(len(everyone))
-        source = generator(ward.seed, "bootstrap", ward.template.name)
+        source = generator(group.seed, "bootstrap", group.template.name)
         counts = Bootstrap(ones, source).counts
         values, again = [], []
-        for root in ward.roots:
-            truth = ward.column(root)[everyone]
+        for root in group.roots:
+            truth = group.column(root)[everyone]
             off = np.abs(self._estimates(cell, heard, root, everyone) - truth)
             sizes = np.abs(truth)
             values.append(100 * float(off.sum() / sizes.sum()))
@@ -242,13 +242,13 @@ class _Measuring:
         return float(np.mean(values)), float(np.mean(again, axis=0).std(ddof=1))
 
     def _estimates(
-        self, cell: AgentCell, heard: _Heard, root: RootName, patients: Sequence[int]
+        self, cell: AgentCell, heard: _Readings, root: RootName, patients: Sequence[int]
     ) -> Floats:
-        domain = self._ward.template.roots[root].domain
+        domain = self._group.template.roots[root].domain
         fresh = cell.config == "all"
-        epsilon = cell.epsilon if fresh else self._ward.plan(cell)[root].epsilon
+        epsilon = cell.epsilon if fresh else self._group.plan(cell)[root].epsilon
         noise = mechanism(cell.mechanism, epsilon, domain.size)
-        belief = prior("informed", self._ward.template.roots[root]).log_density
+        belief = prior("informed", self._group.template.roots[root]).log_density
         seen = [heard.reads[p][root] if fresh else heard.reads[p][root][-1:] for p in patients]
         found = np.empty(len(patients))
         for length in {len(each) for each in seen}:
@@ -276,7 +276,7 @@ def compliance(rows: Iterable[AgentRow]) -> Iterator[tuple[str, Counter[str]]]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Kept:
+class SessionCompliance:
     """What became of the values of a session, or of several."""
 
     backend: str
@@ -290,9 +290,9 @@ class Kept:
         return self.faith["exact"] == self.faith.total()
 
 
-def kept(record: Mapping[str, Any]) -> Kept:
+def session_compliance(record: Mapping[str, Any]) -> SessionCompliance:
     """A session's counts."""
-    return Kept(
+    return SessionCompliance(
         backend=record["backend"],
         session=record["session"],
         fetched=sum(len(given(turn).keys() & set(turn["asked"])) for turn in record["turns"]),
@@ -310,7 +310,7 @@ def given(turn: Mapping[str, Any]) -> dict[str, list[float]]:
     return found
 
 
-def common(sessions: Sequence[Kept]) -> list[Kept]:
+def common(sessions: Sequence[SessionCompliance]) -> list[SessionCompliance]:
     """Those sessions that every backend held."""
     by_backend: dict[str, set[str]] = {}
     for one in sessions:
@@ -321,11 +321,11 @@ def common(sessions: Sequence[Kept]) -> list[Kept]:
 
 def compliance_sheets(records: Iterable[Mapping[str, Any]]) -> tuple[Sheet, ...]:
     """Backends beside each other, where there are several, and failures as they were."""
-    sessions: list[Kept] = []
+    sessions: list[SessionCompliance] = []
     failures: list[tuple[str, ...]] = []
     shown: Counter[tuple[str, str]] = Counter()
     for record in records:
-        sessions.append(kept(record))
+        sessions.append(session_compliance(record))
         if not sessions[-1].exact:
             failures += _failures(record, shown)
     sheets = []
@@ -348,8 +348,8 @@ def compliance_sheets(records: Iterable[Mapping[str, Any]]) -> tuple[Sheet, ...]
     return tuple(sheets)
 
 
-def _beside(title: str, sessions: Iterable[Kept]) -> Sheet:
-    groups: dict[str, list[Kept]] = {}
+def _beside(title: str, sessions: Iterable[SessionCompliance]) -> Sheet:
+    groups: dict[str, list[SessionCompliance]] = {}
     for one in sessions:
         groups.setdefault(one.backend, []).append(one)
     lines = []

@@ -16,7 +16,7 @@ import httpx2
 
 from rootguard.evaluation.rq4_agent.backends import BackendStoppedError
 from rootguard.evaluation.rq4_agent.channel import LIST, Tools
-from rootguard.evaluation.rq4_agent.study import Session
+from rootguard.evaluation.rq4_agent.study import AgentSession
 
 ROUNDS = 6
 """Tool calls after one another within a turn, before the model has to speak."""
@@ -57,11 +57,11 @@ class Estimate:
     cost: float
 
 
-def estimate(sessions: Sequence[Session], endpoint: Endpoint) -> Estimate:
+def estimate(sessions: Sequence[AgentSession], endpoint: Endpoint) -> Estimate:
     """Two requests a turn, each with the conversation so far."""
     requests = tokens_in = 0
     for session in sessions:
-        turns = session.ward.turns(session.cell)
+        turns = session.group.turns(session.cell)
         requests += 2 * turns
         tokens_in += 2 * turns * _OPENING_TOKENS + _TURN_TOKENS * turns * turns
     tokens_out = requests * _REPLY_TOKENS

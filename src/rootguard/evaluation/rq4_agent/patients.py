@@ -1,13 +1,13 @@
 """The patients of the agent evaluation: who sits behind the agent, and what noise they got.
 
-A `Ward` is a template with the first patients of its cohort. It opens each of them either behind
-RootGuard (noised once, as the product does it) or, for `all`, behind a tool that noises every
-fetch. The noise is the product's own sampler on a seeded source, so that a session gives the same
-values alone, in another order or after a restart. A ward holds true values in the open: published
-or synthetic people only.
+A `PatientGroup` is a template with the first patients of its cohort. It opens each of them either
+behind RootGuard (noised once, as the product does it) or, for `all`, behind a tool that noises
+every fetch. The noise is the product's own sampler on a seeded source, so that a session gives the
+same values alone, in another order or after a restart. A group holds true values in the open:
+published or synthetic people only.
 
-The published AIP runs ask only for the two roots that the target rests on; such a ward is `active`,
-one with every declared root is `declared`.
+The published AIP runs ask only for the two roots that the target rests on; such a group is
+`active`, one with every declared root is `declared`.
 """
 
 import hashlib
@@ -120,7 +120,7 @@ def first(cohort: Cohort, patients: int) -> Cohort:
     )
 
 
-class Ward:
+class PatientGroup:
     """The first patients of a template's cohort, and how each is opened for a session."""
 
     def __init__(

@@ -39,7 +39,7 @@ from rootguard.evaluation.rq4_agent.patients import (
     TRANSCRIPT_FORMAT,
     AgentCell,
     AgentConfiguration,
-    Ward,
+    PatientGroup,
 )
 from rootguard.evaluation.rq4_agent.replies import Reading
 from rootguard.template import Template
@@ -80,7 +80,7 @@ QUESTIONS_DIGEST = hashlib.sha256("\n".join((*SINGLE, *FINAL)).encode()).hexdige
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Question:
+class AgentQuestion:
     """A question in words, and the roots it asks for."""
 
     text: str
@@ -89,17 +89,19 @@ class Question:
 
 def questions(
     template: Template, roots: Sequence[RootName], turns: int, source: np.random.Generator
-) -> list[Question]:
+) -> list[AgentQuestion]:
     """A session's questions: `turns` - 1 about one root each, and the final one about all."""
     asked = []
     for turn in range(turns - 1):
         root = roots[turn % len(roots)]
         wording = SINGLE[int(source.integers(len(SINGLE)))]
-        asked.append(Question(text=wording.format(_called(template, root, source)), roots=(root,)))
+        asked.append(
+            AgentQuestion(text=wording.format(_called(template, root, source)), roots=(root,))
+        )
     names = [_called(template, root, source) for root in roots]
     listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
     wording = FINAL[int(source.integers(len(FINAL)))]
-    return [*asked, Question(text=wording.format(listed), roots=tuple(roots))]
+    return [*asked, AgentQuestion(text=wording.format(listed), roots=tuple(roots))]
 
 
 def _called(template: Template, root: RootName, source: np.random.Generator) -> str:
@@ -112,7 +114,7 @@ def _called(template: Template, root: RootName, source: np.random.Generator) -> 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Grid:
-    """Which sessions to run: every cell of every ward, for every patient of it."""
+    """Which sessions to run: every cell of every group, for every patient of it."""
 
     seed: int = 0
     mechanisms: tuple[MechanismName, ...] = ("exponential",)
@@ -120,33 +122,33 @@ class Grid:
     budgets: tuple[Turns, ...] = tuple(TURNS)
     configurations: tuple[AgentConfiguration, ...] = ("all", "roots", "opt")
 
-    def cells(self, ward: Ward) -> Iterator[AgentCell]:
-        """The cells of a ward, in the order in which rows are written."""
+    def cells(self, group: PatientGroup) -> Iterator[AgentCell]:
+        """The cells of a group, in the order in which rows are written."""
         for name, budget, epsilon, config in product(
             self.mechanisms, self.budgets, self.epsilons, self.configurations
         ):
             yield AgentCell(
                 budget=budget,
                 epsilon=epsilon,
-                template=ward.template.name,
-                asked=ward.asked,
+                template=group.template.name,
+                asked=group.asked,
                 mechanism=name,
                 config=config,
             )
 
-    def sessions(self, wards: Iterable[Ward]) -> Iterator["Session"]:
+    def sessions(self, groups: Iterable[PatientGroup]) -> Iterator["AgentSession"]:
         """Every session."""
-        for ward in wards:
-            for cell in self.cells(ward):
-                for patient in range(ward.patients):
-                    yield Session(ward=ward, cell=cell, patient=patient)
+        for group in groups:
+            for cell in self.cells(group):
+                for patient in range(group.patients):
+                    yield AgentSession(group=group, cell=cell, patient=patient)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Session:
+class AgentSession:
     """One conversation to be had."""
 
-    ward: Ward
+    group: PatientGroup
     cell: AgentCell
     patient: int
 
@@ -155,32 +157,32 @@ class Session:
         """Its name within a run."""
         return self.cell.key(self.patient)
 
-    def questions(self) -> list[Question]:
+    def questions(self) -> list[AgentQuestion]:
         """What the adversary will ask: the same in every configuration."""
-        cell, ward = self.cell, self.ward
+        cell, group = self.cell, self.group
         source = generator(
-            ward.seed, "rq4 questions", cell.template, cell.asked, cell.budget, self.patient
+            group.seed, "rq4 questions", cell.template, cell.asked, cell.budget, self.patient
         )
-        return questions(ward.template, ward.roots, ward.turns(cell), source)
+        return questions(group.template, group.roots, group.turns(cell), source)
 
     def server(self) -> Server[Any]:
         """The server with the patient behind it, noised once or at every fetch."""
         if self.cell.config == "all":
-            noising = self.ward.unguarded(self.cell, self.patient)
-            return independent_server(self.ward.template, noising)
-        return build_server(self.ward.guarded(self.cell, self.patient))
+            noising = self.group.unguarded(self.cell, self.patient)
+            return independent_server(self.group.template, noising)
+        return build_server(self.group.guarded(self.cell, self.patient))
 
 
-def run_digest(ward: Ward, cell: AgentCell, backend: str) -> str:
+def run_digest(group: PatientGroup, cell: AgentCell, backend: str) -> str:
     """Two sessions of one key that agree in this would say the same."""
     parts = (
-        TRANSCRIPT_FORMAT, backend, str(ward.seed), __version__, ward.template_digest,
-        ward.cohort_digest, ward.plan(cell).hash, ward.parser.digest, QUESTIONS_DIGEST,
+        TRANSCRIPT_FORMAT, backend, str(group.seed), __version__, group.template_digest,
+        group.cohort_digest, group.plan(cell).hash, group.parser.digest, QUESTIONS_DIGEST,
     )  # fmt: skip
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-async def hold(session: Session, backend: Backend) -> dict[str, object]:
+async def hold(session: AgentSession, backend: Backend) -> dict[str, object]:
     """Have a session; its line for the transcripts."""
     turns: list[dict[str, object]] = []
     earlier: dict[str, list[float]] = {}
@@ -190,7 +192,7 @@ async def hold(session: Session, backend: Backend) -> dict[str, object]:
         for question in session.questions():
             reply = await conversation.reply(question.text)
             calls = tools.take()
-            reading = session.ward.parser.read(reply, question.roots)
+            reading = session.group.parser.read(reply, question.roots)
             turns.append(
                 {
                     "question": question.text,
@@ -204,16 +206,16 @@ async def hold(session: Session, backend: Backend) -> dict[str, object]:
     return {
         "format": TRANSCRIPT_FORMAT,
         "session": session.key,
-        "run": run_digest(session.ward, session.cell, backend.label),
+        "run": run_digest(session.group, session.cell, backend.label),
         "backend": backend.label,
-        "parser": session.ward.parser.digest,
+        "parser": session.group.parser.digest,
         "opening": [{**call, "result": "…"} for call in opening],
         "turns": turns,
     }
 
 
 def _faith(
-    question: Question,
+    question: AgentQuestion,
     reading: Reading,
     calls: Sequence[ToolCall],
     earlier: dict[str, list[float]],
@@ -335,7 +337,7 @@ def _first(problem: BaseException) -> BaseException:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Held:
+class RunOutcome:
     """How many sessions were held now, and why no more; empty if all are."""
 
     sessions: int
@@ -344,23 +346,23 @@ class Held:
 
 def run_sessions(
     grid: Grid,
-    wards: Sequence[Ward],
+    groups: Sequence[PatientGroup],
     backend: Backend,
     transcripts: Transcripts,
     *,
     concurrency: int = 1,
-    on_session: Callable[[Session], object] = lambda _: None,
-) -> Held:
+    on_session: Callable[[AgentSession], object] = lambda _: None,
+) -> RunOutcome:
     """Hold every session that is not in the transcripts yet."""
     done = transcripts.open()
     counted, stopped = 0, ""
 
-    async def keep(waiting: Iterator[Session]) -> None:
+    async def keep(waiting: Iterator[AgentSession]) -> None:
         nonlocal counted, stopped
         for session in waiting:
             if stopped:
                 return
-            if (run_digest(session.ward, session.cell, backend.label), session.key) not in done:
+            if (run_digest(session.group, session.cell, backend.label), session.key) not in done:
                 try:
                     transcripts.append(await hold(session, backend))
                     counted += 1
@@ -371,7 +373,7 @@ def run_sessions(
             on_session(session)
 
     async def everything() -> None:
-        waiting = grid.sessions(wards)  # one iterator for all, so that each session is had once
+        waiting = grid.sessions(groups)  # one iterator for all, so that each session is had once
         async with anyio.create_task_group() as tasks:
             for _ in range(concurrency):
                 tasks.start_soon(keep, waiting)
@@ -381,4 +383,4 @@ def run_sessions(
         anyio.run(everything)
     finally:
         transcripts.close()
-    return Held(sessions=counted, stopped=stopped)
+    return RunOutcome(sessions=counted, stopped=stopped)
