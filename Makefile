@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 NPM    := build/npm
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all extras npm check format bench clean
+.PHONY: help demo test test-all extras npm check format house bench clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -47,6 +47,9 @@ check: $(READY) ## Formatting, lint, types and import rules
 format: $(READY) ## Format and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+house: $(READY) ## Draw the packages and their imports into CONTRIBUTING.md again
+	$(BIN)/python -m tools.house
 
 bench: $(READY) ## Speed, as ratios to named alternatives measured in the same run
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[peers]' || echo 'OpenDP and diffprivlib could not be installed; they are left out'

@@ -22,6 +22,7 @@ TOPS = sorted(
     {entry.name for entry in (*ROOT.iterdir(), *PACKAGE.iterdir()) if entry.is_dir()}
     - {"build", "dist"}  # made by commands, not in the repository
 )
+MCP_METHODS = {"tools/call", "tools/list"}  # they look like paths
 
 _DOTTED = re.compile(r"(?<![\w/.'-])rootguard((?:\.[A-Za-z_]\w*)+)")
 _FROM = re.compile(r"^\s*from (rootguard[\w.]*) import ([\w, ]+)$", flags=re.MULTILINE)
@@ -75,7 +76,7 @@ def unknown_names(text: str) -> list[str]:
 
 
 def unknown_paths(text: str) -> list[str]:
-    named = {path for path in _PATH.findall(text) if "//" not in path}
+    named = set(_PATH.findall(text)) - MCP_METHODS
     return sorted(
         path for path in named if not (ROOT / path).exists() and not (PACKAGE / path).exists()
     )
