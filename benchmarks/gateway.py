@@ -324,10 +324,10 @@ async def _think_and_answer() -> None:
 
 
 def _serve(kind: Literal["guarded", "bare"], upstream: str, path: str, workers: int) -> None:
+    from benchmarks.unguarded import Unguarded
     from rootguard.channels.detection import Rules
     from rootguard.channels.gateway.app import GatewaySettings, build_app
-    from rootguard.channels.gateway.channel import Channel, Unguarded
-    from rootguard.channels.gateway.guarded import Guarded
+    from rootguard.channels.gateway.channel import PersonChannel
     from rootguard.channels.gateway.workers import run_workers
     from rootguard.channels.http_server import listen, make_server, settle
     from rootguard.session import Person, load_profile
@@ -336,11 +336,11 @@ def _serve(kind: Literal["guarded", "bare"], upstream: str, path: str, workers: 
     listening = listen("127.0.0.1", 0)
 
     def serve(ready: Callable[[], None], where: socket.socket) -> None:
-        channel: Channel = Unguarded()
+        channel: PersonChannel = Unguarded()
         if kind == "guarded":
             profile = load_profile(path)
             person = Person.open(profile, store=open_store(profile.store or ""))
-            channel = Guarded(person, detectors=(Rules(),))
+            channel = PersonChannel(person, detectors=(Rules(),))
         settings = GatewaySettings(upstream=f"http://{upstream}/v1", per_minute=10_000_000)
         app = build_app(settings, open_channel=lambda _: channel)
         settle()

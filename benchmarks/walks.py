@@ -179,13 +179,13 @@ def chat_turn(tracer: Tracer, _folder: Path) -> Walk:
 
     from rootguard.channels.detection import Rules
     from rootguard.channels.gateway.app import GatewaySettings, build_app
-    from rootguard.channels.gateway.guarded import Guarded
+    from rootguard.channels.gateway.channel import PersonChannel
     from rootguard.session import Person, parse_profile
     from rootguard.store import open_store
 
     profile = parse_profile(_PROFILE.format('budget = "0.9"'), file="me.toml")
     person = Person.open(profile, store=open_store("memory:"))
-    channel = Guarded(person, detectors=(Rules(),))
+    channel = PersonChannel(person, detectors=(Rules(),))
 
     async def turns(upstream: str) -> Walk:
         app = build_app(GatewaySettings(upstream=upstream), open_channel=lambda _: channel)

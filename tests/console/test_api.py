@@ -13,7 +13,7 @@ import pytest
 
 from rootguard import MemoryStore
 from rootguard.accounting import Ledger
-from rootguard.channels.api_keys import Keys
+from rootguard.channels.api_keys import ApiKeys
 from rootguard.console import Console, Doors, own_key
 from rootguard.console import access as doors_module
 from rootguard.console.assets import FOLDER, Assets
@@ -134,7 +134,7 @@ def test_keys_and_cookies_are_compared_in_constant_time(monkeypatch: pytest.Monk
     monkeypatch.setattr(hmac, "compare_digest", watched)
     viewer = viewer_of(MemoryStore())
     names = {hashlib.sha256(key.encode()).digest(): key for key in ("one", "two", "three")}
-    doors = Doors(lambda _: viewer, keys=Keys(profiles=names))
+    doors = Doors(lambda _: viewer, keys=ApiKeys(profiles=names))
     for key in ("one", "three", "none"):
         compared.clear()
         doors.viewer(cookie="", bearer=key)
@@ -150,7 +150,7 @@ def test_each_key_opens_its_own_persons_console_and_no_other() -> None:
     for who in ("edna", "otto"):
         fill(store, who)
     open_person(store, "otto").release("plt")
-    keys = Keys(
+    keys = ApiKeys(
         profiles={
             hashlib.sha256(f"key of {who}".encode()).digest(): who for who in ("edna", "otto")
         }

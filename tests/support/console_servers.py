@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 
-from rootguard.channels.api_keys import Keys
+from rootguard.channels.api_keys import ApiKeys
 from rootguard.channels.http_server import make_server
 from rootguard.console import Console, Doors, Viewer, of_profile, own_key
 from rootguard.session import Person, parse_profile
@@ -69,7 +69,7 @@ class Served:
 
 @contextmanager
 def console(
-    *viewers: Viewer, keys: Keys | None = None, hosts: frozenset[str] | None = LOOPBACK
+    *viewers: Viewer, keys: ApiKeys | None = None, hosts: frozenset[str] | None = LOOPBACK
 ) -> Iterator[Served]:
     """A console on loopback; with several viewers each has the key and profile of their name."""
     people = {each.principal: each for each in viewers}

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from benchmarks.unguarded import Unguarded
+
 from rootguard.channels.detection import Rules
 from rootguard.channels.gateway.app import GatewaySettings, build_app
-from rootguard.channels.gateway.channel import Channel, Unguarded
-from rootguard.channels.gateway.guarded import Guarded
+from rootguard.channels.gateway.channel import PersonChannel
 from rootguard.channels.http_server import make_server
 from rootguard.session import Person, parse_profile
 from rootguard.store import Store, open_store
@@ -50,9 +51,9 @@ def open_person(principal: str = "owner", *, store: Store | None = None) -> Pers
     )
 
 
-def channel_of(person: Person) -> Channel:
+def channel_of(person: Person) -> PersonChannel:
     """The person's channel with the default detector."""
-    return Guarded(person, detectors=(Rules(),))
+    return PersonChannel(person, detectors=(Rules(),))
 
 
 def leaked(recording: Recording) -> list[str]:
@@ -79,7 +80,7 @@ class Running:
 def gateway(
     *,
     guarded: bool = True,
-    open_channel: Callable[[str], Channel] | None = None,
+    open_channel: Callable[[str], PersonChannel] | None = None,
     **settings: object,
 ) -> Iterator[Running]:
     """A gateway on loopback before a recording upstream."""

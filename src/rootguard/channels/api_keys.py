@@ -1,4 +1,4 @@
-"""Who is calling: API keys, each of one person, and how often each may call.
+"""Who is calling: API keys, each of one person.
 
 A file holds only the SHA-256 of each key, so that reading it lets nobody in. Comparing takes the
 same time whichever key matches, and whether one does.
@@ -7,9 +7,8 @@ same time whichever key matches, and whether one does.
 import hashlib
 import hmac
 import re
-import time
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,7 +20,7 @@ _REMEDY: Final = 'write [keys] and lines of "SHA-256 of the key, in hex" = "prof
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class Keys:
+class ApiKeys:
     """Digests of API keys, and the profile that each opens."""
 
     profiles: Mapping[bytes, str]
@@ -42,7 +41,7 @@ class Keys:
         return f"<{len(self)} keys>"
 
 
-def load_keys(path: str | Path) -> Keys:
+def load_keys(path: str | Path) -> ApiKeys:
     """Read a file of keys; profiles are found relative to it."""
     where = Path(path)
     try:
@@ -60,24 +59,4 @@ def load_keys(path: str | Path) -> Keys:
             # A key written in place of its digest must not be shown, so its place is.
             raise FileError(where.name, f"keys, entry {place}", "is not a digest", _REMEDY)
         profiles[bytes.fromhex(digest)] = str(where.parent / profile)
-    return Keys(profiles=profiles)
-
-
-class Rates:
-    """A bucket of requests for each caller: full at first, refilled evenly over a minute."""
-
-    __slots__ = ("_buckets", "_clock", "_most")
-
-    def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._most = float(per_minute)
-        self._clock = clock
-        self._buckets: dict[str, tuple[float, float]] = {}
-
-    def take(self, caller: str) -> float:
-        """0 if the caller may go on; otherwise after how many seconds to try again."""
-        now = self._clock()
-        level, since = self._buckets.get(caller, (self._most, now))
-        level = min(self._most, level + (now - since) * self._most / 60)
-        allowed = level >= 1
-        self._buckets[caller] = (level - 1 if allowed else level, now)
-        return 0.0 if allowed else (1 - level) * 60 / self._most
+    return ApiKeys(profiles=profiles)

@@ -6,6 +6,7 @@ not go on would pile up, so they are closed after a while.
 
 import asyncio
 import gc
+import json
 import socket
 import sys
 from collections.abc import Callable
@@ -18,7 +19,6 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from rootguard.channels.faults import FAULTS
-from rootguard.channels.replies import write_reply
 
 HEADER_TIMEOUT: Final = 15.0
 SWITCH_SECONDS: Final = 0.001
@@ -74,7 +74,7 @@ class LimitedProtocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
         """What is not HTTP is refused in the same words as what is not JSON."""
         fault = FAULTS["bad_value"]
-        body = write_reply({"error": {"message": fault.text, "code": fault.code}})
+        body = json.dumps({"error": {"message": fault.text, "code": fault.code}}).encode()
         if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
             headers = [
                 (b"content-type", b"application/json"),

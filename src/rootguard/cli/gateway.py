@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rootguard.channels.api_keys import Keys, load_keys
+from rootguard.channels.api_keys import ApiKeys, load_keys
 from rootguard.channels.detection import Detector, Rules, SpacyNames
 from rootguard.channels.gateway.app import LOG, LOOPBACK, GatewaySettings, build_app
-from rootguard.channels.gateway.channel import Channel
-from rootguard.channels.gateway.guarded import Guarded
+from rootguard.channels.gateway.channel import PersonChannel
 from rootguard.channels.gateway.telemetry import forget_worker, share_metrics
 from rootguard.channels.gateway.workers import Work, run_workers
 from rootguard.channels.http_server import listen, make_server, settle
@@ -283,14 +282,16 @@ def _opener(
     *,
     near_private: NumberPolicy,
     elsewhere: NumberPolicy,
-) -> Callable[[str], Channel]:
+) -> Callable[[str], PersonChannel]:
     """Opens the channel of a profile."""
 
-    def open_channel(path: str) -> Channel:
+    def open_channel(path: str) -> PersonChannel:
         profile = load_profile(path)
         store = vault(vault_url(store_url, profile.store))
         person = Person.open(profile, store=store, on_clamp=tell_owner)
-        return Guarded(person, detectors=detectors, near_private=near_private, elsewhere=elsewhere)
+        return PersonChannel(
+            person, detectors=detectors, near_private=near_private, elsewhere=elsewhere
+        )
 
     return open_channel
 
@@ -302,7 +303,7 @@ def _check_shared(profiles: Iterable[str], store_url: str | None) -> None:
             raise click.UsageError("--workers need a store that they can share, not memory:")
 
 
-def _check_apart(keys: Keys, store_url: str | None) -> None:
+def _check_apart(keys: ApiKeys, store_url: str | None) -> None:
     """Two profiles that mean one principal in one store would speak for each other."""
     owners: dict[tuple[str, str], str] = {}
     for path in dict.fromkeys(keys.profiles.values()):

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from rootguard.channels.api_keys import Keys
+from rootguard.channels.api_keys import ApiKeys
 from rootguard.console.people import Viewer
 
 COOKIE: Final = "rootguard_console"
@@ -20,9 +20,9 @@ SESSION_SECONDS: Final = 12 * 3600
 _MOST_SESSIONS: Final = 256
 
 
-def own_key(key: str, profile: str = "") -> Keys:
+def own_key(key: str, profile: str = "") -> ApiKeys:
     """The one key of a console that one person started."""
-    return Keys(profiles={hashlib.sha256(key.encode()).digest(): profile})
+    return ApiKeys(profiles={hashlib.sha256(key.encode()).digest(): profile})
 
 
 class Doors:
@@ -32,7 +32,7 @@ class Doors:
         self,
         open_viewer: Callable[[str], Viewer],
         *,
-        keys: Keys | None,
+        keys: ApiKeys | None,
         profile: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import rootguard.errors
 from rootguard.channels.faults import FAULTS, Code, RequestRefusedError, fault_of
-from rootguard.channels.gateway.sending import error_body
+from rootguard.channels.gateway.replies import error_body
 from rootguard.errors import RootGuardError, UnknownNameError
 from tests.support.gateways import NAME
 

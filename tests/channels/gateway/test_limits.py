@@ -12,13 +12,15 @@ from typing import Any
 import httpx2
 import openai
 import pytest
+from benchmarks.unguarded import Unguarded
 
-from rootguard.channels.api_keys import Keys, Rates, load_keys
+from rootguard.channels.api_keys import ApiKeys, load_keys
 from rootguard.channels.faults import FAULTS
-from rootguard.channels.gateway.app import GatewaySettings, build_app
-from rootguard.channels.gateway.channel import Channel, Channels, Unguarded
-from rootguard.channels.gateway.tracing import Tracing
+from rootguard.channels.gateway.app import GatewaySettings, RateLimit, build_app
+from rootguard.channels.gateway.channel import ChannelCache, PersonChannel
+from rootguard.channels.gateway.telemetry import Tracing
 from rootguard.channels.http_server import LimitedProtocol, make_server
+from rootguard.channels.text.edits import Sanitization
 from rootguard.errors import FileError
 from rootguard.store import open_store
 from tests.support.gateways import (
@@ -42,8 +44,8 @@ def digest(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 
-def keys(**of: str) -> Keys:
-    return Keys(profiles={bytes.fromhex(digest(key)): profile for key, profile in of.items()})
+def keys(**of: str) -> ApiKeys:
+    return ApiKeys(profiles={bytes.fromhex(digest(key)): profile for key, profile in of.items()})
 
 
 def ask(
@@ -118,7 +120,7 @@ def test_two_people_on_one_store_get_their_own_values_and_never_each_others_name
     store = open_store("memory:")
     people = {name: open_person(name, store=store) for name in ("one.toml", "two.toml")}
 
-    def open_channel(profile: str) -> Channel:
+    def open_channel(profile: str) -> PersonChannel:
         return channel_of(people[profile])
 
     both = keys(one="one.toml", two="two.toml")
@@ -178,7 +180,7 @@ def test_keys_are_read_from_their_file_with_profiles_beside_it(tmp_path: Path) -
 
 def test_a_bucket_empties_and_refills_for_each_caller_alone() -> None:
     now = [0.0]
-    rates = Rates(3, clock=lambda: now[0])
+    rates = RateLimit(3, clock=lambda: now[0])
     assert [rates.take("a") for _ in range(3)] == [0, 0, 0]
     assert rates.take("a") == pytest.approx(20)
     assert rates.take("b") == 0
@@ -288,7 +290,7 @@ def test_the_metrics_count_replacements_refusals_and_strangers_and_hold_no_value
 class Broken(Unguarded):
     """A channel that fails with a private word in its message."""
 
-    def sanitize(self, text: str) -> tuple[str, dict[str, int]]:
+    def sanitize(self, text: str) -> Sanitization:
         raise RuntimeError(text)
 
 
@@ -354,11 +356,11 @@ def test_a_connection_that_never_finishes_its_headers_is_closed(
 def test_people_who_called_least_lately_make_room() -> None:
     opened: list[str] = []
 
-    def open_channel(profile: str) -> Channel:
+    def open_channel(profile: str) -> PersonChannel:
         opened.append(profile)
         return Unguarded()
 
-    channels = Channels(open_channel, most=2)
+    channels = ChannelCache(open_channel, most=2)
     for profile in ("a", "b", "a", "c", "a", "b"):
         channels.of(profile)
     assert opened == ["a", "b", "c", "b"]
@@ -384,7 +386,7 @@ def test_spans_carry_metadata_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_stored_profile_that_cannot_be_opened_is_told_without_its_content() -> None:
-    def open_channel(_profile: str) -> Channel:
+    def open_channel(_profile: str) -> PersonChannel:
         raise FileError("me.toml", "values.age", NAME, "correct it")
 
     with (

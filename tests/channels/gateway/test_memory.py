@@ -2,7 +2,6 @@
 
 import pickle
 
-from rootguard.channels.gateway.guarded import Guarded
 from tests.support.gateways import SENTINELS, TELLING, channel_of, open_person
 
 
@@ -10,7 +9,6 @@ def test_nothing_private_is_remembered() -> None:
     channel = channel_of(open_person())
     told = TELLING * 5  # short texts are not remembered at all
     assert channel.sanitize(told) == channel.sanitize(told)
-    assert isinstance(channel, Guarded)
     memory = channel._text._memory
     kept = pickle.dumps(
         [(mark, entry.text, dict(entry.replaced)) for mark, entry in memory._entries.items()]
@@ -21,5 +19,5 @@ def test_nothing_private_is_remembered() -> None:
 
 def test_an_id_with_a_declared_identifier_is_private_each_time() -> None:
     channel = channel_of(open_person())
-    assert [channel.private("KZ-8841730") for _ in range(2)] == [True, True]
-    assert [channel.private("call_1") for _ in range(2)] == [False, False]
+    assert [channel.is_private("KZ-8841730") for _ in range(2)] == [True, True]
+    assert [channel.is_private("call_1") for _ in range(2)] == [False, False]

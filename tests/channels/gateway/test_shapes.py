@@ -6,13 +6,15 @@ from typing import Any, get_args
 
 import pytest
 from anthropic.types.message_create_params import MessageCreateParamsBase
+from benchmarks.unguarded import Unguarded
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
 from rootguard.channels.faults import Code, RequestRefusedError
 from rootguard.channels.gateway.anthropic import MESSAGES
 from rootguard.channels.gateway.openai import CHAT, RESPONSES
-from rootguard.channels.gateway.shapes import MAX_ITEMS, Outward, Shape, examine, read_json
+from rootguard.channels.gateway.shapes import MAX_ITEMS, OutgoingRequest, Shape, examine, read_json
+from rootguard.channels.text.edits import JsonSanitization, Sanitization
 from tests.support.gateways import NAME, RECORD
 
 Body = dict[str, Any]
@@ -29,25 +31,29 @@ UNKNOWN = {
 }
 
 
-class Marking:
+class Marking(Unguarded):
     """Marks every text it is shown; an id with the record number in it is private."""
 
-    def text(self, text: str) -> str:
-        return f"<{text}>"
+    def sanitize(self, text: str) -> Sanitization:
+        return Sanitization(text=f"<{text}>", replaced={})
 
-    def json(self, value: object) -> object:
-        if isinstance(value, dict):
-            return {key: self.json(each) for key, each in value.items()}
-        if isinstance(value, list):
-            return [self.json(each) for each in value]
-        return value if value is None or isinstance(value, bool) else f"<{value}>"
+    def sanitize_json(self, value: object) -> JsonSanitization:
+        return JsonSanitization(value=marked(value), replaced={})
 
-    def private(self, label: str) -> bool:
+    def is_private(self, label: str) -> bool:
         return RECORD in label
 
 
+def marked(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: marked(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [marked(each) for each in value]
+    return value if value is None or isinstance(value, bool) else f"<{value}>"
+
+
 def send(shape: Shape, body: Mapping[str, object], *, allow_media: bool = False) -> Body:
-    out = Outward(Marking(), allow_media=allow_media)
+    out = OutgoingRequest(Marking(), allow_media=allow_media)
     _, sent = examine(shape, out, json.dumps({**BASES[id(shape)], **body}).encode())
     made: Body = json.loads(sent)
     return made

@@ -26,25 +26,31 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from rootguard.channels.api_keys import Keys, Rates
+from rootguard.channels.api_keys import ApiKeys
 from rootguard.channels.faults import FAULTS, fault_of
 from rootguard.channels.faults import RequestRefusedError as Refused
 from rootguard.channels.gateway.anthropic import MESSAGES
-from rootguard.channels.gateway.channel import Channel, Channels, Noted
+from rootguard.channels.gateway.channel import ChannelCache, PersonChannel, ReplyAudit
 from rootguard.channels.gateway.openai import CHAT, RESPONSES
-from rootguard.channels.gateway.sending import Reply, error_body
+from rootguard.channels.gateway.replies import (
+    ChatStream,
+    MessagesStream,
+    ReplySender,
+    ResponsesStream,
+    Stream,
+    error_body,
+    restore_reply,
+    write_reply,
+)
 from rootguard.channels.gateway.shapes import (
-    Counted,
-    Outward,
+    OutgoingRequest,
     Shape,
     examine,
     header,
     label,
     read_json,
 )
-from rootguard.channels.gateway.streams import ChatStream, MessagesStream, ResponsesStream, Stream
-from rootguard.channels.gateway.telemetry import CONTENT_TYPE, Metrics
-from rootguard.channels.gateway.tracing import Outcome, Tracing
+from rootguard.channels.gateway.telemetry import CONTENT_TYPE, Metrics, RequestOutcome, Tracing
 from rootguard.channels.gateway.upstream import (
     KEY_HEADERS,
     SENT,
@@ -54,7 +60,6 @@ from rootguard.channels.gateway.upstream import (
     returned_headers,
     stream_fault,
 )
-from rootguard.channels.replies import restore_reply, write_reply
 from rootguard.session.journal import speak_to
 
 LOG: Final = logging.getLogger("rootguard.gateway")
@@ -73,7 +78,7 @@ class GatewaySettings:
     upstream_key: str | None = field(default=None, repr=False)
     anthropic_key: str | None = field(default=None, repr=False)
     profile: str = ""
-    keys: Keys | None = None
+    keys: ApiKeys | None = None
     hosts: frozenset[str] = LOOPBACK
     allow_media: bool = False
     traced: bool = False
@@ -131,6 +136,26 @@ _SERVICES: Final = (
 )
 
 
+class RateLimit:
+    """A bucket of requests for each caller: full at first, refilled evenly over a minute."""
+
+    __slots__ = ("_buckets", "_clock", "_most")
+
+    def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = float(per_minute)
+        self._clock = clock
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def take(self, caller: str) -> float:
+        """0 if the caller may go on; otherwise after how many seconds to try again."""
+        now = self._clock()
+        level, since = self._buckets.get(caller, (self._most, now))
+        level = min(self._most, level + (now - since) * self._most / 60)
+        allowed = level >= 1
+        self._buckets[caller] = (level - 1 if allowed else level, now)
+        return 0.0 if allowed else (1 - level) * 60 / self._most
+
+
 class _TooSoonError(Refused):
     """A caller has to wait."""
 
@@ -142,11 +167,13 @@ class _TooSoonError(Refused):
 class Gateway:
     """Forwards requests of one or many people to one upstream."""
 
-    def __init__(self, settings: GatewaySettings, open_channel: Callable[[str], Channel]) -> None:
+    def __init__(
+        self, settings: GatewaySettings, open_channel: Callable[[str], PersonChannel]
+    ) -> None:
         self.settings = settings
         self.metrics = Metrics()
-        self._channels = Channels(open_channel, most=settings.people)
-        self._rates = Rates(settings.per_minute)
+        self._channels = ChannelCache(open_channel, most=settings.people)
+        self._rates = RateLimit(settings.per_minute)
         self._tracing = Tracing(enabled=settings.traced)
         self._under_way = 0
         self._inspecting = anyio.CapacityLimiter(INSPECTING)
@@ -185,14 +212,14 @@ class Gateway:
         """Answer one request, whatever happens."""
         started = time.perf_counter()
         request = Request(scope, receive)
-        reply = Reply(send)
+        reply = ReplySender(send)
         api: Api = "anthropic" if "anthropic-version" in request.headers else service.api
         speak_to(self._upstreams[api].name, service.route)
         self.metrics.began()
         self._under_way += 1
         with self._tracing.span(service.route) as outcome:
             try:
-                await self._guarded(service, api, request, reply, outcome)
+                await self._answer(service, api, request, reply, outcome)
             finally:
                 self._under_way -= 1
                 outcome.status = reply.status or 499
@@ -201,8 +228,13 @@ class Gateway:
                 verb = "GET" if service.shape is None else "POST"
                 LOG.info("%s %s %d %.0f ms", verb, service.route, outcome.status, seconds * 1000)
 
-    async def _guarded(
-        self, service: _Service, api: Api, request: Request, reply: Reply, outcome: Outcome
+    async def _answer(
+        self,
+        service: _Service,
+        api: Api,
+        request: Request,
+        reply: ReplySender,
+        outcome: RequestOutcome,
     ) -> None:
         fault, wait = None, 0.0
         try:
@@ -227,7 +259,12 @@ class Gateway:
             await reply.fault(api, fault, wait)
 
     async def _relay(
-        self, service: _Service, api: Api, request: Request, reply: Reply, outcome: Outcome
+        self,
+        service: _Service,
+        api: Api,
+        request: Request,
+        reply: ReplySender,
+        outcome: RequestOutcome,
     ) -> None:
         if self._under_way > self.settings.concurrency:
             raise Refused("busy")
@@ -235,18 +272,18 @@ class Gateway:
         body = await self._body(request) if service.shape is not None else b""
         path, query = service.path, dict(request.query_params)
         began = time.perf_counter()
-        channel, counted, sent, wants_stream = await anyio.to_thread.run_sync(
+        channel, out, sent, wants_stream = await anyio.to_thread.run_sync(
             self._inspect, service, request, profile, body, limiter=self._inspecting
         )
         del body
         if "model" in request.path_params:
             path += quote(str(request.path_params["model"]), safe="/:@")
-        outcome.replaced = counted.replaced.total()
-        self.metrics.inspected(service.route, time.perf_counter() - began, counted.replaced)
+        outcome.replaced = out.replaced.total()
+        self.metrics.inspected(service.route, time.perf_counter() - began, out.replaced)
         upstream = self._upstreams[api]
         headers = upstream.headers(request.headers, stream=wants_stream)
         problem: Exception | None = None
-        noted = Noted(channel)
+        audit = ReplyAudit(channel)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_until_gone, request.receive, tasks.cancel_scope)
             try:
@@ -257,28 +294,27 @@ class Gateway:
                     query=query,
                     body=sent,
                 ) as response:
-                    outcome.streamed = await self._pass_on(service, noted, response, reply)
+                    outcome.streamed = await self._pass_on(service, audit, response, reply)
             except Exception as caught:  # noqa: BLE001 - raised below, outside the group
                 problem = caught
             tasks.cancel_scope.cancel()
         # Out here a caller who has gone, as most have by now, cancels nothing.
-        self.metrics.strange(await anyio.to_thread.run_sync(noted.strangers))
+        self.metrics.unissued(await anyio.to_thread.run_sync(audit.unissued))
         if problem is not None:
             raise problem
 
     def _inspect(
         self, service: _Service, request: Request, profile: str, body: bytes
-    ) -> tuple[Channel, Counted, bytes | None, bool]:
+    ) -> tuple[PersonChannel, OutgoingRequest, bytes | None, bool]:
         """Whose channel it is, what was replaced, what may be sent, and whether as a stream."""
         channel = self._channels.of(profile)
-        counted = Counted(channel)
-        with channel.refusing():
-            _check_address(service, request, counted)
+        out = OutgoingRequest(channel, allow_media=self.settings.allow_media)
+        with channel.recording_refusals():
+            _check_address(service, request, out)
             if service.shape is None:
-                return channel, counted, None, False
-            out = Outward(counted, allow_media=self.settings.allow_media)
+                return channel, out, None, False
             made, sent = examine(service.shape, out, body)
-        return channel, counted, sent, made.get("stream") is True
+        return channel, out, sent, made.get("stream") is True
 
     def _admit(self, headers: Headers) -> str:
         """Whose request it is; refuses strangers, floods of headers and too many requests."""
@@ -326,24 +362,24 @@ class Gateway:
         return bytes(held)
 
     async def _pass_on(
-        self, service: _Service, noted: Noted, response: httpx2.Response, reply: Reply
+        self, service: _Service, audit: ReplyAudit, response: httpx2.Response, reply: ReplySender
     ) -> bool:
         """Send the upstream's reply on, restored; says whether it was streamed."""
         headers = returned_headers(response)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         streamed = kind == "text/event-stream" and response.is_success
         if streamed and service.stream is not None:
-            await self._stream(service.stream(noted), response, reply, headers)
+            await self._stream(service.stream(audit), response, reply, headers)
         else:
             body = await read_reply(response, self.settings.max_reply)
             if response.is_redirect or response.is_informational:
                 raise Refused("unreadable_reply")
-            shown = await anyio.to_thread.run_sync(_restored, noted, body, response.is_success)
+            shown = await anyio.to_thread.run_sync(_restored, audit, body, response.is_success)
             await reply.whole(response.status_code, shown[0], headers, shown[1])
         return streamed
 
     async def _stream(
-        self, stream: Stream, response: httpx2.Response, reply: Reply, headers: dict[str, str]
+        self, stream: Stream, response: httpx2.Response, reply: ReplySender, headers: dict[str, str]
     ) -> None:
         kept = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-store"}
         await reply.begin(response.status_code, {**headers, **kept})
@@ -367,9 +403,8 @@ class Gateway:
         await reply.piece(late, more=False)
 
 
-def _check_address(service: _Service, request: Request, counted: Counted) -> None:
+def _check_address(service: _Service, request: Request, out: OutgoingRequest) -> None:
     """What goes along beside the body: few and short things, and nothing private in them."""
-    out = Outward(counted)
     if not request.query_params.keys() <= service.query:
         raise Refused("unknown_field")
     for value in (*request.query_params.values(), *request.path_params.values()):
@@ -383,16 +418,16 @@ def _check_address(service: _Service, request: Request, counted: Counted) -> Non
             raise Refused("bad_value")
 
 
-def _restored(noted: Noted, body: bytes, success: bool) -> tuple[bytes, str]:
+def _restored(audit: ReplyAudit, body: bytes, success: bool) -> tuple[bytes, str]:
     """A whole reply, restored, and its media type. An error may be any text; an answer is JSON."""
     try:
         parsed = read_json(body.decode("utf-8"))
     except (ValueError, Refused):
         if success:
             raise Refused("unreadable_reply") from None
-        text = noted.restore(body[: 64 * 1024].decode("utf-8", "replace"))
+        text = audit.restore(body[: 64 * 1024].decode("utf-8", "replace"))
         return text.encode("utf-8", "replace"), "text/plain; charset=utf-8"
-    return write_reply(restore_reply(noted, parsed)), "application/json"
+    return write_reply(restore_reply(audit, parsed)), "application/json"
 
 
 async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
@@ -404,7 +439,7 @@ async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
             return
 
 
-class _Door:
+class _Endpoint:
     """A service as an ASGI application, so that a reply can be streamed by hand."""
 
     def __init__(self, gateway: Gateway, service: _Service) -> None:
@@ -415,7 +450,9 @@ class _Door:
         await self._gateway.answer(self._service, scope, receive, send)
 
 
-def build_app(settings: GatewaySettings, *, open_channel: Callable[[str], Channel]) -> Starlette:
+def build_app(
+    settings: GatewaySettings, *, open_channel: Callable[[str], PersonChannel]
+) -> Starlette:
     """The gateway as an application. `open_channel` gives the channel of a profile."""
     gateway = Gateway(settings, open_channel)
 
@@ -443,7 +480,7 @@ def build_app(settings: GatewaySettings, *, open_channel: Callable[[str], Channe
             *(
                 Route(
                     service.route,
-                    _Door(gateway, service),
+                    _Endpoint(gateway, service),
                     methods=["GET"] if service.shape is None else ["POST"],
                 )
                 for service in _SERVICES

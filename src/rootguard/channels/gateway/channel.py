@@ -1,160 +1,181 @@
-"""One person's side of the gateway: text out, text in, and who else's tokens came along.
+"""One person's side of the gateway: text out, replies in, and which channels are open.
 
-The gateway speaks to a `Channel`. `guarded.Guarded` is the real one, on a person's text channel;
-`Unguarded` changes nothing and is the control that shows what the guard does.
+A `PersonChannel` is a text channel with what a gateway needs beside it. A `ReplyAudit` restores one
+reply through it and looks, when the reply is over, for identifiers that nobody issued.
 """
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final, Protocol
 
-from rootguard.channels.replies import Restorer
+from rootguard.channels.detection import Detector, merge
+from rootguard.channels.text.channel import NumberPolicy, TextChannel
+from rootguard.channels.text.edits import JsonSanitization, Sanitization
+from rootguard.session.person import Person
 
-_NOTED: Final = 64 * 1024
+_AUDITED: Final = 64 * 1024
+"""Characters of a reply that are kept to be audited. What is found is a count for the owner, so a
+reply that is longer than models write may go uncounted, and must not hold memory."""
+_LABELS: Final = 4096
+"""Ids known to be public. An agent repeats the same few model and tool names in every request."""
 
 
-class Channel(Protocol):
-    """What the gateway needs of one person."""
+class Restorer(Protocol):
+    """Restores a text that arrives in pieces."""
 
-    def sanitize(self, text: str) -> tuple[str, Mapping[str, int]]:
+    def feed(self, chunk: str) -> str:
+        """What can be shown now, restored."""
+        ...
+
+    def close(self) -> str:
+        """What was held back because a token might have begun there."""
+        ...
+
+
+class PersonChannel:
+    """A person's text channel as the gateway uses it. Safe to share by threads."""
+
+    __slots__ = ("_detectors", "_person", "_public", "_text")
+
+    def __init__(
+        self,
+        person: Person,
+        *,
+        detectors: Sequence[Detector] = (),
+        near_private: NumberPolicy = "block",
+        elsewhere: NumberPolicy = "pass",
+    ) -> None:
+        self._person = person
+        self._detectors = tuple(detectors)
+        self._public: set[str] = set()
+        self._text = TextChannel(
+            person, detectors=detectors, near_private=near_private, elsewhere=elsewhere
+        )
+
+    def sanitize(self, text: str) -> Sanitization:
         """The text as it may leave, and how often what was replaced."""
-        ...
+        return self._text.sanitize(text)
 
-    def sanitize_json(self, value: object) -> tuple[object, Mapping[str, int]]:
+    def sanitize_json(self, value: object) -> JsonSanitization:
         """The JSON value as it may leave, and how often what was replaced."""
-        ...
+        return self._text.sanitize_json(value)
 
-    def private(self, label: str) -> bool:
+    def is_private(self, label: str) -> bool:
         """Whether a declared identifier stands in an id."""
-        ...
+        if label in self._public:
+            return False
+        found = bool(self._person.declared(label))
+        if not found and len(self._public) < _LABELS:
+            self._public.add(label)
+        return found
 
     def restore(self, text: str) -> str:
         """Issued tokens put back; everything else stays."""
-        ...
+        return self._text.restore(text)
 
     def restorer(self) -> Restorer:
-        """The same, in pieces."""
-        ...
+        """Restores a reply piece by piece; holds back at most the longest token, so close it."""
+        return self._text.restorer()
 
-    def strangers(self, text: str) -> Mapping[str, int]:
+    def unissued(self, text: str) -> Mapping[str, int]:
         """Identifiers in a reply that were never issued to this person, by kind."""
-        ...
+        issued = self._person.issued(text)
+        found = merge(each for detector in self._detectors for each in detector.find(text))
+        strange: Counter[str] = Counter(
+            each.kind
+            for each in found
+            if not any(start < each.end and each.start < end for start, end in issued)
+        )
+        self._person.refuse_tokens(strange)
+        return strange
 
-    def refusing(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def recording_refusals(self) -> Iterator[None]:
         """While a request is inspected: an error that ends it is written down for the owner."""
-        ...
+        try:
+            yield
+        except Exception as problem:
+            self._person.note_refusal(problem)
+            raise
 
 
-class _Through:
-    def feed(self, chunk: str) -> str:
-        return chunk
+class ReplyAudit:
+    """Restores one reply, and keeps what came in, up to a bound, to look for unissued identifiers.
 
-    def close(self) -> str:
-        return ""
-
-
-class Unguarded:
-    """Changes nothing: the same gateway with sanitizing off, to measure and to test against."""
-
-    def sanitize(self, text: str) -> tuple[str, Mapping[str, int]]:
-        """The text itself."""
-        return text, {}
-
-    def sanitize_json(self, value: object) -> tuple[object, Mapping[str, int]]:
-        """The value itself."""
-        return value, {}
-
-    def private(self, label: str) -> bool:  # noqa: ARG002
-        """Never."""
-        return False
-
-    def restore(self, text: str) -> str:
-        """The text itself."""
-        return text
-
-    def restorer(self) -> Restorer:
-        """One that restores nothing."""
-        return _Through()
-
-    def strangers(self, text: str) -> Mapping[str, int]:  # noqa: ARG002
-        """None that it knows of."""
-        return {}
-
-    def refusing(self) -> AbstractContextManager[None]:
-        """Nobody is told."""
-        return nullcontext()
-
-
-class Noted:
-    """A channel that notes what came in, up to a bound, to look for strangers at the end."""
+    They are looked for when the reply is over, because a detector needs whole texts and a stream
+    must not wait for it.
+    """
 
     __slots__ = ("_channel", "_left", "_texts")
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: PersonChannel) -> None:
         self._channel = channel
         self._texts: list[list[str]] = []
-        self._left = _NOTED
+        self._left = _AUDITED
 
     def restore(self, text: str) -> str:
         """Issued tokens put back; everything else stays."""
-        self.note(self.open(), text)
+        self.keep(self.open(), text)
         return self._channel.restore(text)
 
     def restorer(self) -> Restorer:
         """The same, in pieces."""
-        return _NotedRestorer(self, self._channel.restorer())
+        return _AuditedRestorer(self, self._channel.restorer())
 
     def open(self) -> list[str]:
-        """A new text to note pieces of."""
+        """A new text to keep pieces of."""
         pieces: list[str] = []
         self._texts.append(pieces)
         return pieces
 
-    def note(self, pieces: list[str], piece: str) -> None:
+    def keep(self, pieces: list[str], piece: str) -> None:
         """Keep a piece while there is room."""
         if piece and self._left > 0:
             pieces.append(piece[: self._left])
             self._left -= len(piece)
 
-    def strangers(self) -> Mapping[str, int]:
-        """Identifiers that were never issued, in all that was noted; forgets it."""
+    def unissued(self) -> Mapping[str, int]:
+        """Identifiers that were never issued, in all that was kept; forgets it."""
         found: Counter[str] = Counter()
         for pieces in self._texts:
             if pieces:
-                found.update(self._channel.strangers("".join(pieces)))
+                found.update(self._channel.unissued("".join(pieces)))
         self._texts.clear()
         return found
 
 
-class _NotedRestorer:
-    __slots__ = ("_inner", "_noted", "_pieces")
+class _AuditedRestorer:
+    __slots__ = ("_audit", "_inner", "_pieces")
 
-    def __init__(self, noted: Noted, inner: Restorer) -> None:
-        self._noted = noted
+    def __init__(self, audit: ReplyAudit, inner: Restorer) -> None:
+        self._audit = audit
         self._inner = inner
-        self._pieces = noted.open()
+        self._pieces = audit.open()
 
     def feed(self, chunk: str) -> str:
-        self._noted.note(self._pieces, chunk)
+        self._audit.keep(self._pieces, chunk)
         return self._inner.feed(chunk)
 
     def close(self) -> str:
         return self._inner.close()
 
 
-class Channels:
+class ChannelCache:
     """The channels of those who called lately; the one unused longest makes room."""
 
-    def __init__(self, open_channel: Callable[[str], Channel], *, most: int) -> None:
+    def __init__(self, open_channel: Callable[[str], PersonChannel], *, most: int) -> None:
         self._open = open_channel
         self._most = most
-        self._kept: OrderedDict[str, Channel] = OrderedDict()
+        self._kept: OrderedDict[str, PersonChannel] = OrderedDict()
+        # `_lock` guards both tables and is never held while a store is waited for. A lock for each
+        # profile is: two first calls of one person must not open two channels, and one person's
+        # slow store must not hold up the others.
         self._lock = threading.Lock()
         self._opening: dict[str, threading.Lock] = {}
 
-    def of(self, profile: str) -> Channel:
+    def of(self, profile: str) -> PersonChannel:
         """The channel of a profile, opened now if it is not open. May wait for a store."""
         with self._lock:
             if profile in self._kept:
@@ -162,7 +183,7 @@ class Channels:
                 return self._kept[profile]
             opening = self._opening.setdefault(profile, threading.Lock())
         with opening:
-            with self._lock:
+            with self._lock:  # whoever had the lock before may have opened it
                 if profile in self._kept:
                     return self._kept[profile]
             channel = self._open(profile)

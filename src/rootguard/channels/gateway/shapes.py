@@ -11,12 +11,15 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from rootguard.channels.faults import RequestRefusedError as Refused
+from rootguard.channels.gateway.channel import PersonChannel
 
 MAX_DEPTH: Final = 48
+"""Levels of nesting. A tool's schema has a dozen; Python's own readers fail at about a thousand."""
 MAX_ITEMS: Final = 20_000
+"""Parts of a body. A long agent session has a few thousand; each part costs an inspection."""
 
 _LABEL = re.compile(r"[A-Za-z0-9_.:/@+-]{1,256}")
 _KEYWORD = re.compile(r"[a-z0-9_.-]{1,48}")
@@ -24,31 +27,46 @@ _HEADER = re.compile(r"[A-Za-z0-9_.:/@+=, -]{0,1024}")
 _SEALED = re.compile(r"[A-Za-z0-9+/_=-]{32,}")
 
 
-class Inspector(Protocol):
-    """What a shape needs of the person whose request it is."""
+class OutgoingRequest:
+    """One request on its way out: whose it is, whether media may pass, and what was replaced.
+
+    With `form_only` ids and kinds are checked and texts are left for later.
+    """
+
+    __slots__ = ("_channel", "_form_only", "_items", "allow_media", "replaced")
+
+    def __init__(
+        self, channel: PersonChannel, *, allow_media: bool = False, form_only: bool = False
+    ) -> None:
+        self._channel = channel
+        self._form_only = form_only
+        self._items = 0
+        self.allow_media = allow_media
+        self.replaced: Counter[str] = Counter()
+
+    def form(self) -> "OutgoingRequest":
+        """The same request, to look at its form only."""
+        return OutgoingRequest(self._channel, allow_media=self.allow_media, form_only=True)
 
     def text(self, text: str) -> str:
         """The text as it may leave."""
-        ...
+        if self._form_only:
+            return text
+        made = self._channel.sanitize(text)
+        self.replaced.update(made.replaced)
+        return made.text
 
     def json(self, value: object) -> object:
         """The JSON value as it may leave."""
-        ...
+        if self._form_only:
+            return value
+        made = self._channel.sanitize_json(value)
+        self.replaced.update(made.replaced)
+        return made.value
 
-    def private(self, label: str) -> bool:
+    def is_private(self, label: str) -> bool:
         """Whether a declared identifier stands in an id or a name of the API."""
-        ...
-
-
-class Outward:
-    """One request on its way out: who inspects it, and whether media may pass."""
-
-    __slots__ = ("_items", "allow_media", "inspector")
-
-    def __init__(self, inspector: Inspector, *, allow_media: bool = False) -> None:
-        self.inspector = inspector
-        self.allow_media = allow_media
-        self._items = 0
+        return self._channel.is_private(label)
 
     def count(self, items: int) -> None:
         """Refuse a body of too many parts: each costs an inspection."""
@@ -57,17 +75,17 @@ class Outward:
             raise Refused("too_large")
 
 
-Shape = Callable[[Outward, object], object]
+Shape = Callable[[OutgoingRequest, object], object]
 
 
-def flag(_out: Outward, value: object) -> object:
+def flag(_out: OutgoingRequest, value: object) -> object:
     """True or false."""
     if not isinstance(value, bool):
         raise Refused("wrong_type")
     return value
 
 
-def number(_out: Outward, value: object) -> object:
+def number(_out: OutgoingRequest, value: object) -> object:
     """A finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise Refused("wrong_type")
@@ -78,7 +96,7 @@ def word(*choices: str) -> Shape:
     """One of a few fixed words."""
     allowed = frozenset(choices)
 
-    def shape(_out: Outward, value: object) -> object:
+    def shape(_out: OutgoingRequest, value: object) -> object:
         if not isinstance(value, str):
             raise Refused("wrong_type")
         if value not in allowed:
@@ -88,7 +106,7 @@ def word(*choices: str) -> Shape:
     return shape
 
 
-def label(out: Outward, value: object) -> object:
+def label(out: OutgoingRequest, value: object) -> object:
     """An id, a model, a function's name: few characters, and no declared identifier in it.
 
     It must arrive as it was written, so it is refused where a text would be changed.
@@ -97,27 +115,27 @@ def label(out: Outward, value: object) -> object:
         raise Refused("wrong_type")
     if not _LABEL.fullmatch(value):
         raise Refused("bad_value")
-    if out.inspector.private(value):
+    if out.is_private(value):
         raise Refused("private_id")
     return value
 
 
-def header(out: Outward, value: str) -> None:
+def header(out: OutgoingRequest, value: str) -> None:
     """A header that goes on to the upstream: ids and versions, and nothing private in them."""
     if not _HEADER.fullmatch(value):
         raise Refused("bad_value")
-    if out.inspector.private(value):
+    if out.is_private(value):
         raise Refused("private_id")
 
 
-def keyword(out: Outward, value: object) -> object:
+def keyword(out: OutgoingRequest, value: object) -> object:
     """A choice whose list is the upstream's to know and to extend: small letters only."""
     if isinstance(value, str) and not _KEYWORD.fullmatch(value):
         raise Refused("bad_value")
     return label(out, value)
 
 
-def sealed(_out: Outward, value: object) -> object:
+def sealed(_out: OutgoingRequest, value: object) -> object:
     """What the upstream sealed for itself and wants back: long, and of base64's letters only."""
     if not isinstance(value, str):
         raise Refused("wrong_type")
@@ -126,19 +144,19 @@ def sealed(_out: Outward, value: object) -> object:
     return value
 
 
-def text(out: Outward, value: object) -> object:
+def text(out: OutgoingRequest, value: object) -> object:
     """A text, sanitized."""
     if not isinstance(value, str):
         raise Refused("wrong_type")
-    return out.inspector.text(value) if value else value
+    return out.text(value) if value else value
 
 
-def json_value(out: Outward, value: object) -> object:
+def json_value(out: OutgoingRequest, value: object) -> object:
     """Any JSON, sanitized with its keys as context."""
-    return out.inspector.json(value)
+    return out.json(value)
 
 
-def json_text(out: Outward, value: object) -> object:
+def json_text(out: OutgoingRequest, value: object) -> object:
     """A text that holds JSON, as a tool call's arguments do; a plain text if it does not."""
     if not isinstance(value, str):
         raise Refused("wrong_type")
@@ -147,8 +165,8 @@ def json_text(out: Outward, value: object) -> object:
     try:
         parsed = read_json(value)
     except ValueError:
-        return out.inspector.text(value)
-    return write_json(out.inspector.json(parsed))
+        return out.text(value)
+    return write_json(out.json(parsed))
 
 
 def optional(shape: Shape) -> Shape:
@@ -159,7 +177,7 @@ def optional(shape: Shape) -> Shape:
 def list_of(shape: Shape) -> Shape:
     """A list of one shape."""
 
-    def listed(out: Outward, value: object) -> object:
+    def listed(out: OutgoingRequest, value: object) -> object:
         if not isinstance(value, list):
             raise Refused("wrong_type")
         out.count(len(value))
@@ -171,7 +189,7 @@ def list_of(shape: Shape) -> Shape:
 def map_of(key: Shape, shape: Shape) -> Shape:
     """An object with free keys."""
 
-    def mapped(out: Outward, value: object) -> object:
+    def mapped(out: OutgoingRequest, value: object) -> object:
         if not isinstance(value, dict):
             raise Refused("wrong_type")
         out.count(len(value))
@@ -186,7 +204,7 @@ def map_of(key: Shape, shape: Shape) -> Shape:
 def record(fields: Mapping[str, Shape], *, required: tuple[str, ...] = ()) -> Shape:
     """An object of known fields. Null stands for a field left out: it says nothing."""
 
-    def recorded(out: Outward, value: object) -> object:
+    def recorded(out: OutgoingRequest, value: object) -> object:
         if not isinstance(value, dict):
             raise Refused("wrong_type")
         if not value.keys() <= fields.keys():
@@ -203,7 +221,7 @@ def record(fields: Mapping[str, Shape], *, required: tuple[str, ...] = ()) -> Sh
 def tagged(tag: str, kinds: Mapping[str, Shape], *, default: str | None = None) -> Shape:
     """An object whose tag says of which kind it is."""
 
-    def chosen(out: Outward, value: object) -> object:
+    def chosen(out: OutgoingRequest, value: object) -> object:
         if not isinstance(value, dict):
             raise Refused("wrong_type")
         kind = value.get(tag, default)
@@ -221,7 +239,7 @@ def by_type(
 ) -> Shape:
     """A shape for each JSON type that may stand here."""
 
-    def typed(out: Outward, value: object) -> object:
+    def typed(out: OutgoingRequest, value: object) -> object:
         shape = (
             string
             if isinstance(value, str)
@@ -242,7 +260,7 @@ def media(fields: Mapping[str, Shape]) -> Shape:
     """A part nobody can read: refused, unless whoever runs the gateway allows media."""
     inner = record(fields)
 
-    def allowed(out: Outward, value: object) -> object:
+    def allowed(out: OutgoingRequest, value: object) -> object:
         if not out.allow_media:
             raise Refused("media_refused")
         return inner(out, value)
@@ -250,7 +268,7 @@ def media(fields: Mapping[str, Shape]) -> Shape:
     return allowed
 
 
-def blob(_out: Outward, value: object) -> object:
+def blob(_out: OutgoingRequest, value: object) -> object:
     """Media itself: base64 or an address. Only ever inside `media`."""
     if not isinstance(value, str):
         raise Refused("wrong_type")
@@ -264,12 +282,12 @@ _BOUNDS: Final = frozenset(
 _EXAMPLES: Final = frozenset(("default", "const", "enum", "examples", "example"))
 
 
-def schema(out: Outward, value: object) -> object:
+def schema(out: OutgoingRequest, value: object) -> object:
     """A JSON schema: its texts and examples are sanitized, its bounds and keys stay."""
     return _schema(out, value, "")
 
 
-def _schema(out: Outward, value: object, owner: str) -> object:
+def _schema(out: OutgoingRequest, value: object, owner: str) -> object:
     """A part of a schema; `owner` is the key it stands under, the context of an example."""
     if value is None or isinstance(value, bool):
         return value
@@ -283,7 +301,7 @@ def _schema(out: Outward, value: object, owner: str) -> object:
     out.count(len(value))
     made: dict[str, object] = {}
     for name, each in value.items():
-        if out.inspector.private(name):
+        if out.is_private(name):
             raise Refused("private_id")
         if name in _EXAMPLES:
             made[name] = _example(out, each, owner)
@@ -294,14 +312,14 @@ def _schema(out: Outward, value: object, owner: str) -> object:
     return made
 
 
-def _example(out: Outward, value: object, owner: str) -> object:
-    within = out.inspector.json({owner: value})
+def _example(out: OutgoingRequest, value: object, owner: str) -> object:
+    within = out.json({owner: value})
     if not isinstance(within, dict) or len(within) != 1:
         raise Refused("bad_value")
     return next(iter(within.values()))
 
 
-def examine(shape: Shape, out: Outward, body: bytes) -> tuple[dict[str, object], bytes]:
+def examine(shape: Shape, out: OutgoingRequest, body: bytes) -> tuple[dict[str, object], bytes]:
     """A body, parsed and as it may leave. Everything is inspected before anything is sent."""
     try:
         parsed = read_json(body.decode("utf-8"))
@@ -311,29 +329,11 @@ def examine(shape: Shape, out: Outward, body: bytes) -> tuple[dict[str, object],
         raise Refused("bad_json")
     # First the form of everything, then the texts: sanitizing may noise a root for the first time,
     # which a request that is refused in the end must not do.
-    shape(Outward(_Form(out.inspector), allow_media=out.allow_media), parsed)
+    shape(out.form(), parsed)
     made = shape(out, parsed)
     if not isinstance(made, dict):
         raise Refused("bad_json")
     return made, write_json(made).encode("utf-8")
-
-
-class _Form:
-    """Looks at ids only, and leaves texts for later."""
-
-    __slots__ = ("_inspector",)
-
-    def __init__(self, inspector: Inspector) -> None:
-        self._inspector = inspector
-
-    def text(self, text: str) -> str:
-        return text
-
-    def json(self, value: object) -> object:
-        return value
-
-    def private(self, label: str) -> bool:
-        return self._inspector.private(label)
 
 
 def read_json(written: str) -> object:
@@ -377,45 +377,3 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(made) != len(pairs):
         raise ValueError("a key stands twice")
     return made
-
-
-class Counted:
-    """An inspector of a text channel and a person, counting what it replaced."""
-
-    __slots__ = ("_guard", "replaced")
-
-    def __init__(self, guard: "Guarding") -> None:
-        self._guard = guard
-        self.replaced: Counter[str] = Counter()
-
-    def text(self, text: str) -> str:
-        """The text as it may leave."""
-        made, replaced = self._guard.sanitize(text)
-        self.replaced.update(replaced)
-        return made
-
-    def json(self, value: object) -> object:
-        """The JSON value as it may leave."""
-        made, replaced = self._guard.sanitize_json(value)
-        self.replaced.update(replaced)
-        return made
-
-    def private(self, label: str) -> bool:
-        """Whether a declared identifier stands in an id or a name of the API."""
-        return self._guard.private(label)
-
-
-class Guarding(Protocol):
-    """What the gateway needs of one person's text channel."""
-
-    def sanitize(self, text: str) -> tuple[str, Mapping[str, int]]:
-        """The text as it may leave, and how often what was replaced."""
-        ...
-
-    def sanitize_json(self, value: object) -> tuple[object, Mapping[str, int]]:
-        """The JSON value as it may leave, and how often what was replaced."""
-        ...
-
-    def private(self, label: str) -> bool:
-        """Whether a declared identifier stands in a text."""
-        ...

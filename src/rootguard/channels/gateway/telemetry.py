@@ -1,24 +1,28 @@
-"""What the gateway counts, for Prometheus. Labels are routes, kinds and codes: never a value.
+"""What the gateway tells of itself: counts for Prometheus, spans for OpenTelemetry. Never a value.
 
-Nothing here names a person, a root or a model, and no number comes from a text. Several workers of
-one gateway count in files that they share, so that each of them can show the sum.
+Labels and attributes are routes, kinds, codes and outcomes. Nothing here names a person, a root or
+a model, and no number comes from a text. Several workers of one gateway count in files that they
+share, so that each of them can show the sum.
 """
 
 import os
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, values
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_1_0_0
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+from rootguard.channels.faults import Code
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_1_0_0
 _KINDS: Final = frozenset(
     ("root", "number", "code", "phone", "date", "email", "person", "redacted", "declared")
 )
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-
-
+"""Prometheus's own buckets up to 10 s, and three more: a long answer streams for minutes."""
 _FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 
@@ -60,7 +64,7 @@ class Metrics:
             ("code",),
             registry=self.registry,
         )
-        self._strange = Counter(
+        self._unissued = Counter(
             "rootguard_unissued_tokens",
             "Identifiers in replies that were never issued to this principal, left as they are",
             ("kind",),
@@ -107,11 +111,55 @@ class Metrics:
         """A request was refused, or failed, for a reason that has a code."""
         self._refused.labels(code).inc()
 
-    def strange(self, found: Mapping[str, int]) -> None:
+    def unissued(self, found: Mapping[str, int]) -> None:
         """A reply held identifiers that were never issued."""
         for kind, times in found.items():
-            self._strange.labels(kind if kind in _KINDS else "other").inc(times)
+            self._unissued.labels(kind if kind in _KINDS else "other").inc(times)
 
     def page(self) -> bytes:
         """The page that Prometheus reads."""
         return generate_latest(self._shown)
+
+
+@dataclass(slots=True)
+class RequestOutcome:
+    """What a span may say about a request."""
+
+    status: int = 0
+    code: Code | None = None
+    streamed: bool = False
+    replaced: int = 0
+
+
+class Tracing:
+    """Makes spans, or does nothing."""
+
+    def __init__(self, *, enabled: bool) -> None:
+        self._tracer: Any = None
+        if enabled:
+            try:
+                from opentelemetry import trace
+            except ImportError:
+                return
+            self._tracer = trace.get_tracer("rootguard.gateway")
+
+    @contextmanager
+    def span(self, route: str) -> Iterator[RequestOutcome]:
+        """A span around one request."""
+        outcome = RequestOutcome()
+        if self._tracer is None:
+            yield outcome
+            return
+        # An exception's message and frames stay out of the span.
+        with self._tracer.start_as_current_span(
+            "rootguard.request", record_exception=False, set_status_on_exception=False
+        ) as span:
+            try:
+                yield outcome
+            finally:
+                span.set_attribute("http.route", route)
+                span.set_attribute("http.response.status_code", outcome.status)
+                span.set_attribute("rootguard.streamed", outcome.streamed)
+                span.set_attribute("rootguard.replacements", outcome.replaced)
+                if outcome.code is not None:
+                    span.set_attribute("rootguard.code", outcome.code)

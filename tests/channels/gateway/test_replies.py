@@ -6,17 +6,27 @@ from typing import Any
 
 import httpx2
 import pytest
+from benchmarks.unguarded import Unguarded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rootguard.channels.faults import FAULTS
-from rootguard.channels.gateway.channel import Unguarded
-from rootguard.channels.gateway.streams import ChatStream, MessagesStream, ResponsesStream, Stream
-from rootguard.channels.replies import JsonRestorer, restore_json, restore_reply, write_reply
-from tests.support.gateways import NAME, RECORD, Running, gateway, open_person
+from rootguard.channels.gateway.channel import ReplyAudit
+from rootguard.channels.gateway.replies import (
+    ChatStream,
+    JsonRestorer,
+    MessagesStream,
+    ResponsesStream,
+    Stream,
+    restore_json,
+    restore_reply,
+    write_reply,
+)
+from tests.support.gateways import NAME, RECORD, Running, channel_of, gateway, open_person
 from tests.support.upstream import by
 
 PERSON = open_person()
+AUDIT = ReplyAudit(channel_of(PERSON))
 NAME_TOKEN = str(PERSON.release("name"))
 RECORD_TOKEN = str(PERSON.release("record"))
 SAID = f"Dear {NAME_TOKEN}, your record {RECORD_TOKEN} is ready; {NAME_TOKEN} may come."
@@ -47,7 +57,7 @@ def chat_text(stream: Stream, data: list[str]) -> str:
 
 def test_a_text_cut_at_every_place_is_restored() -> None:
     for at in range(len(SAID) + 1):
-        assert chat_text(ChatStream(PERSON), chat_chunks([SAID[:at], SAID[at:]])) == RESTORED
+        assert chat_text(ChatStream(AUDIT), chat_chunks([SAID[:at], SAID[at:]])) == RESTORED
 
 
 def test_without_a_restorer_the_tokens_would_stay() -> None:
@@ -56,8 +66,8 @@ def test_without_a_restorer_the_tokens_would_stay() -> None:
 
 
 def test_a_text_in_single_characters_is_restored_in_every_api() -> None:
-    chat = chat_text(ChatStream(PERSON), chat_chunks(list(SAID)))
-    messages, responses = MessagesStream(PERSON), ResponsesStream(PERSON)
+    chat = chat_text(ChatStream(AUDIT), chat_chunks(list(SAID)))
+    messages, responses = MessagesStream(AUDIT), ResponsesStream(AUDIT)
     place: dict[str, Any] = {"item_id": "i", "output_index": 0, "content_index": 0}
     events: list[Any] = []
     for piece in SAID:
@@ -148,14 +158,14 @@ def test_arguments_cut_at_every_place_are_restored_inside_their_json() -> None:
         {"who": NAME_TOKEN, "said": f'"{NAME_TOKEN}" \\ \u00e9\n\U0001f600', "n": [1, -2.5e3, None]}
     )
     expected = {"who": NAME, "said": f'"{NAME}" \\ \u00e9\n\U0001f600', "n": [1, -2.5e3, None]}
-    assert json.loads(restore_json(PERSON, written)) == expected
+    assert json.loads(restore_json(AUDIT, written)) == expected
     for at in range(len(written) + 1):
-        restorer = JsonRestorer(PERSON)
+        restorer = JsonRestorer(AUDIT)
         made = restorer.feed(written[:at]) + restorer.feed(written[at:]) + restorer.close()
         assert json.loads(made) == expected
 
 
-class Quoted:
+class Quoted(Unguarded):
     """A channel whose token stands for a name that JSON has to escape."""
 
     def restore(self, text: str) -> str:
@@ -180,13 +190,16 @@ class Late:
 def test_a_name_with_quotes_keeps_the_arguments_valid_json() -> None:
     for written in ('{"a": "TOKEN"}', '{"\\u0054OKEN": "x TOKEN"}'):
         for at in range(len(written)):
-            restorer = JsonRestorer(Quoted())
+            restorer = JsonRestorer(ReplyAudit(Quoted()))
             made = restorer.feed(written[:at]) + restorer.feed(written[at:]) + restorer.close()
             assert next(iter(json.loads(made).values())).endswith('An "o" \\ \u00e9\n')
 
 
 def test_a_number_that_is_a_token_is_restored_even_if_it_begins_with_zero() -> None:
-    assert json.loads(restore_json(Quoted(), '{"id": 771, "n": 7712}')) == {"id": "007", "n": 7712}
+    assert json.loads(restore_json(ReplyAudit(Quoted()), '{"id": 771, "n": 7712}')) == {
+        "id": "007",
+        "n": 7712,
+    }
 
 
 @settings(max_examples=60)
@@ -202,19 +215,19 @@ def test_a_number_that_is_a_token_is_restored_even_if_it_begins_with_zero() -> N
 )
 def test_json_without_tokens_means_the_same_after_restoring(value: object, size: int) -> None:
     for written in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=1)):
-        restorer = JsonRestorer(Quoted())
+        restorer = JsonRestorer(ReplyAudit(Quoted()))
         made = "".join(restorer.feed(piece) for piece in by(size)(written)) + restorer.close()
         assert json.loads(made) == value
 
 
 def test_half_a_surrogate_pair_does_not_break_a_reply() -> None:
     assert json.loads(write_reply({"a": "\ud83d"})) == {"a": "\ud83d"}
-    assert json.loads(restore_json(PERSON, '{"a": "\\ud83d x"}')) == {"a": "\ud83d x"}
+    assert json.loads(restore_json(AUDIT, '{"a": "\\ud83d x"}')) == {"a": "\ud83d x"}
 
 
 def test_ids_and_sealed_parts_of_a_reply_stay_as_they_are() -> None:
     body = {"id": NAME_TOKEN, "signature": NAME_TOKEN, "text": NAME_TOKEN, "n": 1}
-    made = restore_reply(PERSON, body)
+    made = restore_reply(AUDIT, body)
     assert made == {"id": NAME_TOKEN, "signature": NAME_TOKEN, "text": NAME, "n": 1}
 
 
@@ -222,12 +235,12 @@ def test_in_a_tools_input_no_key_is_special_and_keys_are_restored_too() -> None:
     given = {"id": RECORD_TOKEN, "name": NAME_TOKEN, "of": [{NAME_TOKEN: 1}]}
     expected = {"id": RECORD, "name": NAME, "of": [{NAME: 1}]}
     block = {"type": "tool_use", "id": "t", "name": "f", "input": given}
-    assert restore_reply(PERSON, block) == {**block, "input": expected}
-    assert json.loads(restore_json(PERSON, json.dumps(given))) == expected
+    assert restore_reply(AUDIT, block) == {**block, "input": expected}
+    assert json.loads(restore_json(AUDIT, json.dumps(given))) == expected
 
 
 def test_interleaved_choices_and_calls_are_restored_each_by_itself() -> None:
-    stream = ChatStream(PERSON)
+    stream = ChatStream(AUDIT)
     said = {0: "", 1: ""}
     called = {0: "", 1: ""}
     arguments = json.dumps({"who": NAME_TOKEN})
@@ -267,12 +280,12 @@ def test_a_stream_that_breaks_off_gives_what_it_kept_and_says_so(running: Runnin
 
 
 def test_events_that_are_no_json_end_the_stream_with_a_fixed_text() -> None:
-    for stream in (ChatStream(PERSON), ResponsesStream(PERSON), MessagesStream(PERSON)):
+    for stream in (ChatStream(AUDIT), ResponsesStream(AUDIT), MessagesStream(AUDIT)):
         with pytest.raises(Exception, match=FAULTS["unreadable_reply"].text):
             stream.take("message", "{broken")
 
 
 def test_every_fault_can_be_told_in_a_stream() -> None:
-    for stream in (ChatStream(PERSON), ResponsesStream(PERSON), MessagesStream(PERSON)):
+    for stream in (ChatStream(AUDIT), ResponsesStream(AUDIT), MessagesStream(AUDIT)):
         for fault in FAULTS.values():
             assert fault.text in stream.fault(fault).encode().decode()

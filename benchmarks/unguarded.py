@@ -1,0 +1,44 @@
+"""The gateway with sanitizing off: the control that shows what guarding costs."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from rootguard.channels.gateway.channel import PersonChannel, Restorer
+from rootguard.channels.text.edits import JsonSanitization, Sanitization
+
+
+class _Through:
+    def feed(self, chunk: str) -> str:
+        return chunk
+
+    def close(self) -> str:
+        return ""
+
+
+class Unguarded(PersonChannel):
+    """A channel of nobody that changes nothing."""
+
+    def __init__(self) -> None:
+        """Without a person there is nothing to set up."""
+
+    def sanitize(self, text: str) -> Sanitization:
+        return Sanitization(text=text, replaced={})
+
+    def sanitize_json(self, value: object) -> JsonSanitization:
+        return JsonSanitization(value=value, replaced={})
+
+    def is_private(self, label: str) -> bool:  # noqa: ARG002
+        return False
+
+    def restore(self, text: str) -> str:
+        return text
+
+    def restorer(self) -> Restorer:
+        return _Through()
+
+    def unissued(self, text: str) -> Mapping[str, int]:  # noqa: ARG002
+        return {}
+
+    @contextmanager
+    def recording_refusals(self) -> Iterator[None]:
+        yield
