@@ -1,0 +1,203 @@
+"""Altered, cut, deleted and foreign content is refused and reported, never read or begun anew."""
+
+import random
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from rootguard.errors import StoreDamagedError, StoreError, StoreKeyError
+from rootguard.store import Record, open_store, rows
+from rootguard.values import Domain, Sanitized
+from tests.support.store_contents import (
+    AGE,
+    ANA,
+    KEY,
+    SEED,
+    at,
+    content,
+    database_of,
+    draw,
+    fill,
+    sql,
+)
+
+
+@pytest.mark.parametrize("flips", [150, pytest.param(1500, marks=pytest.mark.slow)])
+def test_a_flipped_bit_is_noticed_or_changes_nothing(file: Path, flips: int) -> None:
+    with closing(sql(at(file))) as store:
+        fill(store)
+        before = content(store)
+    intact = file.read_bytes()
+    rng = random.Random(SEED)
+    refused = 0
+    used = [offset for offset in range(len(intact)) if intact[offset]]  # where something is
+    for _ in range(flips):
+        altered = bytearray(intact)
+        altered[rng.choice(used)] ^= 1 << rng.randrange(8)
+        refused += not reads_as(file, bytes(altered), before)
+    assert refused > flips // 10
+
+
+@pytest.mark.parametrize("part", [0, 1, 15, 16, 99, 100, 101, 4095, 4096, 8192, 0.3, 0.7, -1])
+def test_a_truncated_file_is_refused(file: Path, part: float) -> None:
+    with closing(sql(at(file))) as store:
+        fill(store)
+        before = content(store)
+    intact = file.read_bytes()
+    length = int(part * len(intact)) if 0 < part < 1 else int(part) % len(intact)
+    assert not reads_as(file, intact[:length], before)
+
+
+def reads_as(file: Path, held: bytes, before: list[object]) -> bool:
+    """Whether a file gives its whole content; if not it must say so, and stay as it is."""
+    for suffix in ("-wal", "-shm"):
+        file.with_name(file.name + suffix).unlink(missing_ok=True)
+    file.write_bytes(held)
+    try:
+        with closing(sql(at(file))) as store:
+            found = store.verify()  # says what is wrong, and does not raise it
+            try:
+                assert content(store) == before
+            except StoreDamagedError:
+                assert found
+                raise
+    except (StoreDamagedError, StoreKeyError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("held", [b"", b"hello, this is a text file\n" * 200, b"\x00" * 8192])
+def test_a_file_that_is_no_store_is_refused_and_left_alone(file: Path, held: bytes) -> None:
+    file.write_bytes(held)
+    with pytest.raises(StoreDamagedError):
+        open_store(at(file), key=KEY)
+    assert file.read_bytes() == held
+
+
+def test_another_programs_database_is_refused_and_left_alone(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as other:
+        other.execute("CREATE TABLE draws (a)")
+    held = file.read_bytes()
+    with pytest.raises(StoreDamagedError, match="not a RootGuard store"):
+        open_store(at(file), key=KEY)
+    assert file.read_bytes() == held
+
+
+@pytest.mark.parametrize("remains", [".key", "-wal"])
+def test_a_store_whose_file_is_gone_is_not_begun_anew(file: Path, remains: str) -> None:
+    with closing(open_store(at(file))) as store:
+        fill(store)
+    file.with_name(file.name + remains).touch()
+    file.unlink()
+    if remains == "-wal":
+        file.with_name(file.name + ".key").unlink()
+    with pytest.raises(StoreDamagedError, match="restore the file from a backup"):
+        open_store(at(file))
+    assert not file.exists()
+
+
+def test_a_server_whose_tables_are_gone_is_not_begun_anew(
+    new_postgres: Callable[[], str],
+) -> None:
+    url = new_postgres()
+    store = sql(url, None)
+    fill(store)
+    with database_of(store).exclusive() as db:
+        for table in sorted(db.tables()):
+            db.execute(f"DROP TABLE {table}")
+    store.close()
+    with pytest.raises(StoreDamagedError, match="restore the database from a backup"):
+        open_store(url)
+
+
+TAMPERED = {
+    "a value": "UPDATE draws SET grid_index = 9 WHERE principal = 'ana'",
+    "a fingerprint": "UPDATE draws SET fingerprint = mac WHERE principal = 'ana'",
+    "a price": "UPDATE draws SET micro_epsilon = 1 WHERE principal = 'ana'",
+    "a draw's root": "UPDATE draws SET root = 'agf' WHERE root = 'age' AND version = 2",
+    "a draw's owner": "UPDATE draws SET principal = 'bob' WHERE version = 2",
+    "a deleted draw": "DELETE FROM draws WHERE version = 2",
+    "an event": "UPDATE events SET event = REPLACE(event, ':5', ':1')",
+    "the first event": "DELETE FROM events WHERE principal = 'ana' AND sequence = 1",
+    "the last event": "DELETE FROM events WHERE principal = 'ana' AND sequence = 3",
+    "the order of events": "UPDATE events SET sequence = 5 - sequence + 1 WHERE principal = 'ana'",
+    "a cap": "UPDATE caps SET micro_epsilon = 10000",
+    "a lifted cap": "DELETE FROM caps",
+    "a disclosure": "UPDATE disclosures SET service = 'nobody'",
+    "a deleted disclosure": "DELETE FROM disclosures",
+    "a token": "UPDATE tokens SET entry = token_key WHERE sequence = 1",
+    "a deleted token": "DELETE FROM tokens WHERE sequence = 2",
+    "a crossing": "UPDATE crossings SET service = 'nobody'",
+    "the first crossing": "DELETE FROM crossings WHERE principal = 'ana' AND sequence = 1",
+    "the last crossing": "DELETE FROM crossings WHERE principal = 'ana' AND sequence = 3",
+    "a count": "UPDATE heads SET length = length - 1 WHERE principal = 'ana'",
+    "deleted counts": "DELETE FROM heads WHERE principal = 'ana'",
+    "the count of all": "DELETE FROM heads WHERE principal = ''",
+    "a lost table": "DROP TABLE disclosures",
+}
+
+
+@pytest.mark.parametrize("statement", TAMPERED.values(), ids=TAMPERED)
+def test_an_altered_or_deleted_row_is_refused_and_reported(url: str, statement: str) -> None:
+    with closing(sql(url)) as store:
+        fill(store)
+        before = content(store)
+        assert store.verify() == ()
+        assert content(store) == before
+        with database_of(store).exclusive() as db:
+            db.execute(statement)
+        with pytest.raises(StoreDamagedError):
+            content(store)
+        assert store.verify()
+
+
+def test_a_missing_draw_is_not_drawn_again(url: str) -> None:
+    with closing(sql(url)) as store:
+        fill(store)
+        with database_of(store).exclusive() as db:
+            db.execute("UPDATE draws SET root = 'agf' WHERE root = 'age' AND version = 2")
+        with pytest.raises(StoreDamagedError, match="ledger and the draws do not match"):
+            store.commit(ANA, [draw("age", 900, version=2)])
+
+
+def test_rows_of_nobody_are_reported(url: str) -> None:
+    with closing(sql(url)) as store:
+        fill(store)
+        ghost = rows.draw_row(store._secrets.integrity, "ghost", draw("age", 1))
+        with database_of(store).exclusive() as db:
+            marks = ", ".join("?" * len(ghost))
+            db.execute(f"INSERT INTO draws ({rows.DRAW}) VALUES ({marks})", *ghost)
+        told = store.verify()
+        assert any("belong to nobody" in sentence for sentence in told)
+        assert any("a draw without an event" in sentence for sentence in told)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        draw("a\x00b", 1),
+        draw("a\ud800b", 1),
+        draw("age", 2**63),
+        Record(
+            sanitized=Sanitized(
+                root=AGE,
+                index=1,
+                domain=Domain(lower=0, upper=1),
+                epsilon=Fraction(1, 3),
+                mechanism="geometric",
+            ),
+            fingerprint=b"",
+            event=draw("age", 1).event,
+        ),
+    ],
+    ids=["nul", "surrogate", "too large", "third of an epsilon"],
+)
+def test_what_cannot_be_kept_exactly_is_refused(url: str, record: Record) -> None:
+    with closing(sql(url)) as store:
+        with pytest.raises(StoreError):
+            store.commit(ANA, [record])
+        assert store.principals() == ()

@@ -1,0 +1,65 @@
+"""Which URL opens which store, and when one is no longer used."""
+
+import os
+import re
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from rootguard.errors import StoreError, StoreUnavailableError
+from rootguard.store import default_url, open_store
+from rootguard.store.sqlite import SqliteDatabase
+from tests.support.store_contents import ANA, KEY, at, database_of, fill, sql
+
+
+def test_urls_name_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    open_store("sqlite:///here.db", key=KEY).close()
+    open_store(f"sqlite:///{tmp_path}/there.db", key=KEY).close()
+    assert (tmp_path / "here.db").exists()
+    assert (tmp_path / "there.db").exists()
+    assert default_url() == f"sqlite:///{tmp_path}/data/rootguard/vault.sqlite3"
+    with closing(open_store(default_url())) as store:
+        fill(store)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "mysql://x", "/a/path", "sqlite:", "sqlite:x.db", "sqlite:///"]
+)
+def test_an_unknown_url_is_refused_with_a_remedy(url: str) -> None:
+    with pytest.raises(StoreError, match="write"):
+        open_store(url)
+
+
+def test_a_missing_driver_is_named_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.delitem(sys.modules, "rootguard.store.postgres", raising=False)
+    with pytest.raises(StoreError, match=re.escape("pip install 'rootguard[postgres]'")):
+        open_store("postgresql://localhost/x")
+
+
+def test_a_store_is_not_used_after_a_fork_or_after_closing(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = sql(url)
+    with monkeypatch.context() as forked:
+        forked.setattr(os, "getpid", lambda: 0)
+        with pytest.raises(StoreError, match="fork"):
+            store.events(ANA)
+    store.close()
+    with pytest.raises(StoreUnavailableError):
+        store.events(ANA)
+
+
+def test_a_threads_connection_ends_with_it(file: Path) -> None:
+    with closing(sql(at(file))) as store:
+        for _ in range(20):
+            reader = threading.Thread(target=store.events, args=(ANA,))
+            reader.start()
+            reader.join()
+        database = database_of(store)
+        assert isinstance(database, SqliteDatabase)
+        assert len(database._open) <= 2

@@ -1,0 +1,85 @@
+"""Processes that race for a draw or for a new store: one wins, and all are told the same."""
+
+import os
+from contextlib import closing
+
+import pytest
+
+from rootguard.accounting import Ledger
+from rootguard.store import open_store
+from rootguard.values import RootName
+from tests.support.store_contents import ANA, database_of, sql
+from tests.support.store_writers import come_with_environment, processes, race
+
+
+def run_race(url: str, *, writers: int, roots: int, blind: bool = False) -> None:
+    start = processes.Barrier(writers)
+    pipes = [processes.Pipe(duplex=False) for _ in range(writers)]
+    running = [
+        processes.Process(target=race, args=(url, blind, roots, writer, start, pipes[writer][1]))
+        for writer in range(writers)
+    ]
+    for process in running:
+        process.start()
+    answers = []
+    for receive, send in pipes:
+        send.close()
+        answers.append(receive.recv())
+        receive.close()
+    for process in running:
+        process.join(timeout=60)
+        assert process.exitcode == 0
+    with closing(sql(url)) as store:
+        assert len({tuple(answer) for answer in answers}) == 1, "writers were told different values"
+        kept = [store.levels(ANA, RootName(f"r{n}")) for n in range(roots)]
+        assert [[level.sanitized.index for level in levels] for levels in kept] == [
+            [index] for index in answers[0]
+        ]
+        assert len(store.events(ANA)) == roots
+        assert Ledger(store.events(ANA)).micro == {
+            f"r{n}": 1 + index for n, index in enumerate(answers[0])
+        }
+        assert store.verify() == ()
+
+
+def test_of_eight_racing_processes_each_root_is_drawn_once(url: str) -> None:
+    sql(url).close()
+    run_race(url, writers=8, roots=200)
+
+
+def test_the_unique_key_alone_wins_the_race(url: str) -> None:
+    sql(url).close()
+    run_race(url, writers=4, roots=20, blind=True)
+
+
+def test_without_the_unique_key_the_race_is_lost(url: str) -> None:
+    store = sql(url)
+    with database_of(store).exclusive() as db:
+        db.execute("ALTER TABLE draws RENAME TO keyed")
+        db.execute("CREATE TABLE draws AS SELECT * FROM keyed")
+    store.close()
+    with pytest.raises(AssertionError, match="told different values"):
+        run_race(url, writers=4, roots=20, blind=True)
+
+
+def test_processes_that_open_a_new_store_at_once_open_the_same_one(url: str) -> None:
+    start = processes.Barrier(6)
+    pipes = [processes.Pipe(duplex=False) for _ in range(6)]
+    running = [
+        processes.Process(
+            target=come_with_environment, args=(dict(os.environ), url, start, pipe[1])
+        )
+        for pipe in pipes
+    ]
+    for process in running:
+        process.start()
+    told = set()
+    for receive, send in pipes:
+        send.close()
+        told.add(receive.recv())
+        receive.close()
+    for process in running:
+        process.join(timeout=60)
+    assert len(told) == 1
+    with closing(open_store(url)) as store:
+        assert told == {(store.fingerprint_key, ())}

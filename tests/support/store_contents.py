@@ -1,0 +1,101 @@
+"""Stores on a database, filled with a little of everything, and all that can be read from one."""
+
+from fractions import Fraction
+from pathlib import Path
+
+from rootguard.events import RootNoised
+from rootguard.identifiers import IssuedToken
+from rootguard.store import Disclosure, Record, Store, Tabled, open_store
+from rootguard.store.database import Database
+from rootguard.store.marks import SHELVES
+from rootguard.store.sql import SqlStore
+from rootguard.values import Domain, Principal, RootName, Sanitized
+
+ANA, EVE = Principal("ana"), Principal("eve")
+AGE, AST = RootName("age"), RootName("ast")
+KEY, OTHER_KEY = b"k" * 32, b"o" * 32
+SEED = 20261115
+
+
+def at(file: Path) -> str:
+    return f"sqlite:///{file}"
+
+
+def draw(
+    root: str,
+    index: int,
+    *,
+    version: int = 1,
+    principal: str = ANA,
+    micro: int = 5,
+    fingerprint: bytes = b"f" * 32,
+) -> Record:
+    return Record(
+        sanitized=Sanitized(
+            root=RootName(root),
+            index=index,
+            domain=Domain(lower=0, upper=999),
+            epsilon=Fraction(micro, 10**6),
+            mechanism="geometric",
+            version=version,
+        ),
+        fingerprint=fingerprint,
+        event=RootNoised(
+            principal=principal,
+            root=root,
+            version=version,
+            micro_epsilon=micro,
+            mechanism="geometric",
+        ),
+    )
+
+
+def sql(url: str, key: bytes | None = KEY) -> SqlStore:
+    store = open_store(url, key=key)
+    assert isinstance(store, SqlStore)
+    return store
+
+
+def database_of(store: SqlStore) -> Database:
+    return store._database
+
+
+def fill(store: Store) -> None:
+    store.commit(ANA, [draw("age", 3), draw("ast", 7)])
+    store.commit(ANA, [draw("age", 5, version=2)])
+    store.commit(EVE, [draw("age", 4, principal=EVE)])
+    store.set_cap(ANA, "age", 500)
+    store.disclose(ANA, [Disclosure(service="lab", tier="t", root="ast", version=1, position=0)])
+    for name in ("Bob Ray", "Al Oz"):
+        store.tokens(ANA).add(IssuedToken(kind="person", token=name, sealed=name.encode()))
+    entry = (3 << 56 | 1).to_bytes(8, "little") + bytes(range(4))
+    run = Tabled(
+        table="all",
+        root=AGE,
+        version=1,
+        micro_epsilon=7,
+        mechanism="geometric",
+        domain=Domain(lower=0.0, upper=999.0, size=1000),
+        rows=1,
+        drawn=1,
+        most=1,
+    )
+    store.keep_table("all", lambda shelf, _: entry if shelf == 3 else None, lambda: [run])
+
+
+def content(store: Store) -> list[object]:
+    """All that can be read from a store."""
+    return [
+        store.principals(),
+        *(
+            (store.levels(who, root), store.version(who, root))
+            for who in (ANA, EVE)
+            for root in (AGE, AST)
+        ),
+        *((store.events(who), store.caps(who), store.disclosures(who)) for who in (ANA, EVE)),
+        *(list(store.tokens(who)) for who in (ANA, EVE)),
+        *((store.crossed(who), store.crossings(who)) for who in (ANA, EVE)),
+        (store.tables(), [store.marks(place) for place in range(SHELVES)]),
+        store.fingerprint_key,
+        store.identifier_key,
+    ]

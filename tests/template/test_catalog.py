@@ -1,0 +1,247 @@
+"""The catalog computes what the literature says, and its templates agree with each other."""
+
+import itertools
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from rootguard.expressions import to_text
+from rootguard.template import catalog, load_template, parse_template
+from tests.support.liver_template import compute
+
+POPULATION = Path(__file__).parents[3] / "shared" / "data" / "population.json"
+TABLE = Path(__file__).parents[2] / "docs" / "templates.md"
+PAPER = ("aip", "anemia", "conicity", "fib4", "homa", "nlr", "tyg", "vascular")
+
+
+# Computed by hand from the published formula, or read from the source named beside the line.
+EXAMPLES: dict[str, tuple[dict[str, float], float, str | None]] = {
+    "aip": ({"tc": 200, "hdl": 50, "tg": 150}, 0.47712, "high"),
+    "anemia": ({"hb": 15, "hct": 45, "rbc": 5}, 33.3333, "normochromic"),
+    "anion_gap": ({"na": 140, "cl": 104, "hco3": 24}, 12, "high"),
+    "apri": ({"ast": 80, "plt": 100}, 2.0, "significant fibrosis likely"),
+    "bmi": ({"wt": 70, "ht": 1.75}, 22.8571, "normal weight"),
+    "body_roundness": ({"ht": 1.7, "waist": 0.85}, 3.35880, None),
+    "bsa": ({"wt": 90, "ht": 1.6}, 2.0, None),
+    "cockcroft_gault": ({"age": 60, "wt": 72, "scr": 1, "female": 1}, 68, "mild impairment"),
+    "conicity": ({"wt": 64, "ht": 1.6, "waist": 0.9}, 1.30552, "central obesity"),
+    "corrected_calcium": ({"ca": 8, "alb": 2}, 9.6, "normal"),
+    "credit_utilization": ({"card_balance": 3000, "credit_limit": 10000}, 30, "advised"),
+    "debt_to_income": ({"income": 6000, "debt_payment": 2160}, 36, "manageable"),
+    "eag": ({"a1c": 7}, 154.2, "diabetes"),  # Nathan 2008, table 2: 154
+    "egfr": ({"age": 50, "scr": 1.0, "female": 0}, 91.69, "G1 normal or high"),
+    "emergency_fund": ({"savings": 12000, "spending": 4000}, 3, "advised"),
+    "fib4": ({"age": 54, "ast": 23, "alt": 30, "plt": 220}, 1.03071, "low"),
+    "fli": ({"wt": 85.75, "ht": 1.75, "waist": 0.95, "tg": 150, "ggt": 45}, 66.6038, None),
+    "homa": ({"glu": 90, "ins": 9}, 2.0, "normal"),
+    "housing_burden": ({"income": 5000, "housing_cost": 1500}, 30, "not burdened"),
+    "ldl": ({"tc": 200, "hdl": 50, "tg": 150}, 120, "near optimal"),
+    "loan_payment": ({"loan": 200000, "rate": 6, "years": 30}, 1199.10, None),
+    "loan_to_value": ({"loan": 200000, "home_value": 250000}, 80, "conventional"),
+    "map": ({"sbp": 120, "dbp": 80}, 93.3333, "at or above the perfusion target"),
+    "meld": ({"bili": 2, "inr": 1.5, "scr": 1.2}, 15.3362, "10 to 19"),
+    "mentzer": ({"hct": 30, "rbc": 5}, 12, "suggests thalassemia trait"),
+    "mifflin": ({"age": 30, "wt": 80, "ht": 1.8, "female": 0}, 1780, None),
+    "nafld": (
+        {"age": 50, "wt": 86.7, "ht": 1.7, "diabetes": 1}
+        | {"ast": 40, "alt": 40, "plt": 200, "alb": 4},
+        -0.125,
+        "indeterminate",
+    ),
+    "nlr": ({"neu": 6, "lym": 2}, 3.0, "inflammation or stress"),
+    "non_hdl": ({"tc": 200, "hdl": 50}, 150, "above desirable"),
+    "osmolality": ({"na": 140, "glu": 90, "bun": 14}, 290, "normal"),
+    "plr": ({"plt": 250, "lym": 2}, 125, None),
+    "qtc": ({"qt": 400, "hr": 75}, 447.2136, "normal"),
+    "quicki": ({"glu": 100, "ins": 10}, 0.33333, "insulin resistant"),
+    "savings_rate": ({"net_income": 5000, "spending": 4000}, 20, "at or over the 20 % rule"),
+    "shock_index": ({"hr": 70, "sbp": 100}, 0.7, "usual"),
+    "tg_hdl": ({"hdl": 50, "tg": 150}, 3.0, "usual"),
+    "transferrin_saturation": ({"iron": 100, "tibc": 400}, 25, "normal"),
+    "tyg": ({"tg": 150, "glu": 100}, 8.92266, "insulin resistant"),
+    "vascular": ({"sbp": 120, "dbp": 80}, 0.33333, "normal"),
+    "waist_to_height": ({"ht": 1.8, "waist": 0.9}, 0.5, "increased risk"),
+}
+
+
+def test_every_catalog_template_has_a_worked_example() -> None:
+    assert tuple(EXAMPLES) == catalog()
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_catalog_template_computes_its_worked_example(name: str) -> None:
+    roots, expected, label = EXAMPLES[name]
+    template = load_template(name)
+    assert set(roots) == {n for n, root in template.roots.items() if root.formula is None}
+    assert compute(template, roots) == pytest.approx(expected, rel=2e-5)
+    if label is not None:
+        found = template.classify(expected)
+        assert found is not None
+        assert found.label == label
+
+
+@pytest.mark.parametrize(
+    ("female", "scr", "age", "rounded"),
+    [(0, 1.0, 50, 92), (1, 1.0, 50, 69), (0, 0.8, 30, 122), (1, 0.5, 40, 122), (0, 4.0, 70, 15)],
+)
+def test_egfr_takes_the_branch_of_each_sex_and_of_each_creatinine_range(
+    female: float, scr: float, age: float, rounded: int
+) -> None:
+    sex = "f" if female else "m"
+    kappa, alpha, factor = {"f": (0.7, -0.241, 1.012), "m": (0.9, -0.302, 1.0)}[sex]
+    ratio = scr / kappa
+    direct = 142 * min(ratio, 1) ** alpha * max(ratio, 1) ** -1.2 * 0.9938**age * factor
+    found = compute(load_template("egfr"), {"female": female, "scr": scr, "age": age})
+    assert found == pytest.approx(direct, rel=1e-12)
+    assert round(found) == rounded
+
+
+def test_meld_counts_values_below_one_as_one_and_stops_at_forty() -> None:
+    meld = load_template("meld")
+    assert compute(meld, {"bili": 0.3, "inr": 0.9, "scr": 0.6}) == pytest.approx(6.43)
+    at_four = compute(meld, {"bili": 1, "inr": 1, "scr": 4})
+    assert compute(meld, {"bili": 1, "inr": 1, "scr": 7}) == at_four
+    assert compute(meld, {"bili": 30, "inr": 6, "scr": 7}) == 40
+
+
+@pytest.mark.parametrize("name", catalog())
+def test_the_target_is_finite_at_the_centre_and_has_a_class_there(name: str) -> None:
+    template = load_template(name)
+    centre = template.centre()
+    assert list(centre) == list(template.roots)
+    for root in template.roots.values():
+        assert root.domain.lower <= centre[root.name] <= root.domain.upper
+    value = compute(template, {str(n): v for n, v in centre.items()})
+    assert math.isfinite(value)
+    assert (template.classify(value) is None) == (not template.risk)
+
+
+@pytest.mark.parametrize("name", catalog())
+def test_no_corner_of_the_bounds_leaves_the_target_without_a_value(name: str) -> None:
+    template = load_template(name)
+    free = [root for root in template.roots.values() if root.formula is None]
+    for corner in itertools.product(*((r.domain.lower, r.domain.upper) for r in free)):
+        values = {str(root.name): value for root, value in zip(free, corner, strict=True)}
+        assert math.isfinite(compute(template, values))
+
+
+@pytest.mark.parametrize("name", catalog())
+def test_a_catalog_template_is_named_as_its_file_and_names_its_sources(name: str) -> None:
+    template = load_template(name)
+    assert template.name == name
+    assert template.title
+    assert template.description
+    assert template.sources
+    assert template.field in {"medicine", "nutrition", "finance"}
+    assert all(root.aliases for root in template.roots.values())
+
+
+def test_a_root_means_the_same_in_every_catalog_template() -> None:
+    meanings: dict[str, object] = {}
+    for name in catalog():
+        for root in load_template(name).roots.values():
+            meaning = (root.domain, root.unit, root.aliases, root.shape)
+            assert meanings.setdefault(root.name, meaning) == meaning, f"{name}: {root.name}"
+
+
+def test_a_derived_value_has_the_same_formula_in_every_catalog_template() -> None:
+    formulas: dict[str, object] = {}
+    for name in catalog():
+        for derived in load_template(name).derived.values():
+            meaning = (to_text(derived.formula), derived.unit)
+            assert formulas.setdefault(derived.name, meaning) == meaning, f"{name}: {derived.name}"
+
+
+def test_no_two_roots_of_the_catalog_answer_to_one_alias() -> None:
+    owners: dict[str, str] = {}
+    for name in catalog():
+        for root in load_template(name).roots.values():
+            for word in (root.name, *root.aliases):
+                assert owners.setdefault(word.casefold(), root.name) == root.name, word
+
+
+def test_the_catalog_is_sorted_and_holds_the_papers_eight_among_forty() -> None:
+    assert list(catalog()) == sorted(catalog())
+    assert set(PAPER) <= set(catalog())
+    assert len(catalog()) == 40
+
+
+def test_the_documented_table_lists_the_catalog() -> None:
+    rows = [line for line in TABLE.read_text("utf-8").splitlines() if line.startswith("| `")]
+    listed = [tuple(cell.strip() for cell in row.strip("|").split("|")[:3]) for row in rows]
+    assert listed == [
+        (f"`{name}`", ", ".join(load_template(name).roots), load_template(name).target.name)
+        for name in catalog()
+    ]
+
+
+def test_the_documented_example_loads() -> None:
+    example = TABLE.read_text("utf-8").split("```toml\n")[1].split("```")[0]
+    template = parse_template(example, file="templates.md")
+    assert compute(template, {"age": 50, "ast": 24}) == 60.0
+
+
+@pytest.mark.skipif(not POPULATION.exists(), reason="the shared population figures are not here")
+@pytest.mark.parametrize("name", PAPER)
+def test_the_papers_templates_carry_the_population_figures_exactly(name: str) -> None:
+    figures = json.loads(POPULATION.read_text("utf-8"))[name.upper()]
+    template = load_template(name)
+    assert list(template.roots) == figures["roots"]
+    for root in template.roots.values():
+        assert [root.domain.lower, root.domain.upper] == figures["bounds"][root.name]
+        assert root.domain.size == 1000
+        assert root.mean == figures["mean"][root.name]
+        assert root.sd == figures["sd"][root.name]
+    assert template.population is not None
+    assert list(template.population.roots) == figures["roots"]
+    assert [list(row) for row in template.population.covariance] == figures["covariance"]
+
+
+@pytest.mark.skipif(not POPULATION.exists(), reason="the shared population figures are not here")
+def test_other_templates_reuse_the_bounds_of_the_papers_roots() -> None:
+    figures = json.loads(POPULATION.read_text("utf-8")).values()
+    bounds = {root: pair for entry in figures for root, pair in entry["bounds"].items()}
+    seen = set()
+    for name in catalog():
+        for root in load_template(name).roots.values():
+            if root.name in bounds:
+                assert [root.domain.lower, root.domain.upper] == bounds[root.name]
+                seen.add(root.name)
+    assert seen == set(bounds)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "label"),
+    [
+        ("fib4", math.nextafter(1.3, 0), "low"),
+        ("fib4", 1.3, "indeterminate"),
+        ("fib4", 2.67, "indeterminate"),
+        ("fib4", math.nextafter(2.67, 3), "high"),
+        ("anemia", 32.0, "normochromic"),
+        ("anemia", 36.0, "normochromic"),
+        ("anemia", 36.1, "hyperchromic"),
+        ("homa", 0.99, "insulin sensitive"),
+        ("homa", 1.0, "normal"),
+        ("homa", 2.5, "insulin resistant"),
+        ("vascular", 0.60, "normal"),
+        ("nlr", 3.0, "inflammation or stress"),
+        ("bmi", 25.0, "overweight"),
+        ("savings_rate", -0.1, "spends more than comes in"),
+        ("savings_rate", 0.0, "under the 20 % rule"),
+        ("fib4", math.inf, "high"),
+        ("fib4", -math.inf, "low"),
+    ],
+)
+def test_a_limit_belongs_to_the_class_that_the_source_gives_it_to(
+    name: str, value: float, label: str
+) -> None:
+    found = load_template(name).classify(value)
+    assert found is not None
+    assert found.label == label
+
+
+def test_there_is_no_class_for_not_a_number_or_without_classes() -> None:
+    assert load_template("fib4").classify(math.nan) is None
+    assert load_template("bsa").classify(2.0) is None

@@ -1,0 +1,100 @@
+"""A template as written: its parts, its centre, its digest, and that it cannot be changed."""
+
+import pickle
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from rootguard.expressions import parse
+from rootguard.template import RiskClass, load_template, parse_template
+from rootguard.values import RootName
+from tests.support.liver_template import BASE, changed
+
+
+def test_a_written_template_reads_back_as_written() -> None:
+    template = parse_template(BASE, file="liver.toml")
+    assert list(template.roots) == ["age", "ast", "decades"]
+    assert list(template.derived) == ["half", "quarter"]
+    age, ast, decades = template.roots.values()
+    assert (age.domain.lower, age.domain.upper, age.domain.size) == (18.0, 80.0, 1000)
+    assert (age.shape, ast.shape, decades.shape) == ("normal", "lognormal", "uniform")
+    assert decades.formula == parse("age / 10")
+    assert (age.formula, decades.mean, decades.sd, decades.unit) == (None, None, None, "")
+    assert template.derived["half"].description == "Half of it."
+    assert template.risk == (
+        RiskClass(label="low", limit=10.0, inclusive=False),
+        RiskClass(label="middle", limit=20.0, inclusive=True),
+        RiskClass(label="high", limit=None, inclusive=False),
+    )
+    assert template.population is not None
+    assert template.population.covariance == ((361.0, 20.0), (20.0, 179.56))
+
+
+def test_only_name_title_roots_and_target_are_needed() -> None:
+    least = """
+        name = "double"
+        title = "Twice"
+        roots.x = { lower = 0, upper = 1 }
+        target = { name = "y", formula = "2 * x" }
+    """
+    template = parse_template(least, file="double.toml")
+    assert (template.field, template.description, template.sources) == ("general", "", ())
+    assert (template.derived, template.risk, template.population) == ({}, (), None)
+
+
+def test_the_centre_is_the_mean_else_the_middle_and_a_formulas_value_within_bounds() -> None:
+    centre = parse_template(BASE, file="liver.toml").centre()
+    assert centre == {"age": 50.0, "ast": 23.6, "decades": 5.0}
+    clamped = parse_template(changed("upper = 8.0", "upper = 4.0"), file="liver.toml").centre()
+    assert clamped[RootName("decades")] == 4.0
+    undefined = changed('formula = "age / 10"', 'formula = "age / (age - 50)"')
+    middle = parse_template(undefined, file="liver.toml").centre()
+    assert middle[RootName("decades")] == pytest.approx(4.9)
+
+
+def test_the_digest_is_known_and_ignores_how_the_file_is_written() -> None:
+    plain = parse_template(BASE, file="liver.toml")
+    assert plain.digest == "fb8f18957ba3e22b45b90d28d1febca06ca27bb6ad3c00f3e38dd1b1f5220974"
+    respaced = BASE.replace("age / 10", "(age)/10").replace("lower = 18\n", "lower = 18.0  # x\n")
+    assert parse_template(respaced, file="elsewhere.toml").digest == plain.digest
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("lower = 18\n", "lower = 17\n"),
+        ('aliases = ["SGOT"]', 'aliases = ["GOT"]'),
+        ("sd = 19", "sd = 18"),
+        ('shape = "lognormal"', 'shape = "normal"'),
+        ("decades * quarter", "quarter * decades"),
+        ("at_most = 20", "below = 20"),
+        ("361.0", "362.0"),
+        ("Somebody 2006", "Somebody 2007"),
+        ("upper = 80\n", "upper = 80\ngrid = 999\n"),
+    ],
+)
+def test_the_digest_changes_with_the_content(old: str, new: str) -> None:
+    before = parse_template(BASE, file="liver.toml")
+    after = parse_template(changed(old, new), file="liver.toml")
+    assert after.digest != before.digest
+    assert after != before
+
+
+def test_the_digest_changes_with_the_order_of_roots() -> None:
+    one = "[roots.a]\nlower = 0\nupper = 1\n"
+    two = "[roots.b]\nlower = 0\nupper = 1\n"
+    head, tail = 'name = "t"\ntitle = "T"\n', '[target]\nname = "y"\nformula = "a + b"\n'
+    forth, back = (parse_template(head + x + tail, file="t") for x in (one + two, two + one))
+    assert forth.digest != back.digest
+
+
+def test_a_template_cannot_be_changed_and_can_be_copied_and_hashed() -> None:
+    template = load_template("nafld")
+    with pytest.raises(TypeError):
+        template.roots[RootName("age")] = template.roots[RootName("ast")]  # type: ignore[index]
+    with pytest.raises(FrozenInstanceError):
+        template.name = "other"  # type: ignore[misc]
+    copy = pickle.loads(pickle.dumps(template))
+    assert copy == template
+    assert hash(copy) == hash(template)
+    assert copy.digest == template.digest
