@@ -10,6 +10,7 @@ import pytest
 import rootguard.identifiers as public
 from rootguard.errors import IdentifierError
 from rootguard.identifiers import Identifiers, Kind, MemoryTokens, kind_of, new_key
+from tests.support.canary import own_locals
 from tests.support.identifier_makers import KEY, fresh
 
 CANARY = "Canarybird"
@@ -22,9 +23,7 @@ def private_frames(error: BaseException) -> list[str]:
     link: BaseException | None = error
     while link is not None:
         shown += [str(link), repr(link), repr(link.__dict__)]
-        for frame, _ in traceback.walk_tb(link.__traceback__):
-            if "rootguard" in frame.f_code.co_filename and "tests" not in frame.f_code.co_filename:
-                shown.append(repr(frame.f_locals))
+        shown += own_locals(link)
         link = link.__cause__ or link.__context__
     return shown
 

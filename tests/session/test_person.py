@@ -34,6 +34,7 @@ from rootguard.session import Person, Profile, parse_profile
 from rootguard.session.draws import noise_once, sight_once
 from rootguard.store import Record, Store
 from rootguard.values import Principal, Raw, RootName
+from tests.support.canary import own_locals
 
 OWNER = Principal("owner")
 AST, SBP = RootName("ast"), RootName("sbp")
@@ -420,7 +421,7 @@ def test_no_failed_sight_carries_the_number(case: str, monkeypatch: pytest.Monke
     with pytest.raises(expected) as caught:
         person.sight(root, number)  # type: ignore[arg-type]
     frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
-    held = [repr(f.f_locals) for f in frames if "tests" not in f.f_code.co_filename]
+    held = own_locals(caught.value)
     assert held
     assert "91.827" not in str(caught.value) + repr(vars(caught.value)) + "".join(held)
     assert "91.827" in repr(frames[0].f_locals)  # the check sees numbers where they are

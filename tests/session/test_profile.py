@@ -11,6 +11,7 @@ import pytest
 from rootguard.errors import FileError, PolicyError, ProfileError, TemplateError
 from rootguard.session import Profile, load_profile, parse_profile
 from rootguard.values import Raw
+from tests.support.canary import own_locals
 
 GOOD = """
 principal = "ana"
@@ -49,8 +50,7 @@ def everything(error: BaseException) -> str:
     """An error with all it carries, and the local variables of every frame but the test's own."""
     assert error.__cause__ is None
     assert error.__context__ is None
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    held = [repr(f.f_locals) for f in frames if "tests" not in f.f_code.co_filename]
+    held = own_locals(error)
     assert held
     return "\n".join([str(error), repr(error), repr(vars(error)), *held])
 

@@ -4,6 +4,9 @@ The sentinels are numbers that no grid point, bound or formula of the template s
 """
 
 import traceback
+from pathlib import Path
+
+import rootguard
 
 SENTINELS = {"age": 47.318264951, "ast": 91.827364519, "alt": 63.719283746, "plt": 318.264951737}
 DIGITS = ("47318264", "91827364", "63719283", "31826495")
@@ -19,6 +22,17 @@ def leaks(text: str) -> list[str]:
     return found + [word for word in WORDS if word in letters or word in digits]
 
 
+def own_locals(error: BaseException) -> list[str]:
+    """The local variables of RootGuard's own frames in an exception's traceback."""
+    package = str(Path(rootguard.__file__).parent)
+    return [
+        f"{name}={value!r}"
+        for frame, _ in traceback.walk_tb(error.__traceback__)
+        if frame.f_code.co_filename.startswith(package)
+        for name, value in frame.f_locals.items()
+    ]
+
+
 def everything(error: BaseException) -> str:
     """An exception with all it carries, local variables of RootGuard's own frames included."""
     parts = []
@@ -28,7 +42,5 @@ def everything(error: BaseException) -> str:
         parts += [repr(current), str(current), repr(vars(current)), repr(current.args)]
         parts += getattr(current, "__notes__", [])
         chain += [link for link in (current.__cause__, current.__context__) if link is not None]
-        for frame, _ in traceback.walk_tb(current.__traceback__):
-            if "rootguard" in frame.f_code.co_filename and "tests" not in frame.f_code.co_filename:
-                parts += [f"{name}={value!r}" for name, value in frame.f_locals.items()]
+        parts += own_locals(current)
     return "\n".join(parts)

@@ -1,8 +1,7 @@
 """The text channel: what leaves, what comes back, what is blocked, on a real person and a store."""
 
 import re
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +14,7 @@ from rootguard.language.units import convert
 from rootguard.session.person import Person
 from rootguard.session.profile import parse_profile
 from rootguard.store import MemoryStore
+from tests.support.canary import own_locals
 from tests.support.channel_person import open_person
 
 # Numbers that no released value, unit or year would show by chance.
@@ -227,12 +227,6 @@ def test_a_failing_detector_blocks_the_text_without_its_message(person: Person) 
     assert caught.value.__cause__ is None
 
 
-def frames_of(error: BaseException) -> Iterator[str]:
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        if "rootguard" in frame.f_code.co_filename and "tests" not in frame.f_code.co_filename:
-            yield repr(frame.f_locals)
-
-
 @pytest.mark.parametrize(
     "refused",
     [
@@ -246,7 +240,7 @@ def test_a_refusal_holds_nothing_that_was_written(
 ) -> None:
     with pytest.raises(TextBlockedError) as caught:
         refused(channel)
-    seen = [str(caught.value), *frames_of(caught.value)]
+    seen = [str(caught.value), *own_locals(caught.value)]
     assert len(seen) > 1
     assert not any("171.37" in text or "93.71" in text for text in seen)
     assert caught.value.__context__ is None
