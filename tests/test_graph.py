@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rootguard.allocation import make_plan
 from rootguard.errors import CycleError, FormulaNameError, NameTakenError, UnknownNameError
-from rootguard.expressions import Name, evaluate, names, parse, to_text
+from rootguard.expressions import Variable, evaluate, names, parse, to_text
 from rootguard.graph import Graph, GraphNode, NodeKind, Recognised, recognise
 from rootguard.template import Template, catalog, load_template, parse_template
 
@@ -67,7 +67,7 @@ def test_roots_keep_the_order_they_were_declared_in_whatever_uses_them() -> None
     graph = Graph([node("sum", "c + a"), node("b"), node("a"), node("c"), node("half", "b / 2")])
     assert [entry.name for entry in graph.order] == ["b", "a", "c", "sum", "half"]
     assert graph.roots == ("b", "a", "c")
-    assert graph.rests_on(Name("sum")) == ("a", "c")
+    assert graph.rests_on(Variable("sum")) == ("a", "c")
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_added_nodes_may_rest_on_what_is_there_and_on_nothing_else() -> None:
     graph = Graph([node("x"), node("y", "x * 2")])
     graph.add(node("z", "y + x", kind="request"))
     assert graph.order[-1].name == "z"
-    assert graph.rests_on(Name("z")) == ("x",)
+    assert graph.rests_on(Variable("z")) == ("x",)
     with pytest.raises(FormulaNameError):
         graph.add(node("w", "ghost + x"))
     with pytest.raises(FormulaNameError):
@@ -147,8 +147,8 @@ def test_a_formula_in_roots_has_the_same_value_and_names_only_roots(name: str) -
         if entry.formula is not None:
             values[entry.name] = evaluate(entry.formula, values)
     for entry in graph.order:
-        expanded = graph.in_roots(Name(entry.name))
-        assert names(expanded) == set(graph.rests_on(Name(entry.name)))
+        expanded = graph.in_roots(Variable(entry.name))
+        assert names(expanded) == set(graph.rests_on(Variable(entry.name)))
         assert names(expanded) <= set(graph.roots)
         assert evaluate(expanded, values) == pytest.approx(values[entry.name], rel=1e-12)
 

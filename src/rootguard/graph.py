@@ -12,7 +12,7 @@ from functools import cache
 from typing import Literal
 
 from rootguard.errors import CycleError, FormulaNameError, NameTakenError, UnknownNameError
-from rootguard.expressions import Name, Node, names, substitute, to_text
+from rootguard.expressions import Node, Variable, names, substitute, to_text
 from rootguard.template import Root, Template, catalog, load_template
 from rootguard.values import RootName
 
@@ -236,13 +236,13 @@ def recognise(template: Template) -> tuple[Recognised, ...]:
         others = {
             (alias, other.unit): other.name
             for other in template.roots.values()
-            if root.name not in graph.rests_on(Name(other.name))
+            if root.name not in graph.rests_on(Variable(other.name))
             for alias in _spellings(other)
         }
         for spelling in sorted(_spellings(root)):
             for source, unit, formula, inputs in _known_formulas().get(spelling, ()):
                 renamed = {name: _match(others, aliases, u) for name, aliases, u in inputs}
-                nodes = {old: Name(new) for old, new in renamed.items() if new is not None}
+                nodes = {old: Variable(new) for old, new in renamed.items() if new is not None}
                 if unit == root.unit and len(set(nodes.values())) == len(inputs) > 0:
                     text = to_text(substitute(formula, nodes))
                     found.append(Recognised(root=root.name, formula=text, source=source))

@@ -17,16 +17,16 @@ from rootguard.expressions import (
     MAX_LENGTH,
     MAX_NODES,
     Arithmetic,
-    Call,
     Choose,
     Compare,
+    FunctionCall,
     Interval,
     Logic,
-    Name,
     Negate,
     Node,
     Not,
-    Number,
+    NumberLiteral,
+    Variable,
     bounds,
     derivative_bounds,
     evaluate,
@@ -98,19 +98,19 @@ def test_operators_bind_as_they_do_in_python(text: str, value: float) -> None:
 
 
 def test_a_chain_of_comparisons_is_read_as_and() -> None:
-    age = Name("age")
+    age = Variable("age")
     assert parse("18 <= age < 65") == Logic(
-        "and", Compare("<=", Number(18), age), Compare("<", age, Number(65))
+        "and", Compare("<=", NumberLiteral(18), age), Compare("<", age, NumberLiteral(65))
     )
 
 
 def test_every_kind_of_node_can_be_written_by_place_or_by_name() -> None:
     assert parse("-a if not b else a + 1") == Choose(
-        condition=Not(operand=Name(name="b")),
-        then=Negate(operand=Name("a")),
-        otherwise=Arithmetic(operator="+", left=Name("a"), right=Number(value=1)),
+        condition=Not(operand=Variable(name="b")),
+        then=Negate(operand=Variable("a")),
+        otherwise=Arithmetic(operator="+", left=Variable("a"), right=NumberLiteral(value=1)),
     )
-    assert parse("sqrt(a)") == Call(function="sqrt", arguments=(Name("a"),))
+    assert parse("sqrt(a)") == FunctionCall(function="sqrt", arguments=(Variable("a"),))
 
 
 @pytest.mark.parametrize(
@@ -307,9 +307,9 @@ def test_length_is_checked_before_a_character_is_read(monkeypatch: pytest.Monkey
 
 
 def deepest(right: bool) -> Node:
-    node: Node = Name("a")
+    node: Node = Variable("a")
     while node.depth < MAX_DEPTH:
-        node = Arithmetic("-", *((Number(1), node) if right else (node, Number(1))))
+        node = Arithmetic("-", *((NumberLiteral(1), node) if right else (node, NumberLiteral(1))))
     return node
 
 
@@ -317,7 +317,7 @@ def deepest(right: bool) -> Node:
 def test_the_deepest_tree_can_go_through_every_operation(right: bool) -> None:
     node = deepest(right)
     assert parse(to_text(node)) == node
-    assert substitute(node, {"a": Name("b")}) != node
+    assert substitute(node, {"a": Variable("b")}) != node
     assert pickle.loads(pickle.dumps(node)) == node
     assert len({node, deepest(right)}) == 1
     assert evaluate(node, {"a": 0.0}) == gradient(node, {"a": 0.0})[0]
@@ -325,13 +325,13 @@ def test_the_deepest_tree_can_go_through_every_operation(right: bool) -> None:
     box = {"a": Interval(0.0, 0.0)}
     assert bounds(node, box) == derivative_bounds(node, box)[0]
     assert evaluate(node, {"a": 0.0}) in bounds(node, box)
-    assert "Name" in repr(node)
+    assert "Variable" in repr(node)
 
 
 def test_a_tree_over_the_limits_cannot_be_built_by_hand_either() -> None:
     with pytest.raises(FormulaLimitError):
         Negate(deepest(right=True))
-    wide: Node = Name("a")
+    wide: Node = Variable("a")
     while 2 * wide.size + 1 <= MAX_NODES:
         wide = Arithmetic("+", wide, wide)
     with pytest.raises(FormulaLimitError):
@@ -341,22 +341,22 @@ def test_a_tree_over_the_limits_cannot_be_built_by_hand_either() -> None:
 @pytest.mark.parametrize("value", [-1.0, -0.0, math.nan])
 def test_a_literal_is_never_negative_nor_nan(value: float) -> None:
     with pytest.raises(ValueError, match="literal"):
-        Number(value)
+        NumberLiteral(value)
 
 
 @pytest.mark.parametrize("name", ["", "1a", "a b", "if", "sqrt", "__a", "a-b", "é", "a\n"])
 def test_a_name_node_holds_a_name_of_the_grammar(name: str) -> None:
     with pytest.raises(FormulaNameError):
-        Name(name)
+        Variable(name)
 
 
 def test_a_call_node_knows_its_function_and_arity() -> None:
     with pytest.raises(FormulaNameError):
-        Call("system", (Name("a"),))
+        FunctionCall("system", (Variable("a"),))
     with pytest.raises(ValueError, match="2 to 8"):
-        Call("min", (Name("a"),))
+        FunctionCall("min", (Variable("a"),))
     with pytest.raises(ValueError, match="no such operator"):
-        Arithmetic("%", Name("a"), Name("b"))  # type: ignore[arg-type]
+        Arithmetic("%", Variable("a"), Variable("b"))  # type: ignore[arg-type]
 
 
 # Names and substitution
@@ -368,7 +368,7 @@ def test_constants_and_functions_are_not_names() -> None:
 
 def test_substitution_is_simultaneous() -> None:
     node = parse("a - b")
-    assert substitute(node, {"a": Name("b"), "b": Name("a")}) == parse("b - a")
+    assert substitute(node, {"a": Variable("b"), "b": Variable("a")}) == parse("b - a")
 
 
 def test_substitution_keeps_the_structure_without_brackets() -> None:
@@ -378,8 +378,8 @@ def test_substitution_keeps_the_structure_without_brackets() -> None:
 
 def test_substitution_is_held_to_the_limits() -> None:
     with pytest.raises(FormulaLimitError):
-        substitute(parse("2**x"), {"x": Number(129)})
+        substitute(parse("2**x"), {"x": NumberLiteral(129)})
     with pytest.raises(FormulaLimitError):
         substitute(parse("x + 1"), {"x": deepest(right=True)})
     with pytest.raises(FormulaNameError):
-        substitute(parse("pi"), {"pi": Number(3)})
+        substitute(parse("pi"), {"pi": NumberLiteral(3)})

@@ -20,16 +20,16 @@ from rootguard.expressions import (
     FUNCTIONS,
     MAX_EXPONENT,
     Arithmetic,
-    Call,
     Choose,
     Compare,
+    FunctionCall,
     Interval,
     Logic,
-    Name,
     Negate,
     Node,
     Not,
-    Number,
+    NumberLiteral,
+    Variable,
     bounds,
     derivative_bounds,
     evaluate,
@@ -59,30 +59,30 @@ def laws(examples: int) -> settings:
     )
 
 
-def literals(*, any_size: bool) -> st.SearchStrategy[Number]:
+def literals(*, any_size: bool) -> st.SearchStrategy[NumberLiteral]:
     plain = st.sampled_from(PLAIN)
     wide = st.floats(min_value=0.0, max_value=1e100).map(abs)
-    return (st.one_of(plain, wide) if any_size else plain).map(Number)
+    return (st.one_of(plain, wide) if any_size else plain).map(NumberLiteral)
 
 
 def arithmetic(operator: ArithmeticOperator, left: Node, right: Node) -> Node:
     if operator == "**" and not right.free:
-        right = Number(2.0) if right.size > 1 else right
-        if isinstance(right, Number) and right.value > MAX_EXPONENT:
-            right = Number(3.0)
+        right = NumberLiteral(2.0) if right.size > 1 else right
+        if isinstance(right, NumberLiteral) and right.value > MAX_EXPONENT:
+            right = NumberLiteral(3.0)
     return Arithmetic(operator, left, right)
 
 
 def call(function: str, arguments: list[Node]) -> Node:
     fewest, most = FUNCTIONS[function]
     wanted = min(max(len(arguments), fewest), most)
-    return Call(function, tuple((arguments * fewest)[:wanted]))
+    return FunctionCall(function, tuple((arguments * fewest)[:wanted]))
 
 
 def trees(*, any_size: bool = False, leaves: int = 10) -> st.SearchStrategy[Node]:
-    name = st.sampled_from(NAMES).map(Name)
+    name = st.sampled_from(NAMES).map(Variable)
     leaf: st.SearchStrategy[Node] = st.one_of(
-        name, name, literals(any_size=any_size), st.sampled_from(sorted(CONSTANTS)).map(Name)
+        name, name, literals(any_size=any_size), st.sampled_from(sorted(CONSTANTS)).map(Variable)
     )
 
     def grow(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
@@ -108,10 +108,10 @@ def grown(rng: random.Random, leaves: int, *, any_size: bool = False) -> Node:
     """A tree of about as many leaves, with every kind of node that `trees` has."""
     if leaves <= 1:
         if rng.random() < 0.6:
-            return Name(rng.choice((*NAMES, *NAMES, *sorted(CONSTANTS))))
+            return Variable(rng.choice((*NAMES, *NAMES, *sorted(CONSTANTS))))
         if any_size and rng.random() < 0.5:
-            return Number(10.0 ** rng.uniform(-20.0, 100.0))
-        return Number(rng.choice(PLAIN))
+            return NumberLiteral(10.0 ** rng.uniform(-20.0, 100.0))
+        return NumberLiteral(rng.choice(PLAIN))
     kind = rng.choice(("arithmetic", "arithmetic", "call", "negate", "compare", "logic", "choose"))
     if kind == "negate":
         inner = grown(rng, leaves - 1, any_size=any_size)
@@ -169,10 +169,10 @@ def kinds(node: Node) -> set[str]:
 def test_substituting_every_name_by_itself_or_another_is_a_renaming(
     node: Node, renamed: set[str]
 ) -> None:
-    assert substitute(node, {name: Name(name) for name in NAMES}) == node
-    there = substitute(node, {name: Name(f"{name}_") for name in renamed})
+    assert substitute(node, {name: Variable(name) for name in NAMES}) == node
+    there = substitute(node, {name: Variable(f"{name}_") for name in renamed})
     assert names(there) == {f"{n}_" if n in renamed else n for n in names(node)}
-    assert substitute(there, {f"{name}_": Name(name) for name in renamed}) == node
+    assert substitute(there, {f"{name}_": Variable(name) for name in renamed}) == node
 
 
 CORNERS = (-5.0, -2.0, -1.0, -0.5, 0.0, 0.25, 1.0, 1.5, 2.0, 4.0)
@@ -365,7 +365,7 @@ rows = st.one_of(*(
 
 
 def functions(node: Node) -> set[str]:
-    here = {node.function} if isinstance(node, Call) else set()
+    here = {node.function} if isinstance(node, FunctionCall) else set()
     return here.union(*(functions(part) for part in parts(node)))
 
 

@@ -18,7 +18,7 @@ from rich.markup import escape
 from rootguard.calibration import make_plan
 from rootguard.channels.tools import ToolMap, load_pins, understand
 from rootguard.cli.output import console, number, table, write_json
-from rootguard.expressions import Name, Node, names, parse
+from rootguard.expressions import Node, Variable, names, parse
 from rootguard.graph import Graph
 from rootguard.session import Profile, load_profile
 from rootguard.template import Root
@@ -174,7 +174,7 @@ def _behind(profile: Profile, formula: Node) -> Iterator[RootName]:
     for name in names(formula):
         graph = next((each for each in map(Graph.of, profile.templates) if name in each), None)
         if graph is not None:
-            yield from graph.rests_on(Name(name))
+            yield from graph.rests_on(Variable(name))
 
 
 def _shares(

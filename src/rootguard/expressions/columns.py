@@ -23,15 +23,15 @@ from rootguard.expressions.nodes import (
     MAX_MAGNITUDE,
     Arithmetic,
     ArithmeticOperator,
-    Call,
     Choose,
     Compare,
+    FunctionCall,
     Logic,
-    Name,
     Negate,
     Node,
     Not,
-    Number,
+    NumberLiteral,
+    Variable,
 )
 
 Column = NDArray[np.float64]
@@ -153,7 +153,7 @@ def _plain_node(
             raise _NeedsCareError
         return fixed, abs(fixed)
     match node:
-        case Name(name):
+        case Variable(name):
             if name not in sizes:
                 sizes[name] = _size(block[name])
             return block[name], sizes[name]
@@ -195,12 +195,12 @@ def _plain_node(
             yes, yes_size = _plain(then, block, sizes)
             no, no_size = _plain(otherwise, block, sizes)
             return np.where(decision, yes, no), max(yes_size, no_size)
-        case Call(function, parts):
+        case FunctionCall(function, parts):
             arguments = [_plain(part, block, sizes) for part in parts]
             return _plain_call(
                 function, [value for value, _ in arguments], max(size for _, size in arguments)
             )
-        case Number():
+        case NumberLiteral():
             return node.value, node.value
         case _:
             assert_never(node)
@@ -282,7 +282,7 @@ def _careful(node: Node, block: Mapping[str, Column], rows: int) -> tuple[Column
             return np.ones(rows), np.ones(rows, dtype=np.bool_)
         return np.full(rows, fixed), np.zeros(rows, dtype=np.bool_)
     match node:
-        case Name(name):
+        case Variable(name):
             return _settle(block[name], np.zeros(rows, dtype=np.bool_))
         case Negate(operand):
             inner, refused = _careful(operand, block, rows)
@@ -313,7 +313,7 @@ def _careful(node: Node, block: Mapping[str, Column], rows: int) -> tuple[Column
             no, no_refused = _careful(otherwise, block, rows)
             taken = decision != 0.0
             return np.where(taken, yes, no), refused | np.where(taken, yes_refused, no_refused)
-        case Call(function, parts):
+        case FunctionCall(function, parts):
             arguments = [_careful(part, block, rows) for part in parts]
             refused = reduce(np.logical_or, [mask for _, mask in arguments])
             values = [value for value, _ in arguments]
@@ -322,7 +322,7 @@ def _careful(node: Node, block: Mapping[str, Column], rows: int) -> tuple[Column
             elif function == "sqrt":
                 refused = refused | (values[0] < 0.0)
             return _settle(_apply(function, values), refused)
-        case Number():
+        case NumberLiteral():
             return np.full(rows, node.value), np.zeros(rows, dtype=np.bool_)
         case _:
             assert_never(node)

@@ -26,16 +26,16 @@ from rootguard.expressions.nodes import (
     MAX_MAGNITUDE,
     Arithmetic,
     ArithmeticOperator,
-    Call,
     Choose,
     Compare,
     CompareOperator,
+    FunctionCall,
     Logic,
-    Name,
     Negate,
     Node,
     Not,
-    Number,
+    NumberLiteral,
+    Variable,
 )
 
 Outcome = float | FormulaError
@@ -97,9 +97,9 @@ def outcome_of(node: Node, values: Mapping[str, float]) -> Outcome:
 
 def _value(node: Node, values: Mapping[str, float]) -> Outcome:
     match node:
-        case Number(value):
+        case NumberLiteral(value):
             return value
-        case Name(name):
+        case Variable(name):
             return CONSTANTS[name] if name in CONSTANTS else _given(values[name])
         case Negate(operand):
             inner = _value(operand, values)
@@ -134,7 +134,7 @@ def _value(node: Node, values: Mapping[str, float]) -> Outcome:
             if isinstance(second, FormulaError):
                 return second
             return float(holds(relation, first, second))
-        case Call(function, parts):
+        case FunctionCall(function, parts):
             arguments: list[float] = []
             for part in parts:
                 argument = _value(part, values)
@@ -250,10 +250,10 @@ def _call(function: str, arguments: list[float]) -> Outcome:
 def _slope(node: Node, values: Mapping[str, float]) -> tuple[float, Partials] | FormulaError:
     """Value and partials; a name that does not occur has no entry."""
     match node:
-        case Name(name) if node.free:
+        case Variable(name) if node.free:
             given = _given(values[name])
             return given if isinstance(given, FormulaError) else (given, {name: 1.0})
-        case Number() | Name() | Compare() | Logic() | Not():
+        case NumberLiteral() | Variable() | Compare() | Logic() | Not():
             flat = _value(node, values)
             return flat if isinstance(flat, FormulaError) else (flat, {})
         case Choose(condition, then, otherwise):
@@ -278,7 +278,7 @@ def _slope(node: Node, values: Mapping[str, float]) -> tuple[float, Partials] | 
                 _arithmetic_slopes(operator, first[0], second[0], value, bool(right.free)),
                 [first, second],
             )
-        case Call(function, parts):
+        case FunctionCall(function, parts):
             inputs: list[tuple[float, Partials]] = []
             for part in parts:
                 result = _slope(part, values)

@@ -38,17 +38,17 @@ from rootguard.expressions.nodes import (
     MAX_NODES,
     Arithmetic,
     ArithmeticOperator,
-    Call,
     Choose,
     Compare,
     CompareOperator,
+    FunctionCall,
     Logic,
     LogicOperator,
-    Name,
     Negate,
     Node,
     Not,
-    Number,
+    NumberLiteral,
+    Variable,
     arity,
     check_name,
     parts,
@@ -223,13 +223,13 @@ class _Reader:
         kind, text, position = self._tokens[self._next]
         self._next += 1
         if kind == "number":
-            return Number(float(text))
+            return NumberLiteral(float(text))
         if kind == "name":
             if self._tokens[self._next][1] == "(":
                 return self._call(text, position)
             if text in FUNCTIONS:
                 raise FormulaSyntaxError(f"{text} is a function; call it with (...)", position)
-            return Name(text)
+            return Variable(text)
         match text:
             case "(":
                 inside = self._read(_CHOOSE)
@@ -261,7 +261,7 @@ class _Reader:
         if not fewest <= len(arguments) <= most:
             raise FormulaSyntaxError(f"{function} takes {arity(function)}", position)
         self._expect(")")
-        return Call(function, tuple(arguments))
+        return FunctionCall(function, tuple(arguments))
 
     def _expect(self, text: str) -> None:
         _, found, position = self._tokens[self._next]
@@ -292,9 +292,9 @@ def _substitute(node: Node, replacements: Mapping[str, Node]) -> Node:
     if node.free.isdisjoint(replacements):
         return node
     match node:
-        case Number():
+        case NumberLiteral():
             return node
-        case Name(name):
+        case Variable(name):
             return replacements.get(name, node)
         case Negate(operand):
             return Negate(_substitute(operand, replacements))
@@ -318,8 +318,10 @@ def _substitute(node: Node, replacements: Mapping[str, Node]) -> Node:
                 _substitute(then, replacements),
                 _substitute(otherwise, replacements),
             )
-        case Call(function, arguments):
-            return Call(function, tuple(_substitute(part, replacements) for part in arguments))
+        case FunctionCall(function, arguments):
+            return FunctionCall(
+                function, tuple(_substitute(part, replacements) for part in arguments)
+            )
         case _:
             assert_never(node)
 
@@ -327,11 +329,11 @@ def _substitute(node: Node, replacements: Mapping[str, Node]) -> Node:
 def _write(node: Node, floor: int) -> str:
     """The text of a node where everything below the level `floor` needs brackets."""
     match node:
-        case Number(value):
+        case NumberLiteral(value):
             return f"{value:.0f}" if value.is_integer() and value < 1e15 else repr(value)
-        case Name(name):
+        case Variable(name):
             return name
-        case Call(function, arguments):
+        case FunctionCall(function, arguments):
             return f"{function}({', '.join(_write(part, _CHOOSE) for part in arguments)})"
         case Negate(operand):
             level, text = _SIGNED, f"-{_write(operand, _SIGNED)}"

@@ -34,16 +34,16 @@ from rootguard.expressions.interval_arithmetic import (
 from rootguard.expressions.nodes import (
     MAX_EXPONENT,
     Arithmetic,
-    Call,
     Choose,
     Compare,
     CompareOperator,
+    FunctionCall,
     Logic,
-    Name,
     Negate,
     Node,
     Not,
-    Number,
+    NumberLiteral,
+    Variable,
 )
 
 __all__ = ["Interval", "bounds", "derivative_bounds"]
@@ -101,9 +101,9 @@ def _bounds(node: Node, box: Mapping[str, Interval]) -> Interval | None:
     if not node.free:
         return _fixed(node)
     match node:
-        case Number():
+        case NumberLiteral():
             return Interval(node.value, node.value)
-        case Name(name):
+        case Variable(name):
             return box[name]
         case Negate(operand):
             inner = _bounds(operand, box)
@@ -138,7 +138,7 @@ def _bounds(node: Node, box: Mapping[str, Interval]) -> Interval | None:
             if first is None or second is None:
                 return None
             return _arithmetic(node, first, second)
-        case Call(function, parts):
+        case FunctionCall(function, parts):
             arguments: list[Interval] = []
             for part in parts:
                 argument = _bounds(part, box)
@@ -237,9 +237,9 @@ def _slopes(node: Node, box: Mapping[str, Interval]) -> Slopes | None:
         fixed = _fixed(node)
         return None if fixed is None else (fixed, {})
     match node:
-        case Number():
+        case NumberLiteral():
             return Interval(node.value, node.value), {}
-        case Name(name):
+        case Variable(name):
             return box[name], {name: ONE}
         case Compare() | Logic() | Not():
             value = _bounds(node, box)
@@ -262,7 +262,7 @@ def _slopes(node: Node, box: Mapping[str, Interval]) -> Slopes | None:
                 return None
             slopes = _arithmetic_slopes(node, first[0], second[0], value)
             return value, _chain(slopes, [first, second])
-        case Call(function, parts):
+        case FunctionCall(function, parts):
             inputs: list[Slopes] = []
             for part in parts:
                 result = _slopes(part, box)

@@ -86,7 +86,7 @@ class _Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Number(_Measured):
+class NumberLiteral(_Measured):
     """A literal, never below zero: a negative number is written with `Negate`."""
 
     value: float
@@ -101,7 +101,7 @@ class Number(_Measured):
 
 
 @dataclass(frozen=True, slots=True)
-class Name(_Measured):
+class Variable(_Measured):
     """A value that is given later, or one of the constants."""
 
     name: str
@@ -183,7 +183,7 @@ class Choose(_Measured):
 
 
 @dataclass(frozen=True, slots=True)
-class Call(_Measured):
+class FunctionCall(_Measured):
     """`function(arguments)`."""
 
     function: str
@@ -198,7 +198,9 @@ class Call(_Measured):
         self._measure(*self.arguments)
 
 
-Node = Number | Name | Negate | Arithmetic | Compare | Logic | Not | Choose | Call
+Node = (
+    NumberLiteral | Variable | Negate | Arithmetic | Compare | Logic | Not | Choose | FunctionCall
+)
 
 
 def names(node: Node) -> frozenset[str]:
@@ -209,7 +211,7 @@ def names(node: Node) -> frozenset[str]:
 def parts(node: Node) -> tuple[Node, ...]:
     """The nodes directly below this one, in the order they are written in the class."""
     match node:
-        case Number() | Name():
+        case NumberLiteral() | Variable():
             return ()
         case Negate(operand) | Not(operand):
             return (operand,)
@@ -217,7 +219,7 @@ def parts(node: Node) -> tuple[Node, ...]:
             return (node.left, node.right)
         case Choose(condition, then, otherwise):
             return (condition, then, otherwise)
-        case Call(_, arguments):
+        case FunctionCall(_, arguments):
             return arguments
         case _:
             assert_never(node)

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Final
 
 from rootguard.events import Event, ValueReleased
-from rootguard.expressions import Compare, Logic, Not, Number, names, parse, to_text
+from rootguard.expressions import Compare, Logic, Not, NumberLiteral, names, parse, to_text
 from rootguard.graph import Graph
 from rootguard.store.base import TOWARD, Store, Toward
 from rootguard.template import Template
@@ -101,4 +101,4 @@ def _numbers_of(template: Template) -> frozenset[str]:
     """The numbers in a template's formulas, as formulas are written."""
     formulas = (node.formula for node in Graph.of(template).order if node.formula is not None)
     written = (each for formula in formulas for each in _NUMBER.findall(to_text(formula)))
-    return frozenset(to_text(Number(float(each))) for each in written)
+    return frozenset(to_text(NumberLiteral(float(each))) for each in written)

@@ -25,7 +25,7 @@ from rootguard.errors import (
     UnknownNameError,
 )
 from rootguard.events import Event, RequestRefused, TokenRefused, ValueReleased
-from rootguard.expressions import Name, evaluate, names, to_text
+from rootguard.expressions import Variable, evaluate, names, to_text
 from rootguard.graph import Graph
 from rootguard.identifiers import Kind
 from rootguard.identifiers.streaming import StreamRestorer
@@ -343,7 +343,7 @@ class Person:
             if not self._has(name):
                 raise FormulaNameError(name, self.names)
         homes = {name: self._home(name) for name in wanted}
-        behind = {root for n, home in homes.items() for root in home._behind(Name(n))}
+        behind = {root for n, home in homes.items() for root in home._behind(Variable(n))}
         rests_on = tuple(root for root in self._plans if root in behind)
         if self._access is not None:
             self._access.check("", text, rests_on)
@@ -391,7 +391,7 @@ class Person:
                 graph = self._home(name).graph
                 formula = graph[name].formula
                 written = "" if formula is None else to_text(formula)
-                self._access.check(name, written, graph.rests_on(Name(name)))
+                self._access.check(name, written, graph.rests_on(Variable(name)))
         except AccessError:
             return False
         return True

@@ -25,7 +25,7 @@ from rootguard.errors import (
     RootGuardError,
 )
 from rootguard.events import Event, RequestRefused, ValueReleased
-from rootguard.expressions import CONSTANTS, Name, Node, evaluate, names, parse, to_text
+from rootguard.expressions import CONSTANTS, Node, Variable, evaluate, names, parse, to_text
 from rootguard.graph import Graph, GraphNode
 from rootguard.identifiers import Identifiers
 from rootguard.session.policy import Access
@@ -248,7 +248,7 @@ class Session:
         if name not in self._values:
             if name not in self.graph:
                 raise FormulaNameError(name, tuple(node.name for node in self.graph.order))
-            formula = self.graph[name].formula or Name(name)  # a root's value is always there
+            formula = self.graph[name].formula or Variable(name)  # a root's value is always there
             parents = {parent: self._value(parent) for parent in names(formula)}
             self._values[name] = evaluate(formula, parents)
         return self._values[name]
@@ -262,7 +262,7 @@ class Session:
         else:
             if name in self._tokens:
                 raise NameTakenError(name)
-            if parse(name) != Name(name) or name in CONSTANTS:
+            if parse(name) != Variable(name) or name in CONSTANTS:
                 raise FormulaNameError(name)
             called = name
         self.graph.add(GraphNode(name=called, kind="request", formula=node))
@@ -278,7 +278,7 @@ class Session:
 
     def _rests_on(self, name: str) -> tuple[RootName, ...]:
         if name not in self._roots_behind:
-            self._roots_behind[name] = self._behind(Name(name))
+            self._roots_behind[name] = self._behind(Variable(name))
         return self._roots_behind[name]
 
     def _behind(self, node: Node) -> tuple[RootName, ...]:

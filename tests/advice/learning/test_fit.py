@@ -37,7 +37,7 @@ from rootguard.evaluation.learned_targets import (
 from rootguard.expressions import (
     MAX_LENGTH,
     Node,
-    Number,
+    NumberLiteral,
     evaluate,
     evaluate_many,
     names,
@@ -237,7 +237,7 @@ def test_the_formula_evaluates_to_what_the_model_predicts(form: Form, place: flo
 
 
 def literals(node: Node) -> list[float]:
-    if isinstance(node, Number):
+    if isinstance(node, NumberLiteral):
         return [node.value]
     below = [getattr(node, field, None) for field in ("left", "right", "operand")]
     parts = [*below, *getattr(node, "arguments", ())]

@@ -25,7 +25,16 @@ import numpy as np
 
 from rootguard.advice.people import Column
 from rootguard.errors import FormulaLimitError, RootGuardError
-from rootguard.expressions import MAX_LENGTH, Arithmetic, Call, Name, Negate, Node, Number, to_text
+from rootguard.expressions import (
+    MAX_LENGTH,
+    Arithmetic,
+    FunctionCall,
+    Negate,
+    Node,
+    NumberLiteral,
+    Variable,
+    to_text,
+)
 from rootguard.values import RootName
 
 FormName = Literal[
@@ -121,7 +130,7 @@ class Fit:
                 _times(inner[0], own) if len(inner) == 1 else Arithmetic("*", own, _sum(inner))
             )
         total = _sum(parts)
-        return _within(Call("exp", (total,)) if self.form.log_target else total)
+        return _within(FunctionCall("exp", (total,)) if self.form.log_target else total)
 
     def coefficients(self) -> dict[str, float]:
         """Each number of the formula by what it multiplies (or raises, for a product of powers)."""
@@ -149,12 +158,12 @@ class Fit:
         return centre != 0 and (self.form.degree == 2 or (far and not power))
 
     def _part(self, place: int) -> Node:
-        name: Node = Name(self.roots[place])
-        through = Call("ln", (name,)) if self.form.log_roots else name
+        name: Node = Variable(self.roots[place])
+        through = FunctionCall("ln", (name,)) if self.form.log_roots else name
         if not self._centred(place):
             return through
         centre = self.centres[place]
-        return Arithmetic("-" if centre > 0 else "+", through, Number(abs(centre)))
+        return Arithmetic("-" if centre > 0 else "+", through, NumberLiteral(abs(centre)))
 
 
 def fit_form(
@@ -284,7 +293,7 @@ def _exp(value: float) -> float:
 
 
 def _literal(value: float) -> Node:
-    return Number(value) if value >= 0 else Negate(Number(-value))
+    return NumberLiteral(value) if value >= 0 else Negate(NumberLiteral(-value))
 
 
 def _times(left: Node, right: Node) -> Node:
@@ -292,7 +301,7 @@ def _times(left: Node, right: Node) -> Node:
 
 
 def _power(root: RootName, exponent: float) -> Node:
-    name = Name(root)
+    name = Variable(root)
     return name if exponent == 1 else Arithmetic("**", name, _literal(exponent))
 
 
@@ -313,7 +322,7 @@ def _plus(left: Node, right: Node) -> Node:
 def _negated(node: Node) -> Node | None:
     """Minus a product whose first factor is a negative number; None for anything else."""
     match node:
-        case Negate(Number() as number):
+        case Negate(NumberLiteral() as number):
             return number
         case Arithmetic("*", left, right):
             inner = _negated(left)

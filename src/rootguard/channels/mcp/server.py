@@ -23,7 +23,7 @@ from rootguard.channels.faults import FAULTS, RequestRefusedError, fault_of
 from rootguard.channels.mcp.transport import MAX_MESSAGE, TEXTS, Door, plain_errors, stdio_streams
 from rootguard.errors import RootGuardError
 from rootguard.events import to_record
-from rootguard.expressions import Name
+from rootguard.expressions import Variable
 from rootguard.graph import Graph, GraphNode
 from rootguard.session import Person
 from rootguard.session.journal import speak_to
@@ -212,7 +212,7 @@ class _Answers:
         if name not in self._nodes:
             return {"name": name, "kind": "identifier", "unit": "", "available": True}
         node, graph = self._nodes[name]
-        roots = graph.rests_on(Name(name))
+        roots = graph.rests_on(Variable(name))
         return {
             "name": name,
             "kind": node.kind,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rootguard.channels.tools.words import data, key_of, text_words, words_of
-from rootguard.expressions import Name
+from rootguard.expressions import Variable
 from rootguard.graph import Graph
 from rootguard.template import Template, catalog, load_template
 
@@ -81,7 +81,7 @@ def _known(template: Template) -> Known:
         keys=frozenset(key_of(text_words(text)) for text in texts if text.strip()),
         roots=frozenset(map(str, graph.rests_on(template.target.formula))),
         behind={
-            node.name: frozenset(map(str, graph.rests_on(Name(node.name))))
+            node.name: frozenset(map(str, graph.rests_on(Variable(node.name))))
             for node in graph.order
             if node.name != template.target.name
         },

@@ -21,7 +21,7 @@ from rootguard.errors import (
     RootGuardError,
     StoreError,
 )
-from rootguard.expressions import Compare, Name, Node, to_text
+from rootguard.expressions import Compare, Node, Variable, to_text
 from rootguard.session.questions.arithmetic import Formulas, Spoken
 from rootguard.session.questions.lexicon import Token
 from rootguard.session.questions.tokens import same_unit, tokens_of
@@ -292,7 +292,7 @@ class _Sentence:
         return [AskedName(name=target, says=vocabulary.spelt[target]) for target in targets]
 
     def _asked(self, spoken: Spoken) -> Part:
-        if isinstance(spoken.node, Name):
+        if isinstance(spoken.node, Variable):
             return AskedName(name=spoken.node.name, says=spoken.says or "")
         return AskedFormula(formula=spoken.node, says=spoken.says)
 

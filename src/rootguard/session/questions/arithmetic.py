@@ -13,12 +13,12 @@ from rootguard.expressions import (
     MAX_ARGUMENTS,
     MAX_DEPTH,
     Arithmetic,
-    Call,
     Compare,
-    Name,
+    FunctionCall,
     Negate,
     Node,
-    Number,
+    NumberLiteral,
+    Variable,
     names,
 )
 from rootguard.expressions.nodes import ArithmeticOperator, CompareOperator
@@ -197,7 +197,7 @@ class Formulas:
             token = self._token
             if self._takes("power"):
                 said = "squared" if token.text == "2" else "cubed"
-                node = Arithmetic("**", base.node, Number(float(token.text)))
+                node = Arithmetic("**", base.node, NumberLiteral(float(token.text)))
                 says = None if base.says is None else f"{_bracketed(base)} {said}"
                 base = _Term(node=node, says=says, whole=False)
                 continue
@@ -217,7 +217,7 @@ class Formulas:
         term: _Term | None = None
         match token.kind:
             case "name" if self._kinds[token.text] != "identifier":
-                return _Term(node=Name(token.text), says=token.says)
+                return _Term(node=Variable(token.text), says=token.says)
             case "number":
                 term = self._number(float(token.text))
             case "open":
@@ -241,14 +241,14 @@ class Formulas:
         return term
 
     def _number(self, value: float) -> _Term | None:
-        number = _Term(node=Number(value), says=NUMBER_WORDS.get(value))
+        number = _Term(node=NumberLiteral(value), says=NUMBER_WORDS.get(value))
         if not self._takes("percent"):
             return number
         self._takes("preposition")
         whole = self._unary()
         if whole is None:
             return None
-        part = Arithmetic("/", number.node, Number(100.0))
+        part = Arithmetic("/", number.node, NumberLiteral(100.0))
         says = _joined(number, "percent of", whole)
         return _Term(node=Arithmetic("*", part, whole.node), says=says, whole=False)
 
@@ -260,9 +260,9 @@ class Formulas:
         says = None if inner.says is None else f"{_SCALES[factor]} {_bracketed(inner)}"
         one, _, divisor = factor.partition("/")
         if divisor:
-            node = Arithmetic("/", inner.node, Number(float(divisor)))
+            node = Arithmetic("/", inner.node, NumberLiteral(float(divisor)))
         else:
-            node = Arithmetic("*", Number(float(one)), inner.node)
+            node = Arithmetic("*", NumberLiteral(float(one)), inner.node)
         return _Term(node=node, says=says, whole=False)
 
     def _listed(self, kind: str) -> _Term | None:
@@ -286,7 +286,7 @@ class Formulas:
         for item in items[1:]:
             total = _binary("+" if kind == "mean" else kind, total, item)
         if kind == "mean":
-            node = Arithmetic("/", total.node, Number(float(len(items))))
+            node = Arithmetic("/", total.node, NumberLiteral(float(len(items))))
             return _Term(node=node, says=_enumerated("average of", items), whole=False)
         return total
 
@@ -354,7 +354,7 @@ def _binary(sign: str, left: _Term, right: _Term) -> _Term:
     if sign == "from":
         sign, left, right = "-", right, left
     if sign == "share":
-        hundred = Arithmetic("*", Number(100.0), left.node)
+        hundred = Arithmetic("*", NumberLiteral(100.0), left.node)
         says = _joined(left, "as a percentage of", right)
         return _Term(node=Arithmetic("/", hundred, right.node), says=says, whole=False)
     node = Arithmetic(cast("ArithmeticOperator", sign), left.node, right.node)
@@ -364,18 +364,18 @@ def _binary(sign: str, left: _Term, right: _Term) -> _Term:
 def _called(function: str, inner: _Term) -> _Term:
     if function in ("square", "cube"):
         exponent = 2.0 if function == "square" else 3.0
-        node: Node = Arithmetic("**", inner.node, Number(exponent))
+        node: Node = Arithmetic("**", inner.node, NumberLiteral(exponent))
         said = f"{function} of"
     elif function == "reciprocal":
-        node, said = Arithmetic("/", Number(1.0), inner.node), "reciprocal of"
+        node, said = Arithmetic("/", NumberLiteral(1.0), inner.node), "reciprocal of"
     else:
-        node, said = Call(function, (inner.node,)), _CALLS[function]
+        node, said = FunctionCall(function, (inner.node,)), _CALLS[function]
     says = None if inner.says is None else f"{said} {_bracketed(inner)}"
     return _Term(node=node, says=says, whole=False)
 
 
 def _several(function: str, items: list[_Term]) -> _Term:
-    node = Call(function, tuple(item.node for item in items))
+    node = FunctionCall(function, tuple(item.node for item in items))
     said = _CALLS.get(function)
     says = None if said is None else _enumerated(said, items)
     return _Term(node=node, says=says, whole=False)
