@@ -17,30 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rootguard.errors import FormulaError, FormulaNameError
+from rootguard.expressions import nodes
 from rootguard.expressions.evaluation import absent_name, outcome_of
-from rootguard.expressions.nodes import (
-    MAX_EXPONENT,
-    MAX_MAGNITUDE,
-    Arithmetic,
-    ArithmeticOperator,
-    Choose,
-    Compare,
-    FunctionCall,
-    Logic,
-    Negate,
-    Node,
-    Not,
-    NumberLiteral,
-    Variable,
-)
 
 Column = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+# A block's column has 256 KiB, so that a handful of intermediate results stay in a core's cache.
 _ROWS: Final = 32_768
+# Short enough that BLAS sums a stretch in the calling thread (see `_size`).
 _STRETCH: Final = 1_024
 # Bounds are themselves rounded; a factor of ten below the limit is far more than they can lose.
-_TRUSTED: Final = MAX_MAGNITUDE / 10.0
+_TRUSTED: Final = nodes.MAX_MAGNITUDE / 10.0
 
 _LOGARITHMS: Final = {"ln": np.log, "log": np.log, "log10": np.log10, "log2": np.log2}
 _STEPS: Final = {"ceil": np.ceil, "floor": np.floor, "round": np.rint}
@@ -58,7 +46,7 @@ class _NeedsCareError(Exception):
     """The plain computation cannot vouch for this block. Never leaves this module."""
 
 
-def evaluate_many(node: Node, columns: Mapping[str, Column]) -> Column:
+def evaluate_many(node: nodes.Node, columns: Mapping[str, Column]) -> Column:
     """The value in each row; NaN in the rows where `evaluate` has none.
 
     A formula without names is repeated to the length of the columns. Columns of different
@@ -94,7 +82,7 @@ def _arrays(columns: Mapping[str, Column]) -> dict[str, Column | None]:
     return arrays
 
 
-def _block(node: Node, block: Mapping[str, Column], rows: int) -> Column | float:
+def _block(node: nodes.Node, block: Mapping[str, Column], rows: int) -> Column | float:
     try:
         with np.errstate(divide="raise", invalid="raise", over="raise", under="ignore"):
             value, size = _plain(node, block, {})
@@ -135,7 +123,7 @@ def _spare(*operands: Column | float) -> Column | None:
 
 
 def _plain(
-    node: Node, block: Mapping[str, Column], sizes: dict[str, float]
+    node: nodes.Node, block: Mapping[str, Column], sizes: dict[str, float]
 ) -> tuple[Column | float, float]:
     """The values, and a bound on their magnitude that must stay below the limit."""
     value, size = _plain_node(node, block, sizes)
@@ -145,7 +133,7 @@ def _plain(
 
 
 def _plain_node(
-    node: Node, block: Mapping[str, Column], sizes: dict[str, float]
+    node: nodes.Node, block: Mapping[str, Column], sizes: dict[str, float]
 ) -> tuple[Column | float, float]:
     if not node.free:
         fixed = outcome_of(node, {})
@@ -153,14 +141,14 @@ def _plain_node(
             raise _NeedsCareError
         return fixed, abs(fixed)
     match node:
-        case Variable(name):
+        case nodes.Variable(name):
             if name not in sizes:
                 sizes[name] = _size(block[name])
             return block[name], sizes[name]
-        case Negate(operand):
+        case nodes.Negate(operand):
             inner, size = _plain(operand, block, sizes)
             return np.negative(inner, out=_spare(inner)), size
-        case Arithmetic(operator, left, right):
+        case nodes.Arithmetic(operator, left, right):
             first, first_size = _plain(left, block, sizes)
             second, second_size = _plain(right, block, sizes)
             match operator:
@@ -180,7 +168,9 @@ def _plain_node(
                     quotient = np.divide(first, second, out=_spare(first, second))
                     return quotient, _size(quotient)
                 case "**":
-                    if second_size > MAX_EXPONENT and np.any(np.abs(second) > MAX_EXPONENT):
+                    if second_size > nodes.MAX_EXPONENT and np.any(
+                        np.abs(second) > nodes.MAX_EXPONENT
+                    ):
                         raise _NeedsCareError
                     power = _power(first, second)
                     if isinstance(second, float) and second in (0.5, 1.0, 2.0):
@@ -188,33 +178,33 @@ def _plain_node(
                     return power, _size(power)
                 case _:
                     assert_never(operator)
-        case Compare() | Logic() | Not():
+        case nodes.Compare() | nodes.Logic() | nodes.Not():
             return _truth(node, block, sizes).astype(np.float64), 1.0
-        case Choose(condition, then, otherwise):
+        case nodes.Choose(condition, then, otherwise):
             decision = _truth(condition, block, sizes)
             yes, yes_size = _plain(then, block, sizes)
             no, no_size = _plain(otherwise, block, sizes)
             return np.where(decision, yes, no), max(yes_size, no_size)
-        case FunctionCall(function, parts):
+        case nodes.FunctionCall(function, parts):
             arguments = [_plain(part, block, sizes) for part in parts]
             return _plain_call(
                 function, [value for value, _ in arguments], max(size for _, size in arguments)
             )
-        case NumberLiteral():
+        case nodes.NumberLiteral():
             return node.value, node.value
         case _:
             assert_never(node)
 
 
-def _truth(node: Node, block: Mapping[str, Column], sizes: dict[str, float]) -> Mask:
+def _truth(node: nodes.Node, block: Mapping[str, Column], sizes: dict[str, float]) -> Mask:
     """Where the plain values are not 0, without the detour over 1.0 and 0.0."""
     match node:
-        case Not(operand):
+        case nodes.Not(operand):
             return np.logical_not(_truth(operand, block, sizes))
-        case Compare(relation, left, right):
+        case nodes.Compare(relation, left, right):
             pair = _plain(left, block, sizes)[0], _plain(right, block, sizes)[0]
             return np.asarray(_RELATIONS[relation](*pair))
-        case Logic(connective, left, right):
+        case nodes.Logic(connective, left, right):
             truths = _truth(left, block, sizes), _truth(right, block, sizes)
             return np.logical_and(*truths) if connective == "and" else np.logical_or(*truths)
         case _:
@@ -274,7 +264,7 @@ def _power(base: Column | float, exponent: Column | float) -> Column:
     return result
 
 
-def _careful(node: Node, block: Mapping[str, Column], rows: int) -> tuple[Column, Mask]:
+def _careful(node: nodes.Node, block: Mapping[str, Column], rows: int) -> tuple[Column, Mask]:
     """The values and the rows that are refused; a refused row holds a harmless 1."""
     if not node.free:
         fixed = outcome_of(node, {})
@@ -282,24 +272,24 @@ def _careful(node: Node, block: Mapping[str, Column], rows: int) -> tuple[Column
             return np.ones(rows), np.ones(rows, dtype=np.bool_)
         return np.full(rows, fixed), np.zeros(rows, dtype=np.bool_)
     match node:
-        case Variable(name):
+        case nodes.Variable(name):
             return _settle(block[name], np.zeros(rows, dtype=np.bool_))
-        case Negate(operand):
+        case nodes.Negate(operand):
             inner, refused = _careful(operand, block, rows)
             return np.negative(inner), refused
-        case Not(operand):
+        case nodes.Not(operand):
             inner, refused = _careful(operand, block, rows)
             return (inner == 0.0).astype(np.float64), refused
-        case Arithmetic(operator, left, right):
+        case nodes.Arithmetic(operator, left, right):
             first, first_refused = _careful(left, block, rows)
             second, second_refused = _careful(right, block, rows)
             return _careful_arithmetic(operator, first, second, first_refused | second_refused)
-        case Compare(relation, left, right):
+        case nodes.Compare(relation, left, right):
             first, first_refused = _careful(left, block, rows)
             second, second_refused = _careful(right, block, rows)
             truth = _RELATIONS[relation](first, second)
             return truth.astype(np.float64), first_refused | second_refused
-        case Logic(connective, left, right):
+        case nodes.Logic(connective, left, right):
             first, first_refused = _careful(left, block, rows)
             second, second_refused = _careful(right, block, rows)
             if connective == "and":
@@ -307,13 +297,13 @@ def _careful(node: Node, block: Mapping[str, Column], rows: int) -> tuple[Column
             else:
                 truth, asked = (first != 0.0) | (second != 0.0), first == 0.0
             return truth.astype(np.float64), first_refused | (asked & second_refused)
-        case Choose(condition, then, otherwise):
+        case nodes.Choose(condition, then, otherwise):
             decision, refused = _careful(condition, block, rows)
             yes, yes_refused = _careful(then, block, rows)
             no, no_refused = _careful(otherwise, block, rows)
             taken = decision != 0.0
             return np.where(taken, yes, no), refused | np.where(taken, yes_refused, no_refused)
-        case FunctionCall(function, parts):
+        case nodes.FunctionCall(function, parts):
             arguments = [_careful(part, block, rows) for part in parts]
             refused = reduce(np.logical_or, [mask for _, mask in arguments])
             values = [value for value, _ in arguments]
@@ -322,14 +312,14 @@ def _careful(node: Node, block: Mapping[str, Column], rows: int) -> tuple[Column
             elif function == "sqrt":
                 refused = refused | (values[0] < 0.0)
             return _settle(_apply(function, values), refused)
-        case NumberLiteral():
+        case nodes.NumberLiteral():
             return np.full(rows, node.value), np.zeros(rows, dtype=np.bool_)
         case _:
             assert_never(node)
 
 
 def _careful_arithmetic(
-    operator: ArithmeticOperator, left: Column, right: Column, refused: Mask
+    operator: nodes.ArithmeticOperator, left: Column, right: Column, refused: Mask
 ) -> tuple[Column, Mask]:
     match operator:
         case "+":
@@ -341,7 +331,7 @@ def _careful_arithmetic(
         case "/":
             return _settle(left / right, refused | (right == 0.0))
         case "**":
-            outside = np.abs(right) > MAX_EXPONENT
+            outside = np.abs(right) > nodes.MAX_EXPONENT
             undefined = ((left == 0.0) & (right < 0.0)) | ((left < 0.0) & (np.rint(right) != right))
             return _settle(_power(left, right), refused | outside | undefined)
         case _:
@@ -349,5 +339,5 @@ def _careful_arithmetic(
 
 
 def _settle(values: Column, refused: Mask) -> tuple[Column, Mask]:
-    refused = refused | ~(np.abs(values) <= MAX_MAGNITUDE)
+    refused = refused | ~(np.abs(values) <= nodes.MAX_MAGNITUDE)
     return np.where(refused, 1.0, values), refused

@@ -2,7 +2,8 @@
 
 Inside, a failure is data: an error is made where something is undefined, handed up unraised, and
 raised once, from a frame that has let go of the values. So neither its message nor its context
-nor its traceback holds a number. There is no fallback value of any kind.
+nor its traceback holds a number. (Not by `shielded`: this is the hot path of every answer, and
+columns, bounds and the parser want the outcome as data.) There is no fallback value of any kind.
 
 Logarithms, exponentials and powers go through NumPy's scalar path, so that one row evaluated here
 and a million rows evaluated by `evaluate_many` are computed by the same code.
@@ -120,20 +121,15 @@ def _value(node: Node, values: Mapping[str, float]) -> Outcome:
             if isinstance(decision, FormulaError):
                 return decision
             return _value(then if decision != 0.0 else otherwise, values)
-        case Arithmetic(operator, left, right):
-            first, second = _value(left, values), _value(right, values)
+        case Arithmetic() | Compare():
+            first, second = _value(node.left, values), _value(node.right, values)
             if isinstance(first, FormulaError):
                 return first
             if isinstance(second, FormulaError):
                 return second
-            return _arithmetic(operator, first, second)
-        case Compare(relation, left, right):
-            first, second = _value(left, values), _value(right, values)
-            if isinstance(first, FormulaError):
-                return first
-            if isinstance(second, FormulaError):
-                return second
-            return float(holds(relation, first, second))
+            if isinstance(node, Compare):
+                return float(holds(node.operator, first, second))
+            return _arithmetic(node.operator, first, second)
         case FunctionCall(function, parts):
             arguments: list[float] = []
             for part in parts:

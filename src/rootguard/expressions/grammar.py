@@ -27,32 +27,8 @@ from rootguard.errors import (
     FormulaNameError,
     FormulaSyntaxError,
 )
+from rootguard.expressions import nodes
 from rootguard.expressions.evaluation import outcome_of
-from rootguard.expressions.nodes import (
-    CONSTANTS,
-    FUNCTIONS,
-    KEYWORDS,
-    MAX_DEPTH,
-    MAX_EXPONENT,
-    MAX_LENGTH,
-    MAX_NODES,
-    Arithmetic,
-    ArithmeticOperator,
-    Choose,
-    Compare,
-    CompareOperator,
-    FunctionCall,
-    Logic,
-    LogicOperator,
-    Negate,
-    Node,
-    Not,
-    NumberLiteral,
-    Variable,
-    arity,
-    check_name,
-    parts,
-)
 
 _CHOOSE, _OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _SIGNED, _POWER, _ATOM = range(1, 11)
 
@@ -69,7 +45,7 @@ _BINDING: Final[Mapping[str, int]] = {
 }
 
 # One node costs at most two nested readings: its operand, and a bracket around that operand.
-_MAX_READINGS: Final = 2 * MAX_DEPTH + 2
+_MAX_READINGS: Final = 2 * nodes.MAX_DEPTH + 2
 
 _TOKEN: Final = re.compile(
     r"[ \t\r\n]*(?:"
@@ -99,20 +75,20 @@ _Token = tuple[str, str, int]
 """Kind (number, name, sign or end), text, position."""
 
 
-def parse(text: str) -> Node:
+def parse(text: str) -> nodes.Node:
     """Read a formula.
 
     Raises `FormulaSyntaxError` with the position, `FormulaLimitError` with the limit passed, or
     `FormulaNameError` for an unknown function or a name that cannot be one.
     """
-    if len(text) > MAX_LENGTH:
-        raise FormulaLimitError("text length", MAX_LENGTH)
+    if len(text) > nodes.MAX_LENGTH:
+        raise FormulaLimitError("text length", nodes.MAX_LENGTH)
     node = _Reader(_tokens(text)).formula()
     _check_exponents(node)
     return node
 
 
-def to_text(node: Node) -> str:
+def to_text(node: nodes.Node) -> str:
     """The canonical text, with the fewest brackets; reading it gives an equal node.
 
     The exception is a tree that could not have been read: one whose text is over `MAX_LENGTH`, or
@@ -121,13 +97,13 @@ def to_text(node: Node) -> str:
     return _write(node, _CHOOSE)
 
 
-def substitute(node: Node, replacements: Mapping[str, Node]) -> Node:
+def substitute(node: nodes.Node, replacements: Mapping[str, nodes.Node]) -> nodes.Node:
     """Put formulas in the place of names, all at once; names without a replacement stay.
 
     The result is held to the limits of `parse`. Replacing `pi` or `e` is refused.
     """
     for name in replacements:
-        if name in CONSTANTS:
+        if name in nodes.CONSTANTS:
             raise FormulaNameError(name)
     result = _substitute(node, replacements)
     _check_exponents(result)
@@ -145,23 +121,23 @@ def _tokens(text: str) -> list[_Token]:
             reason = _HINTS.get(word, "this character is not part of a formula")
             raise FormulaSyntaxError(reason, match.start(kind))
         if kind == "name":
-            if word in KEYWORDS:
+            if word in nodes.KEYWORDS:
                 kind = "sign"
             elif word.startswith("__"):
-                check_name(word)
+                nodes.check_name(word)
         tokens.append((kind, word, match.end() - len(word)))
         if kind == "end":
             break
         if word == "(":
             open_brackets += 1
-            if open_brackets > MAX_DEPTH:
-                raise FormulaLimitError("depth", MAX_DEPTH)
+            if open_brackets > nodes.MAX_DEPTH:
+                raise FormulaLimitError("depth", nodes.MAX_DEPTH)
         elif word == ")":
             open_brackets -= 1
         elif word not in _UNCOUNTED:
             counted += 1
-            if counted > MAX_NODES:
-                raise FormulaLimitError("number of parts", MAX_NODES)
+            if counted > nodes.MAX_NODES:
+                raise FormulaLimitError("number of parts", nodes.MAX_NODES)
     return tokens
 
 
@@ -173,7 +149,7 @@ class _Reader:
         self._next = 0
         self._readings = 0
 
-    def formula(self) -> Node:
+    def formula(self) -> nodes.Node:
         if self._tokens[0][0] == "end":
             raise FormulaSyntaxError("the formula is empty", 0)
         node = self._read(_CHOOSE)
@@ -182,10 +158,10 @@ class _Reader:
             raise FormulaSyntaxError("expected an operator or the end", position)
         return node
 
-    def _read(self, floor: int) -> Node:
+    def _read(self, floor: int) -> nodes.Node:
         self._readings += 1
         if self._readings > _MAX_READINGS:
-            raise FormulaLimitError("depth", MAX_DEPTH)
+            raise FormulaLimitError("depth", nodes.MAX_DEPTH)
         left = self._operand(floor)
         while True:
             kind, sign, _ = self._tokens[self._next]
@@ -199,69 +175,69 @@ class _Reader:
             if level == _CHOOSE:
                 condition = self._read(_OR)
                 self._expect("else")
-                left = Choose(condition, left, self._read(_CHOOSE))
+                left = nodes.Choose(condition, left, self._read(_CHOOSE))
             elif level in (_OR, _AND):
-                left = Logic(cast("LogicOperator", sign), left, self._read(level + 1))
+                left = nodes.Logic(cast("nodes.LogicOperator", sign), left, self._read(level + 1))
             else:
                 right = self._read(_SIGNED if level == _POWER else level + 1)
-                left = Arithmetic(cast("ArithmeticOperator", sign), left, right)
+                left = nodes.Arithmetic(cast("nodes.ArithmeticOperator", sign), left, right)
         self._readings -= 1
         return left
 
-    def _chain(self, left: Node) -> Node:
-        chain: Node | None = None
+    def _chain(self, left: nodes.Node) -> nodes.Node:
+        chain: nodes.Node | None = None
         while _BINDING.get(self._tokens[self._next][1]) == _COMPARE:
-            sign = cast("CompareOperator", self._tokens[self._next][1])
+            sign = cast("nodes.CompareOperator", self._tokens[self._next][1])
             self._next += 1
             right = self._read(_SUM)
-            link = Compare(sign, left, right)
-            chain = link if chain is None else Logic("and", chain, link)
+            link = nodes.Compare(sign, left, right)
+            chain = link if chain is None else nodes.Logic("and", chain, link)
             left = right
         return left if chain is None else chain
 
-    def _operand(self, floor: int) -> Node:
+    def _operand(self, floor: int) -> nodes.Node:
         kind, text, position = self._tokens[self._next]
         self._next += 1
         if kind == "number":
-            return NumberLiteral(float(text))
+            return nodes.NumberLiteral(float(text))
         if kind == "name":
             if self._tokens[self._next][1] == "(":
                 return self._call(text, position)
-            if text in FUNCTIONS:
+            if text in nodes.FUNCTIONS:
                 raise FormulaSyntaxError(f"{text} is a function; call it with (...)", position)
-            return Variable(text)
+            return nodes.Variable(text)
         match text:
             case "(":
                 inside = self._read(_CHOOSE)
                 self._expect(")")
                 return inside
             case "-":
-                return Negate(self._read(_SIGNED))
+                return nodes.Negate(self._read(_SIGNED))
             case "+":
                 return self._read(_SIGNED)
             case "not" if floor <= _NOT:
-                return Not(self._read(_NOT))
+                return nodes.Not(self._read(_NOT))
             case "not":
                 raise FormulaSyntaxError("put brackets around this not", position)
             case _:
                 raise FormulaSyntaxError("expected a number, a name or a bracket", position)
 
-    def _call(self, function: str, position: int) -> Node:
-        if function not in FUNCTIONS:
-            check_name(function)
-            raise FormulaNameError(function, tuple(FUNCTIONS))
+    def _call(self, function: str, position: int) -> nodes.Node:
+        if function not in nodes.FUNCTIONS:
+            nodes.check_name(function)
+            raise FormulaNameError(function, tuple(nodes.FUNCTIONS))
         self._next += 1
-        fewest, most = FUNCTIONS[function]
-        arguments: list[Node] = []
+        fewest, most = nodes.FUNCTIONS[function]
+        arguments: list[nodes.Node] = []
         if self._tokens[self._next][1] != ")":
             arguments.append(self._read(_CHOOSE))
             while self._tokens[self._next][1] == "," and len(arguments) <= most:
                 self._next += 1
                 arguments.append(self._read(_CHOOSE))
         if not fewest <= len(arguments) <= most:
-            raise FormulaSyntaxError(f"{function} takes {arity(function)}", position)
+            raise FormulaSyntaxError(f"{function} takes {nodes.arity(function)}", position)
         self._expect(")")
-        return FunctionCall(function, tuple(arguments))
+        return nodes.FunctionCall(function, tuple(arguments))
 
     def _expect(self, text: str) -> None:
         _, found, position = self._tokens[self._next]
@@ -270,83 +246,53 @@ class _Reader:
         self._next += 1
 
 
-def _check_exponents(node: Node) -> None:
+def _check_exponents(node: nodes.Node) -> None:
     """Refuse a fixed exponent over the limit now, not at its first use.
 
     An exponent without names is evaluated whole, which checks every power inside it too; so each
     node is visited once. One that has no value is left for evaluation, which may never reach it.
     """
-    if isinstance(node, Arithmetic) and node.operator == "**" and not node.right.free:
+    if isinstance(node, nodes.Arithmetic) and node.operator == "**" and not node.right.free:
         outcome = outcome_of(node.right, {})
         if isinstance(outcome, FormulaLimitError):
             raise outcome
-        if not isinstance(outcome, FormulaError) and abs(outcome) > MAX_EXPONENT:
-            raise FormulaLimitError("exponent", MAX_EXPONENT)
+        if not isinstance(outcome, FormulaError) and abs(outcome) > nodes.MAX_EXPONENT:
+            raise FormulaLimitError("exponent", nodes.MAX_EXPONENT)
         _check_exponents(node.left)
     else:
-        for part in parts(node):
+        for part in nodes.parts(node):
             _check_exponents(part)
 
 
-def _substitute(node: Node, replacements: Mapping[str, Node]) -> Node:
+def _substitute(node: nodes.Node, replacements: Mapping[str, nodes.Node]) -> nodes.Node:
     if node.free.isdisjoint(replacements):
         return node
-    match node:
-        case NumberLiteral():
-            return node
-        case Variable(name):
-            return replacements.get(name, node)
-        case Negate(operand):
-            return Negate(_substitute(operand, replacements))
-        case Not(operand):
-            return Not(_substitute(operand, replacements))
-        case Arithmetic(operator, left, right):
-            return Arithmetic(
-                operator, _substitute(left, replacements), _substitute(right, replacements)
-            )
-        case Compare(relation, left, right):
-            return Compare(
-                relation, _substitute(left, replacements), _substitute(right, replacements)
-            )
-        case Logic(connective, left, right):
-            return Logic(
-                connective, _substitute(left, replacements), _substitute(right, replacements)
-            )
-        case Choose(condition, then, otherwise):
-            return Choose(
-                _substitute(condition, replacements),
-                _substitute(then, replacements),
-                _substitute(otherwise, replacements),
-            )
-        case FunctionCall(function, arguments):
-            return FunctionCall(
-                function, tuple(_substitute(part, replacements) for part in arguments)
-            )
-        case _:
-            assert_never(node)
+    if isinstance(node, nodes.Variable):
+        return replacements.get(node.name, node)
+    return nodes.rebuild(node, [_substitute(part, replacements) for part in nodes.parts(node)])
 
 
-def _write(node: Node, floor: int) -> str:
+def _write(node: nodes.Node, floor: int) -> str:
     """The text of a node where everything below the level `floor` needs brackets."""
     match node:
-        case NumberLiteral(value):
+        case nodes.NumberLiteral(value):
             return f"{value:.0f}" if value.is_integer() and value < 1e15 else repr(value)
-        case Variable(name):
+        case nodes.Variable(name):
             return name
-        case FunctionCall(function, arguments):
+        case nodes.FunctionCall(function, arguments):
             return f"{function}({', '.join(_write(part, _CHOOSE) for part in arguments)})"
-        case Negate(operand):
+        case nodes.Negate(operand):
             level, text = _SIGNED, f"-{_write(operand, _SIGNED)}"
-        case Not(operand):
+        case nodes.Not(operand):
             level, text = _NOT, f"not {_write(operand, _NOT)}"
-        case Arithmetic("**", left, right):
+        case nodes.Arithmetic("**", left, right):
             level, text = _POWER, f"{_write(left, _ATOM)}**{_write(right, _SIGNED)}"
-        case Arithmetic() | Logic():
+        case nodes.Arithmetic() | nodes.Logic():
             level = _BINDING[node.operator]
             text = f"{_write(node.left, level)} {node.operator} {_write(node.right, level + 1)}"
-        case Compare(operator, left, right):
+        case nodes.Compare(operator, left, right):
             level, text = _COMPARE, f"{_write(left, _SUM)} {operator} {_write(right, _SUM)}"
-        case Choose(condition, then, otherwise):
+        case nodes.Choose(condition, then, otherwise):
             level = _CHOOSE
             branches = _write(then, _OR), _write(condition, _OR), _write(otherwise, _CHOOSE)
             text = "{} if {} else {}".format(*branches)

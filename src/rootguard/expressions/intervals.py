@@ -4,49 +4,245 @@
 the tree once and treat every occurrence of a name as unrelated to the others, so they are safe but
 not tight (`x - x` is not 0). Boxes are the declared, public bounds of names, never a person's
 values; an error here may show them.
+
+Arithmetic on intervals is rounded outwards: each operation returns an interval that holds every
+result of the same operation in floating point on numbers of its arguments, wherever that has a
+value; None if it has one nowhere. An end point is moved one float outwards (several for logarithms,
+exponentials and powers, which are not correctly rounded), except where the result is known to be
+exact. An end of 0 times an unbounded end is 0: every member of an interval is a real number.
 """
 
 import math
-from collections.abc import Callable, Mapping
-from typing import assert_never
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, assert_never
 
 from rootguard.errors import FormulaError, FormulaNameError, FormulaUndefinedError
+from rootguard.expressions import nodes
 from rootguard.expressions.evaluation import LN_2, LN_10, absent_name, holds, outcome_of
-from rootguard.expressions.interval_arithmetic import (
-    ONE,
-    UNSURE,
-    WHOLE,
-    ZERO,
-    Interval,
-    add,
-    divide,
-    exponential,
-    fixed_power,
-    hull,
-    logarithm,
-    magnitude,
-    multiply,
-    negate,
-    square_root,
-    step,
-    varied_power,
-)
-from rootguard.expressions.nodes import (
-    MAX_EXPONENT,
-    Arithmetic,
-    Choose,
-    Compare,
-    CompareOperator,
-    FunctionCall,
-    Logic,
-    Negate,
-    Node,
-    Not,
-    NumberLiteral,
-    Variable,
-)
 
-__all__ = ["Interval", "bounds", "derivative_bounds"]
+# Whole numbers below it, their sums and products are floats: nothing was rounded.
+_EXACT_BELOW: Final = 2.0**53
+# SVML, which NumPy may use, promises 4 units in the last place; the C library about 1.
+_LOOSE: Final = 8.0 * 2.0**-52
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """All numbers from `lower` to `upper`, either of which may be infinite."""
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        if not self.lower <= self.upper:
+            raise ValueError("an interval's lower end must not be above its upper end, nor NaN")
+
+    def __contains__(self, number: float) -> bool:
+        return self.lower <= number <= self.upper
+
+    @property
+    def single(self) -> bool:
+        """Whether there is one number in it."""
+        return self.lower == self.upper
+
+
+ZERO: Final = Interval(0.0, 0.0)
+ONE: Final = Interval(1.0, 1.0)
+UNSURE: Final = Interval(0.0, 1.0)
+WHOLE: Final = Interval(-math.inf, math.inf)
+
+
+def hull(intervals: Iterable[Interval]) -> Interval:
+    """The smallest interval around some intervals."""
+    several = tuple(intervals)
+    return Interval(min(i.lower for i in several), max(i.upper for i in several))
+
+
+def negate(x: Interval) -> Interval:
+    """-x, exactly."""
+    return Interval(-x.upper, -x.lower)
+
+
+def add(x: Interval, y: Interval) -> Interval:
+    """The sum x + y."""
+    return Interval(_sum(x.lower, y.lower, -math.inf), _sum(x.upper, y.upper, math.inf))
+
+
+def multiply(x: Interval, y: Interval) -> Interval:
+    """The product x * y, treating the two as unrelated."""
+    corners = [(a, b) for a in (x.lower, x.upper) for b in (y.lower, y.upper)]
+    return Interval(
+        min(_product(a, b, -math.inf) for a, b in corners),
+        max(_product(a, b, math.inf) for a, b in corners),
+    )
+
+
+def divide(x: Interval, y: Interval) -> Interval | None:
+    """The quotient x / y where y is not 0; unbounded if y comes near 0, None if y is 0 only."""
+    if y == ZERO:
+        return None
+    if x == ZERO:
+        return ZERO
+    if y.lower < 0.0 < y.upper:
+        return WHOLE
+    corners = [(a, b) for a in (x.lower, x.upper) for b in (y.lower, y.upper)]
+    side = 1.0 if y.upper > 0.0 else -1.0
+    return Interval(
+        min(_quotient(a, b, side, -math.inf) for a, b in corners),
+        max(_quotient(a, b, side, math.inf) for a, b in corners),
+    )
+
+
+def square_root(x: Interval) -> Interval | None:
+    """The square root of the part of x that is not negative."""
+    if x.upper < 0.0:
+        return None
+    lower, upper = math.sqrt(max(x.lower, 0.0)), math.sqrt(x.upper)
+    if not (lower.is_integer() and lower * lower == x.lower):
+        lower = max(0.0, math.nextafter(lower, -math.inf))
+    if not (upper.is_integer() and upper * upper == x.upper):
+        upper = math.nextafter(upper, math.inf)
+    return Interval(lower, upper)
+
+
+def logarithm(x: Interval, function: Callable[[float], float]) -> Interval | None:
+    """The logarithm of the positive part of x; minus infinity is its end if x reaches 0."""
+    if x.upper <= 0.0:
+        return None
+    lower = _down(function(x.lower)) if x.lower > 0.0 else -math.inf
+    return Interval(lower, _up(function(x.upper)))
+
+
+def exponential(x: Interval) -> Interval:
+    """The exponential e ** x."""
+    return Interval(max(0.0, _down(_exp(x.lower))), _up(_exp(x.upper)))
+
+
+def magnitude(x: Interval) -> Interval:
+    """|x|, exactly."""
+    lowest = max(x.lower, -x.upper, 0.0)
+    return Interval(lowest, max(-x.lower, x.upper))
+
+
+def step(x: Interval, function: Callable[[float], int]) -> Interval:
+    """floor, ceil or round of x: rising, so the ends decide."""
+    lower, upper = (
+        float(function(end)) if math.isfinite(end) else end for end in (x.lower, x.upper)
+    )
+    return Interval(lower, upper)
+
+
+def fixed_power(x: Interval, exponent: float) -> Interval | None:
+    """The power x ** exponent for one exponent, tight for even and odd whole exponents."""
+    if exponent == 0.0:
+        return ONE
+    if exponent == 1.0:
+        return x
+    if exponent.is_integer():
+        if exponent < 0.0:
+            raised = fixed_power(x, -exponent)
+            return None if raised is None else _loosen(divide(ONE, raised))
+        base = magnitude(x) if exponent % 2.0 == 0.0 else x
+        if exponent == 2.0:
+            return _square(base)
+        return Interval(_end(base.lower, exponent, _down), _end(base.upper, exponent, _up))
+    if x.upper < 0.0 or (exponent < 0.0 and x.upper == 0.0):
+        return None
+    ends = max(x.lower, 0.0), x.upper
+    lower, upper = ends if exponent > 0.0 else ends[::-1]
+    return Interval(max(0.0, _end(lower, exponent, _down)), _end(upper, exponent, _up))
+
+
+def varied_power(x: Interval, exponents: Interval) -> Interval | None:
+    """The power x ** y for y in an interval: any y where x > 0, whole y where x < 0.
+
+    x ** y is monotone in each of x > 0 and y, so its extremes are at the corners.
+    """
+    pieces: list[Interval] = []
+    if x.upper >= 0.0:
+        pieces.append(_corners(Interval(max(x.lower, 0.0), x.upper), exponents))
+    if x.lower < 0.0 and math.floor(exponents.upper) >= exponents.lower:
+        largest = _corners(magnitude(Interval(x.lower, min(x.upper, 0.0))), exponents)
+        pieces += [largest, negate(largest)]
+    return hull(pieces) if pieces else None
+
+
+def _corners(x: Interval, exponents: Interval) -> Interval:
+    corners = [(a, b) for a in (x.lower, x.upper) for b in (exponents.lower, exponents.upper)]
+    return Interval(
+        max(0.0, min(_end(a, b, _down) for a, b in corners)),
+        max(_end(a, b, _up) for a, b in corners),
+    )
+
+
+def _square(x: Interval) -> Interval:
+    return Interval(
+        max(0.0, _product(x.lower, x.lower, -math.inf)), _product(x.upper, x.upper, math.inf)
+    )
+
+
+def _end(base: float, exponent: float, away: Callable[[float], float]) -> float:
+    if base == 0.0:
+        return 0.0 if exponent > 0.0 else 1.0 if exponent == 0.0 else math.inf
+    try:
+        return away(math.pow(base, exponent))
+    except OverflowError:
+        return away(math.inf if base > 0.0 or exponent % 2.0 == 0.0 else -math.inf)
+
+
+def _exp(x: float) -> float:
+    try:
+        return math.exp(x)
+    except OverflowError:
+        return math.inf
+
+
+def _sum(a: float, b: float, towards: float) -> float:
+    if a == 0.0 or b == 0.0:
+        return a + b
+    total = a + b
+    if math.isnan(total):  # opposite infinities: nothing is known at this end
+        return towards
+    return total if _whole(a, b, total) else math.nextafter(total, towards)
+
+
+def _product(a: float, b: float, towards: float) -> float:
+    if a == 0.0 or b == 0.0:
+        return 0.0
+    product = a * b
+    if _whole(a, b, product) or 1.0 in (a, b) or -1.0 in (a, b):
+        return product
+    return math.nextafter(product, towards)
+
+
+def _quotient(a: float, b: float, side: float, towards: float) -> float:
+    """The quotient a / b, where b = 0 stands for the numbers beside 0 on the given side."""
+    if a == 0.0 or (math.isinf(a) and math.isinf(b)):
+        return 0.0
+    if b == 0.0:
+        return math.copysign(math.inf, a * side)
+    quotient = a / b
+    if _whole(a, b, quotient) and quotient * b == a:
+        return quotient
+    return math.nextafter(quotient, towards)
+
+
+def _whole(*numbers: float) -> bool:
+    return all(n.is_integer() and abs(n) < _EXACT_BELOW for n in numbers)
+
+
+def _loosen(x: Interval | None) -> Interval | None:
+    return None if x is None else Interval(_down(x.lower), _up(x.upper))
+
+
+def _down(x: float) -> float:
+    return math.nextafter(x - abs(x) * _LOOSE if math.isfinite(x) else x, -math.inf)
+
+
+def _up(x: float) -> float:
+    return math.nextafter(x + abs(x) * _LOOSE if math.isfinite(x) else x, math.inf)
+
 
 Slopes = tuple[Interval, dict[str, Interval]]
 
@@ -58,7 +254,7 @@ _STEPS: Mapping[str, Callable[[float], int]] = {
 }
 
 
-def bounds(node: Node, box: Mapping[str, Interval]) -> Interval:
+def bounds(node: nodes.Node, box: Mapping[str, Interval]) -> Interval:
     """An interval that holds `evaluate` at every point of the box where it has a value.
 
     Raises `FormulaUndefinedError` if it has one nowhere, `FormulaNameError` for a missing name.
@@ -73,7 +269,7 @@ def bounds(node: Node, box: Mapping[str, Interval]) -> Interval:
 
 
 def derivative_bounds(
-    node: Node, box: Mapping[str, Interval]
+    node: nodes.Node, box: Mapping[str, Interval]
 ) -> tuple[Interval, dict[str, Interval]]:
     """The bounds, and for each free name an interval that holds its partial derivative.
 
@@ -91,38 +287,38 @@ def derivative_bounds(
     return value, {name: partials.get(name, ZERO) for name in sorted(node.free)}
 
 
-def _fixed(node: Node) -> Interval | None:
+def _fixed(node: nodes.Node) -> Interval | None:
     """The one value of a formula without names, as `evaluate` has it."""
     outcome = outcome_of(node, {})
     return None if isinstance(outcome, FormulaError) else Interval(outcome, outcome)
 
 
-def _bounds(node: Node, box: Mapping[str, Interval]) -> Interval | None:
+def _bounds(node: nodes.Node, box: Mapping[str, Interval]) -> Interval | None:
     if not node.free:
         return _fixed(node)
     match node:
-        case NumberLiteral():
+        case nodes.NumberLiteral():
             return Interval(node.value, node.value)
-        case Variable(name):
+        case nodes.Variable(name):
             return box[name]
-        case Negate(operand):
+        case nodes.Negate(operand):
             inner = _bounds(operand, box)
             return None if inner is None else negate(inner)
-        case Not(operand):
+        case nodes.Not(operand):
             inner = _bounds(operand, box)
             return None if inner is None else add(ONE, negate(_truth(inner)))
-        case Compare(relation, left, right):
+        case nodes.Compare(relation, left, right):
             first, second = _bounds(left, box), _bounds(right, box)
             if first is None or second is None:
                 return None
             return _compare(relation, first, second)
-        case Logic("and", left, right):
+        case nodes.Logic("and", left, right):
             return _both(_bounds(left, box), _bounds(right, box))
-        case Logic(_, left, right):
+        case nodes.Logic(_, left, right):
             # a or b is not (not a and not b), where the right side is asked in the same cases.
             neither = _both(_opposite(_bounds(left, box)), _opposite(_bounds(right, box)))
             return _opposite(neither)
-        case Choose(condition, then, otherwise):
+        case nodes.Choose(condition, then, otherwise):
             decision = _bounds(condition, box)
             if decision is None:
                 return None
@@ -133,12 +329,12 @@ def _bounds(node: Node, box: Mapping[str, Interval]) -> Interval | None:
                 branches.append(_bounds(otherwise, box))
             defined = [branch for branch in branches if branch is not None]
             return hull(defined) if defined else None
-        case Arithmetic(_, left, right):
+        case nodes.Arithmetic(_, left, right):
             first, second = _bounds(left, box), _bounds(right, box)
             if first is None or second is None:
                 return None
             return _arithmetic(node, first, second)
-        case FunctionCall(function, parts):
+        case nodes.FunctionCall(function, parts):
             arguments: list[Interval] = []
             for part in parts:
                 argument = _bounds(part, box)
@@ -170,7 +366,7 @@ def _both(left: Interval | None, right: Interval | None) -> Interval | None:
     )
 
 
-def _compare(operator: CompareOperator, left: Interval, right: Interval) -> Interval:
+def _compare(operator: nodes.CompareOperator, left: Interval, right: Interval) -> Interval:
     if operator in ("==", "!="):
         if left.upper < right.lower or right.upper < left.lower:
             equal = ZERO
@@ -183,7 +379,7 @@ def _compare(operator: CompareOperator, left: Interval, right: Interval) -> Inte
     return Interval(float(first and second), float(first or second))
 
 
-def _arithmetic(node: Arithmetic, left: Interval, right: Interval) -> Interval | None:
+def _arithmetic(node: nodes.Arithmetic, left: Interval, right: Interval) -> Interval | None:
     match node.operator:
         case "+":
             return add(left, right)
@@ -194,7 +390,10 @@ def _arithmetic(node: Arithmetic, left: Interval, right: Interval) -> Interval |
         case "/":
             return divide(left, right)
         case "**":
-            lower, upper = max(right.lower, -MAX_EXPONENT), min(right.upper, MAX_EXPONENT)
+            lower, upper = (
+                max(right.lower, -nodes.MAX_EXPONENT),
+                min(right.upper, nodes.MAX_EXPONENT),
+            )
             if lower > upper:
                 return None
             if right.single:
@@ -231,29 +430,29 @@ def _highest(x: Interval, y: Interval) -> Interval:
     return Interval(max(x.lower, y.lower), max(x.upper, y.upper))
 
 
-def _slopes(node: Node, box: Mapping[str, Interval]) -> Slopes | None:
+def _slopes(node: nodes.Node, box: Mapping[str, Interval]) -> Slopes | None:
     """Bounds and partials; a name that does not occur has no entry."""
     if not node.free:
         fixed = _fixed(node)
         return None if fixed is None else (fixed, {})
     match node:
-        case NumberLiteral():
+        case nodes.NumberLiteral():
             return Interval(node.value, node.value), {}
-        case Variable(name):
+        case nodes.Variable(name):
             return box[name], {name: ONE}
-        case Compare() | Logic() | Not():
+        case nodes.Compare() | nodes.Logic() | nodes.Not():
             value = _bounds(node, box)
             if value is None:
                 return None
             return value, {} if value.single else dict.fromkeys(node.free, WHOLE)
-        case Negate(operand):
+        case nodes.Negate(operand):
             inner = _slopes(operand, box)
             if inner is None:
                 return None
             return negate(inner[0]), {name: negate(slope) for name, slope in inner[1].items()}
-        case Choose():
+        case nodes.Choose():
             return _choose_slopes(node, box)
-        case Arithmetic(_, left, right):
+        case nodes.Arithmetic(_, left, right):
             first, second = _slopes(left, box), _slopes(right, box)
             if first is None or second is None:
                 return None
@@ -262,7 +461,7 @@ def _slopes(node: Node, box: Mapping[str, Interval]) -> Slopes | None:
                 return None
             slopes = _arithmetic_slopes(node, first[0], second[0], value)
             return value, _chain(slopes, [first, second])
-        case FunctionCall(function, parts):
+        case nodes.FunctionCall(function, parts):
             inputs: list[Slopes] = []
             for part in parts:
                 result = _slopes(part, box)
@@ -283,7 +482,7 @@ def _chain(slopes: list[Interval], inputs: list[Slopes]) -> dict[str, Interval]:
     return total
 
 
-def _choose_slopes(node: Choose, box: Mapping[str, Interval]) -> Slopes | None:
+def _choose_slopes(node: nodes.Choose, box: Mapping[str, Interval]) -> Slopes | None:
     decision = _bounds(node.condition, box)
     if decision is None:
         return None
@@ -312,7 +511,7 @@ def _extreme(function: str, inputs: list[Slopes]) -> Slopes:
 
 
 def _arithmetic_slopes(
-    node: Arithmetic, left: Interval, right: Interval, value: Interval
+    node: nodes.Arithmetic, left: Interval, right: Interval, value: Interval
 ) -> list[Interval]:
     match node.operator:
         case "+":
@@ -332,7 +531,9 @@ def _arithmetic_slopes(
             logs = logarithm(left, math.log)
             if left.lower < 0.0 or logs is None:
                 return [WHOLE, WHOLE]
-            exponents = Interval(max(right.lower, -MAX_EXPONENT), min(right.upper, MAX_EXPONENT))
+            exponents = Interval(
+                max(right.lower, -nodes.MAX_EXPONENT), min(right.upper, nodes.MAX_EXPONENT)
+            )
             lowered = varied_power(left, add(exponents, negate(ONE)))
             return [
                 WHOLE if lowered is None else multiply(exponents, lowered),
