@@ -16,10 +16,9 @@ from pathlib import Path
 
 from rootguard.errors import UnknownNameError
 from rootguard.template.model import Derived, Population, RiskClass, Root, Shape, Target, Template
-from rootguard.template.reading import MAX_BYTES, MAX_ROOTS, parse_template, read_template
-from rootguard.template.table import near
+from rootguard.template.reading import MAX_BYTES, MAX_ROOTS, near, parse_template, read_template
 
-_FOLDER = importlib.resources.files("rootguard.template") / "templates"
+_FOLDER = importlib.resources.files("rootguard.template") / "catalog"
 
 
 def load_template(source: str | os.PathLike[str]) -> Template:

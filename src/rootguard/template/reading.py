@@ -1,15 +1,17 @@
 """From TOML text to a checked template. Whatever is wrong is a `TemplateError` with a remedy."""
 
+import difflib
 import graphlib
 import math
 import re
+import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 
-from rootguard.errors import DomainError, TemplateError
-from rootguard.expressions import names
+from rootguard.errors import DomainError, FormulaError, TemplateError
+from rootguard.expressions import Node, names, parse
 from rootguard.template.model import (
     Derived,
     Population,
@@ -21,31 +23,144 @@ from rootguard.template.model import (
     formulas_of,
     in_order,
 )
-from rootguard.template.table import MAX_TEXT, Table, near
 from rootguard.values import MAX_GRID, Domain, RootName
 
+# A template may come from anybody: each limit is several times what the largest of the catalog has
+# (3 KiB, 9 roots, 3 derived values), and keeps reading, planning and the graph quick.
 MAX_BYTES = 256 * 1024
 MAX_ROOTS = 64
 MAX_DERIVED = 256
+MAX_TEXT = 4000
 _SHAPES: dict[str, Shape] = {"normal": "normal", "lognormal": "lognormal", "uniform": "uniform"}
 _DERIVED_KEYS = ("formula", "unit", "description")
 _ROOT_KEYS = ("lower", "upper", "grid", "unit", "aliases", "mean", "sd", "shape", "formula")
 _TOP_KEYS = tuple(f.name for f in fields(Template))
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_KINDS = {str: "text", bool: "true or false", dict: "a table", list: "a list"}
+
+
+class TomlTable:
+    """One TOML table being read: knows its file and its key, and refuses what it does not know."""
+
+    def __init__(self, file: str, path: str, content: object, known: Iterable[str] = ()) -> None:
+        self.file, self.path = file, path
+        if not isinstance(content, dict):
+            raise self.error("", f"this is {_kind(content)}, not a table", f"write [{path}]")
+        self.entries: dict[str, object] = content
+        for key in [key for key in content if known and key not in known]:
+            likely = near(key, known)
+            remedy = (
+                f"did you mean {likely[0]!r}?" if likely else f"write one of {', '.join(known)}"
+            )
+            raise self.error(key, "this key is not known here", remedy)
+
+    def error(self, key: str, problem: str, remedy: str) -> TemplateError:
+        """What is wrong with a key of this table, to be raised."""
+        path = ".".join(part[:80] for part in (self.path, key) if part)
+        return TemplateError(self.file, path, problem, remedy)
+
+    def refuse(self, wrong: object, key: str, problem: str, remedy: str) -> None:
+        """Raise the error if something is wrong."""
+        if wrong:
+            raise self.error(key, problem, remedy)
+
+    def need(self, key: str) -> object:
+        """The entry of a key that must be there."""
+        self.refuse(key not in self.entries, key, "this key is missing", f"add {key}")
+        return self.entries[key]
+
+    def text(self, key: str, default: str | None = None, *, limit: int = 400) -> str:
+        """One line of text (any number above the usual limit); needed if there is no default."""
+        value = self.need(key) if default is None else self.entries.get(key, default)
+        if not isinstance(value, str):
+            raise self.error(key, f"this is {_kind(value)}, not text", "put it in quotes")
+        self.refuse(len(value) > limit, key, f"it is over {limit} characters", "shorten it")
+        self.refuse(default is None and not value.strip(), key, "it is empty", "write something")
+        plain = value.isprintable() or limit == MAX_TEXT
+        self.refuse(not plain, key, "it is not one plain line", "write it as one")
+        return value.strip()
+
+    def name(self, key: str, name: str) -> str:
+        """The name itself, if a formula can use it."""
+        remedy = "use up to 64 letters, digits and _, starting with a letter"
+        self.refuse(not _NAME.fullmatch(name), key, "this is not a name", remedy)
+        taken = f"{name!r} is a word of the formula language"
+        self.refuse(_is_word(name), key, taken, "choose another name")
+        return name
+
+    def number(self, key: str) -> float:
+        """A finite number that must be there."""
+        value = self.need(key)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.error(key, f"this is {_kind(value)}, not a number", "write a plain number")
+        finite = abs(value) <= sys.float_info.max  # false for nan as well
+        self.refuse(not finite, key, "this number is not finite", "write a finite number")
+        return float(value)
+
+    def formula(self) -> Node:
+        """The formula that must be there, parsed."""
+        text = self.text("formula", limit=MAX_TEXT)
+        try:
+            return parse(text)
+        except FormulaError as error:
+            remedy = "write it in the formula language (docs/templates.md)"
+            raise self.error("formula", str(error), remedy) from None
+
+    def list_of(self, key: str) -> "TomlTable":
+        """A list, as a table whose keys count from 1; empty if it is not there."""
+        value = self.entries.get(key, [])
+        if not isinstance(value, list):
+            raise self.error(key, f"this is {_kind(value)}, not a list", "put it in [ ]")
+        path = f"{self.path}.{key}".lstrip(".")
+        return TomlTable(self.file, path, {str(i): entry for i, entry in enumerate(value, 1)})
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of lines of text; empty if it is not there."""
+        numbered = self.list_of(key)
+        return tuple(numbered.text(index) for index in numbered.entries)
+
+    def tables(self, key: str, known: Iterable[str], limit: int) -> dict[str, "TomlTable"]:
+        """The tables under a key by their names, in the order of the file."""
+        parent = TomlTable(self.file, key, self.entries.get(key, {}))
+        self.refuse(len(parent.entries) > limit, key, f"it has over {limit}", "split the template")
+        return {
+            parent.name(name, name): TomlTable(self.file, f"{key}.{name}", entry, known)
+            for name, entry in parent.entries.items()
+        }
+
+
+def near(word: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Known words that look like this one."""
+    return tuple(difflib.get_close_matches(word, known, n=3, cutoff=0.6))
+
+
+def _kind(value: object) -> str:
+    return _KINDS.get(
+        type(value), "a number" if isinstance(value, int | float) else "a date or time"
+    )
+
+
+def _is_word(name: str) -> bool:
+    """Whether the formula language has its own use for a name."""
+    try:
+        return names(parse(name)) != {name}
+    except FormulaError:
+        return True
 
 
 def read_template(path: Path) -> Template:
     """Read and check a template file."""
     name = str(path)
-    return _template(Table(name, "", _decode(_read(path), name), _TOP_KEYS))
+    return _template(TomlTable(name, "", _decode(_read(path), name), _TOP_KEYS))
 
 
 def parse_template(text: str, *, file: str) -> Template:
     """Read and check a template's TOML text; `file` is the name that errors give."""
     content = _decode(text.encode(errors="surrogatepass"), file)
-    return _template(Table(file, "", content, _TOP_KEYS))
+    return _template(TomlTable(file, "", content, _TOP_KEYS))
 
 
-def _template(top: Table) -> Template:
+def _template(top: TomlTable) -> Template:
     tables = top.tables("roots", _ROOT_KEYS, MAX_ROOTS)
     top.refuse(not tables, "roots", "there is no root", "add a table such as [roots.age]")
     roots = {RootName(name): _root(RootName(name), table) for name, table in tables.items()}
@@ -58,7 +173,7 @@ def _template(top: Table) -> Template:
         )
         for name, table in top.tables("derived", _DERIVED_KEYS, MAX_DERIVED).items()
     }
-    table = Table(top.file, "target", top.need("target"), ("name", "formula", "unit"))
+    table = TomlTable(top.file, "target", top.need("target"), ("name", "formula", "unit"))
     name = table.name("name", table.text("name"))
     target = Target(name=name, formula=table.formula(), unit=table.text("unit", ""))
     _check_names(top, roots, derived, target)
@@ -105,7 +220,7 @@ def _decode(content: bytes, file: str) -> dict[str, object]:
     raise TemplateError(file, key, problem, remedy)
 
 
-def _root(name: RootName, table: Table) -> Root:
+def _root(name: RootName, table: TomlTable) -> Root:
     lower, upper = table.number("lower"), table.number("upper")
     table.refuse(lower >= upper, "lower", "it is not below upper", "exchange or widen the bounds")
     grid = table.entries.get("grid", 1000)
@@ -141,10 +256,10 @@ def _root(name: RootName, table: Table) -> Root:
     )
 
 
-def _risk(rows: Table) -> tuple[RiskClass, ...]:
+def _risk(rows: TomlTable) -> tuple[RiskClass, ...]:
     classes: list[RiskClass] = []
     for index, content in rows.entries.items():
-        row = Table(rows.file, f"risk.{index}", content, ("label", "below", "at_most"))
+        row = TomlTable(rows.file, f"risk.{index}", content, ("label", "below", "at_most"))
         given = [key for key in ("below", "at_most") if key in row.entries]
         row.refuse(len(given) > 1, "at_most", "there is below as well", "keep one of the two")
         last, key = int(index) == len(rows.entries), given[0] if given else "below"
@@ -158,9 +273,9 @@ def _risk(rows: Table) -> tuple[RiskClass, ...]:
     return tuple(classes)
 
 
-def _population(top: Table, roots: Mapping[RootName, Root]) -> Population:
+def _population(top: TomlTable, roots: Mapping[RootName, Root]) -> Population:
     content = top.entries["population"]
-    table = Table(top.file, "population", content, ("roots", "covariance", "source"))
+    table = TomlTable(top.file, "population", content, ("roots", "covariance", "source"))
     table.need("roots")
     listed = tuple(RootName(name) for name in table.texts("roots"))
     for name in listed:
@@ -196,6 +311,7 @@ def _covariance_fault(matrix: tuple[tuple[float, ...], ...]) -> str:
     for k in size:
         pivot = rest[k][k]
         column = [rest[i][k] for i in size]
+        # In a semi-definite matrix what stands beside a pivot is at most its root: 3e-5 for 1e-9.
         if pivot < -1e-9 or (pivot < 1e-9 and any(abs(c) > 1e-4 for c in column[k + 1 :])):
             return "positive semi-definite"
         for i in size[k + 1 :] if pivot >= 1e-9 else ():
@@ -205,21 +321,21 @@ def _covariance_fault(matrix: tuple[tuple[float, ...], ...]) -> str:
 
 
 def _check_names(
-    top: Table, roots: Mapping[RootName, Root], derived: Mapping[str, Derived], target: Target
+    top: TomlTable, roots: Mapping[RootName, Root], derived: Mapping[str, Derived], target: Target
 ) -> None:
     """Every name and alias means one thing, whatever its case."""
     meaning: dict[str, str] = {}
-    spoken: list[tuple[str, str]] = [(f"roots.{name}", name) for name in roots]
-    spoken += [(f"derived.{name}", name) for name in derived] + [("target.name", target.name)]
-    spoken += [(f"roots.{n}.aliases", alias) for n, root in roots.items() for alias in root.aliases]
-    for key, word in spoken:
+    named: list[tuple[str, str]] = [(f"roots.{name}", name) for name in roots]
+    named += [(f"derived.{name}", name) for name in derived] + [("target.name", target.name)]
+    named += [(f"roots.{n}.aliases", alias) for n, root in roots.items() for alias in root.aliases]
+    for key, word in named:
         owner = key.removesuffix(".aliases")
         before = meaning.setdefault(word.casefold(), owner)
         top.refuse(before != owner, key, f"{word!r} already means {before}", "choose another name")
 
 
 def _check_formulas(
-    top: Table, roots: Mapping[RootName, Root], derived: Mapping[str, Derived], target: Target
+    top: TomlTable, roots: Mapping[RootName, Root], derived: Mapping[str, Derived], target: Target
 ) -> None:
     """Formulas name only roots and derived values, in no ring, and in the end rest on a root."""
     formulas = formulas_of(roots, derived)

@@ -27,7 +27,7 @@ from rootguard.advice.people import Column
 from rootguard.errors import CohortError, TemplateError
 from rootguard.expressions import MAX_MAGNITUDE
 from rootguard.template import MAX_ROOTS
-from rootguard.template.table import Table, near
+from rootguard.template.reading import TomlTable, near
 from rootguard.values import RootName
 
 MAX_ROWS = 5_000_000
@@ -152,7 +152,7 @@ def _wanted(file: str, header: list[str], target: str, roots: Sequence[str] | No
     if not 1 <= len(chosen) <= MAX_ROOTS:
         problem = f"{len(chosen)} root columns cannot be learned from"
         raise CohortError(file, "header", problem, f"name 1 to {MAX_ROOTS} of them with --roots")
-    table = Table(file, "", {})
+    table = TomlTable(file, "", {})
     try:
         return [table.name(f"column {name[:64]!r}", name) for name in (target, *chosen)]
     except TemplateError as error:
