@@ -11,8 +11,9 @@ from click.testing import CliRunner, Result
 from rootguard.cli.bench import CONFIGURATION_NAMES, command
 from rootguard.evaluation.rq1_utility.study import CONFIGURATIONS, Row, Subject
 from rootguard.evaluation.study import plots
-from rootguard.evaluation.study.aggregates import ROW_COLUMNS
+from rootguard.evaluation.study.rows import columns
 
+ROW_COLUMNS = columns(Row)
 PAPERS = ("--config", "all", "--config", "roots", "--config", "opt")
 QUICK = ("--template", "homa", "--template", "nlr", "--mechanism", "geometric", *PAPERS)
 MINE = """

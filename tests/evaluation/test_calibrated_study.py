@@ -12,8 +12,8 @@ import pytest
 
 from rootguard import load_template
 from rootguard.advice.people import PAPER_TEMPLATES, load_cohort
+from rootguard.evaluation.rq1_utility.means import aggregates
 from rootguard.evaluation.rq1_utility.study import CALIBRATED, EPSILONS, Configuration, Row, Sweep
-from rootguard.evaluation.study.aggregates import aggregates
 from tests.support.cohort import FOLDER, needs_cohort
 
 BESIDE: tuple[Configuration, ...] = ("opt", *CALIBRATED)

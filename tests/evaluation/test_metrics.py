@@ -7,7 +7,7 @@ import pytest
 
 from rootguard import load_template
 from rootguard.advice.seeded import generator
-from rootguard.evaluation.metrics import Bootstrap, Figure, Floats, class_numbers, mean_se, wins
+from rootguard.evaluation.metrics import Bootstrap, Estimate, Floats, class_numbers, mean_se, wins
 from rootguard.template import RiskClass
 
 TRUTH = np.array([1.0, -2.0, 5.0])
@@ -22,7 +22,7 @@ def bootstrap(truth: Floats) -> Bootstrap:
     return Bootstrap(truth, generator(0, "test"))
 
 
-def wmape(made: Bootstrap, released: Floats) -> Figure:
+def wmape(made: Bootstrap, released: Floats) -> Estimate:
     ((figure, _),) = made.measure(released, ())
     return figure
 

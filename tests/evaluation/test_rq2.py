@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from rootguard.advice.people import PAPER_TEMPLATES, Cohort, read_cohort, synthetic_cohort
 from rootguard.attacks.belief import grid, prior
 from rootguard.attacks.map import map_estimates
-from rootguard.cli.rq2 import CONFIGURATION_NAMES, rq2
+from rootguard.cli.bench import ATTACK_CONFIGURATION_NAMES, rq2
 from rootguard.evaluation.rq1_utility.study import (
     PAPER_CONFIGURATIONS,
     STUDY_MECHANISMS,
@@ -22,20 +22,21 @@ from rootguard.evaluation.rq1_utility.study import (
     snap,
 )
 from rootguard.evaluation.rq2_reconstruction.claims import (
-    ROW_COLUMNS,
-    Key,
     compare_attacks,
     means,
     published_attacks,
 )
-from rootguard.evaluation.rq2_reconstruction.errors import ATTACK_CONFIGURATIONS, posterior_medians
 from rootguard.evaluation.rq2_reconstruction.study import (
+    ATTACK_CONFIGURATIONS,
     EPSILONS,
     QUERIES,
+    AttackCell,
     AttackRow,
     AttackSweep,
     Victims,
+    posterior_medians,
 )
+from rootguard.evaluation.study.rows import columns
 from rootguard.mechanisms import mechanism
 from rootguard.template import Template, load_template
 from tests.support.cohort import FOLDER, needs_cohort
@@ -271,9 +272,9 @@ def test_the_command_writes_rows_tables_figures_and_a_report(tmp_path: Path) -> 
     assert said["synthetic"] is True
     with (tmp_path / "rq2.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
-    assert tuple(lines[0]) == ROW_COLUMNS
+    assert tuple(lines[0]) == columns(AttackRow)
     assert len(lines) == 480
-    assert {line["config"] for line in lines} == {*CONFIGURATION_NAMES} - {"population"}
+    assert {line["config"] for line in lines} == {*ATTACK_CONFIGURATION_NAMES} - {"population"}
     for name in (
         "rq2_wmape.csv", "rq2_template_wmape.csv", "rq2_roots.csv", "rq2_comparison.csv",
         "rq2_comparison.md", "rq2_tables.md", "rq2_tables.tex", "rq2_report.html",
@@ -289,7 +290,7 @@ def test_the_configurations_offered_are_those_there_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # drawing takes longest
-    assert CONFIGURATION_NAMES == ATTACK_CONFIGURATIONS
+    assert ATTACK_CONFIGURATION_NAMES == ATTACK_CONFIGURATIONS
     arguments = ["--out", str(tmp_path), "--template", "homa", "--mechanism", "laplace"]
     result = CliRunner().invoke(rq2, [*arguments, "--config", "opt", "--json"])
     assert result.exit_code == 0
@@ -316,7 +317,7 @@ def test_the_papers_reconstruction_figures_are_reproduced() -> None:
 
     def error(queries: int, config: str) -> float:
         chosen = next(c for c in sweep.configurations if c == config)
-        key = Key(
+        key = AttackCell(
             mechanism="exponential", strategy="B", prior="informed", epsilon=FOCUS,
             queries=queries, config=chosen,
         )  # fmt: skip

@@ -63,8 +63,8 @@ def cape(
     """
     from rootguard.evaluation.cape import CAPE_COLUMNS, CAPE_EPSILONS, cape_sheets
     from rootguard.evaluation.study import tables
-    from rootguard.evaluation.study.aggregates import write_csv, write_text
     from rootguard.evaluation.study.page import WARNING
+    from rootguard.evaluation.study.rows import write_csv, write_text
 
     chosen = chosen_templates(templates)
     asked = tuple(Fraction(str(epsilon)) for epsilon in dict.fromkeys(epsilons)) or CAPE_EPSILONS

@@ -291,8 +291,8 @@ def _write(
     )
     from rootguard.evaluation.rq4_agent.figures import ROW_COLUMNS, row_fields
     from rootguard.evaluation.study import plots, tables
-    from rootguard.evaluation.study.aggregates import write_csv, write_text
     from rootguard.evaluation.study.page import WARNING, Section, report
+    from rootguard.evaluation.study.rows import write_csv, write_text
 
     synthetic = any(row.synthetic for row in rows)
     write_csv(out / "rq4.csv", ROW_COLUMNS, map(row_fields, rows))
@@ -329,8 +329,8 @@ def _write(
 
 
 def _counts(rows: list["AgentRow"], compared: list["ComparedAgent"]) -> dict[str, tuple[int, int]]:
-    from rootguard.evaluation.rq1_utility.claims import LIMIT
     from rootguard.evaluation.rq4_agent.claims import matching, means, ordering
+    from rootguard.evaluation.study.comparison import LIMIT
 
     beside = [m.from_rq1 for m in means(rows, "published", "wmape") if m.from_rq1 is not None]
     held = ordering(rows)

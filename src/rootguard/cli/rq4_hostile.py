@@ -58,7 +58,7 @@ def rq4_hostile(
     from rootguard.evaluation.language_model import LocalModel
     from rootguard.evaluation.rq4_agent.study import Transcripts
     from rootguard.evaluation.study import tables
-    from rootguard.evaluation.study.aggregates import write_csv, write_text
+    from rootguard.evaluation.study.rows import write_csv, write_text
 
     chosen = tuple(arm for arm in ARMS if not arms or arm in arms)
     model = LocalModel(model_path) if set(chosen) != {"subverted"} else None

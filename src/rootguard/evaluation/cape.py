@@ -34,7 +34,7 @@ from rootguard.advice.seeded import generator
 from rootguard.evaluation.language_model import LocalModel, ModelError
 from rootguard.evaluation.metrics import Bootstrap, Floats, mean_se
 from rootguard.evaluation.rq1_utility.study import Cell, Subject
-from rootguard.evaluation.study.aggregates import epsilon_text
+from rootguard.evaluation.study.rows import epsilon_text
 from rootguard.evaluation.study.tables import Sheet
 from rootguard.expressions import evaluate_many
 from rootguard.graph import Graph

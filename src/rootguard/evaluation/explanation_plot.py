@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from rootguard.evaluation.explanation import Explanation
-from rootguard.evaluation.study.plots import (
+from rootguard.advice.drawing import (
     COLOURS,
     LABELS,
     MARKERS,
@@ -12,6 +11,7 @@ from rootguard.evaluation.study.plots import (
     new_figure,
     style,
 )
+from rootguard.evaluation.explanation import Explanation
 
 
 def draw(found: Explanation, path: Path) -> None:

@@ -28,7 +28,7 @@ MAX_PATIENTS = 50_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Figure:
+class Estimate:
     """A metric in percent. `monte_carlo` is None for a single repeat, which shows no spread."""
 
     value: float
@@ -59,7 +59,7 @@ class Bootstrap:
 
     def measure(
         self, released: Floats, classes: Sequence[RiskClass]
-    ) -> list[tuple[Figure, Figure | None]]:
+    ) -> list[tuple[Estimate, Estimate | None]]:
         """The weighted mean absolute percentage error and the risk class error of each cell.
 
         wMAPE is 100 * sum |y^ - y| / sum |y|: undefined (a ValueError) where every true target is
@@ -84,7 +84,7 @@ class Bootstrap:
         risks = _figures(apart, patients, sums[:, :, 1] / patients)
         return list(zip(errors, risks, strict=True))
 
-    def sensitivity(self, released: Floats, classes: Sequence[RiskClass]) -> list[Figure | None]:
+    def sensitivity(self, released: Floats, classes: Sequence[RiskClass]) -> list[Estimate | None]:
         """Of the patients truly in the last class, how many percent are released in it, by cell.
 
         None without two classes, and where no patient is in the last. A resample without such a
@@ -112,7 +112,7 @@ def _counts(patients: int, count: int, generator: np.random.Generator) -> Floats
     return counts
 
 
-def _figures(errors: Floats, whole: float, redone: Floats) -> list[Figure]:
+def _figures(errors: Floats, whole: float, redone: Floats) -> list[Estimate]:
     """Sums of errors over `whole`; `redone` is the same ratio by cell and resample."""
     totals = errors.sum(axis=2)
     repeats = totals.shape[1]
@@ -120,7 +120,7 @@ def _figures(errors: Floats, whole: float, redone: Floats) -> list[Figure]:
     spreads = totals.std(axis=1, ddof=1) / math.sqrt(repeats) if repeats > 1 else None
     values = totals.mean(axis=1)
     return [
-        Figure(
+        Estimate(
             value=100 * float(values[i]) / whole,
             se=100 * float(ses[i]),
             monte_carlo=None if spreads is None else 100 * float(spreads[i]) / whole,
@@ -142,6 +142,16 @@ def mean_se(errors: Iterable[float]) -> float:
     """The paper's propagation for a mean of k independent figures: sqrt(sum SE**2) / k."""
     squares = [error**2 for error in errors]
     return math.sqrt(math.fsum(squares)) / len(squares)
+
+
+def mean_estimate(estimates: Sequence[Estimate]) -> Estimate:
+    """The mean of independent figures; its Monte Carlo error is known if all of theirs are."""
+    spreads = [each.monte_carlo for each in estimates if each.monte_carlo is not None]
+    return Estimate(
+        value=math.fsum(each.value for each in estimates) / len(estimates),
+        se=mean_se(each.se for each in estimates),
+        monte_carlo=mean_se(spreads) if len(spreads) == len(estimates) else None,
+    )
 
 
 def wins(pairs: Iterable[tuple[float, float]]) -> int:

@@ -9,7 +9,6 @@ import pytest
 
 from rootguard import load_template
 from rootguard.advice.people import PAPER_TEMPLATES, load_cohort
-from rootguard.evaluation import rq3_structure_plots as structure_plots
 from rootguard.evaluation.published import published_cells, published_wins
 from rootguard.evaluation.rq1_utility.claims import (
     COLUMNS,
@@ -18,6 +17,8 @@ from rootguard.evaluation.rq1_utility.claims import (
     comparison_lines,
     comparison_sheets,
 )
+from rootguard.evaluation.rq1_utility.figures import rq1_figures
+from rootguard.evaluation.rq1_utility.means import aggregates, rq1_sheets
 from rootguard.evaluation.rq1_utility.study import (
     EPSILONS,
     PAPER_CONFIGURATIONS,
@@ -31,15 +32,15 @@ from rootguard.evaluation.rq3_structure import (
     FOCUS,
     RootShare,
     amplifications,
+    analyse,
     power_law,
     regimes,
     root_shares,
+    rq3_figures,
 )
 from rootguard.evaluation.study import plots
-from rootguard.evaluation.study.aggregates import aggregates
-from rootguard.evaluation.study.outputs import analyse
 from rootguard.evaluation.study.page import WARNING, Section, report
-from rootguard.evaluation.study.tables import Sheet, Strong, rq1_sheets, to_latex, to_markdown
+from rootguard.evaluation.study.tables import Sheet, Strong, to_latex, to_markdown
 from rootguard.values import RootName
 from tests.support.cohort import FOLDER, needs_cohort
 
@@ -294,7 +295,7 @@ def test_figures_are_the_same_bytes_twice_and_say_when_people_are_made_up(
     made_up = [replace(row, synthetic=True) for row in published]
     for folder in ("one", "two"):
         plots.save(
-            {"double_asymmetry": plots.rq1_figures(made_up)["double_asymmetry"]}, tmp_path / folder
+            {"double_asymmetry": rq1_figures(made_up)["double_asymmetry"]}, tmp_path / folder
         )
     names = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert names == [f"double_asymmetry.{kind}" for kind in ("pdf", "png", "svg")]
@@ -312,7 +313,7 @@ def test_every_figure_can_be_drawn(
     sweep = Sweep(mechanisms=PAPER_MECHANISMS, configurations=PAPER_CONFIGURATIONS)
     found = analyse(TEMPLATES, sweep, published)
     assert found.gains[0].figures.keys() == {"all", "roots", "opt"}
-    drawings = plots.rq1_figures(published) | structure_plots.rq3_figures(found.shares, found.laws)
+    drawings = rq1_figures(published) | rq3_figures(found)
     written = plots.save(drawings, tmp_path)
     assert set(written) == {
         "double_asymmetry", "privacy_utility", "per_template", "power_law", "budget_bars",
@@ -321,9 +322,8 @@ def test_every_figure_can_be_drawn(
 
 def test_a_figure_without_data_is_left_out(tmp_path: Path, published: list[Row]) -> None:
     empty = [replace(row, wmape=None, wmape_se=None, error="x") for row in published]
-    assert (
-        plots.save(plots.rq1_figures(empty) | structure_plots.rq3_figures([], []), tmp_path) == {}
-    )
+    nothing = analyse([], Sweep(), [])
+    assert plots.save(rq1_figures(empty) | rq3_figures(nothing), tmp_path) == {}
 
 
 def test_the_report_stands_alone_and_warns_of_synthetic_people(tmp_path: Path) -> None:

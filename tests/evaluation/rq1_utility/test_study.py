@@ -10,6 +10,7 @@ import pytest
 from rootguard import Template, load_template
 from rootguard.advice.people import Cohort, load_cohort
 from rootguard.errors import CohortError
+from rootguard.evaluation.rq1_utility.means import aggregates, win_rates
 from rootguard.evaluation.rq1_utility.study import (
     CONFIGURATIONS,
     EPSILONS,
@@ -21,7 +22,7 @@ from rootguard.evaluation.rq1_utility.study import (
     Sweep,
     snap,
 )
-from rootguard.evaluation.study.aggregates import aggregates, read_rows, win_rates, write_rows
+from rootguard.evaluation.study.rows import read_rows, write_rows
 from rootguard.template import parse_template
 from rootguard.values import Domain, RootName
 
@@ -243,18 +244,18 @@ def test_rows_read_back_as_they_were_written(tmp_path: Path) -> None:
         *run("homa", sweep=FIVE),
         *SMALL.run([RATIO], lambda _: people("ratio", a=[0.0], b=[1.0])),
     ]
-    write_rows(tmp_path / "rq1.csv", rows)
-    assert list(read_rows(tmp_path / "rq1.csv").values()) == rows
+    write_rows(tmp_path / "rq1.csv", Row, rows)
+    assert read_rows(tmp_path / "rq1.csv", Row) == rows
 
 
 def test_a_file_that_is_not_ours_is_not_resumed_from(tmp_path: Path) -> None:
     path = tmp_path / "rq1.csv"
-    assert read_rows(path) == {}
+    assert read_rows(path, Row) == []
     path.write_text("a,b\n1,2\n")
-    assert read_rows(path) == {}
-    write_rows(path, run("homa"))
+    assert read_rows(path, Row) == []
+    write_rows(path, Row, run("homa"))
     path.write_text(path.read_text().replace("0.05", "x", 1))
-    assert read_rows(path) == {}
+    assert read_rows(path, Row) == []
 
 
 def test_finished_rows_are_taken_over_and_others_computed_again() -> None:

@@ -1,4 +1,4 @@
-"""Our figures beside the published ones, cell by cell, and what the paper claims of them.
+"""The utility study beside the paper: cell by cell, and what is claimed of them.
 
 A cell matches when the two figures are within 4 combined standard errors, or within 0.15 points
 where the published standard error is printed as 0.0. The published figures are one draw of the
@@ -15,31 +15,42 @@ from fractions import Fraction
 from statistics import NormalDist
 
 from rootguard.advice.people import PAPER_TEMPLATES
+from rootguard.evaluation.metrics import Estimate
 from rootguard.evaluation.published import Metric, PublishedCell, published_cells, published_wins
+from rootguard.evaluation.rq1_utility.means import (
+    METRIC_NAMES,
+    AggregateKey,
+    aggregates,
+    estimate,
+    scaled,
+    win_rates,
+)
 from rootguard.evaluation.rq1_utility.study import (
+    DIGITS,
     PAPER_CONFIGURATIONS,
     PAPER_MECHANISMS,
     TURNS,
     Row,
 )
 from rootguard.evaluation.rq3_structure import FOCUS, PowerLaw
-from rootguard.evaluation.study.aggregates import (
-    Aggregate,
-    AggregateKey,
-    aggregates,
-    epsilon_text,
-    figure,
-    win_rates,
+from rootguard.evaluation.study.comparison import (
+    LIMIT,
+    SYNTHETIC_REASON,
+    Count,
+    compared_counts,
+    counts_sheet,
+    matching,
+    of_catalog,
+    standard_errors,
 )
-from rootguard.evaluation.study.tables import METRIC_NAMES, Sheet
-from rootguard.template import load_template
+from rootguard.evaluation.study.rows import epsilon_text
+from rootguard.evaluation.study.tables import Sheet, filled, with_error
 
-LIMIT = 4.0
-"""Combined standard errors. A true match lies outside about once in 16,000 normal cells."""
 POINTS = 0.15
 """Allowed where the published standard error rounds to 0.0, so that it is below 0.05."""
 ORDERED_TO = Fraction(1, 2)
-HOMA_WEIGHT = 2.0
+_WEIGHTS = {"homa": 2.0}
+"""What the published risk class errors of a template are multiples of."""
 COLUMNS = (
     "table", "metric", "budget", "epsilon", "template", "mechanism", "config", "ours", "ours_se",
     "published", "published_se", "difference", "standard_errors", "match", "reason",
@@ -71,11 +82,9 @@ class Compared:
 
     @property
     def standard_errors(self) -> float:
-        """The difference in combined standard errors; infinite where both have none."""
-        combined = math.hypot(self.ours_se, self.published.se)
-        if combined == 0:
-            return 0.0 if self.difference == 0 else math.copysign(math.inf, self.difference)
-        return self.difference / combined
+        """The difference in combined standard errors."""
+        p = self.published
+        return standard_errors(self.ours, self.ours_se, p.value, p.se)
 
     @property
     def matches(self) -> bool:
@@ -157,15 +166,27 @@ class Comparison:
     repeats: int
     seed: int
 
-    def matching(self, metric: Metric, table: str) -> tuple[int, int]:
+    def matching(self, metric: Metric, table: str) -> Count:
         """How many cells of a table match, and how many there are."""
-        chosen = [c for c in self.cells if c.published.metric == metric and c.table == table]
-        return sum(c.matches for c in chosen), len(chosen)
+        return matching(c for c in self.cells if c.published.metric == metric and c.table == table)
+
+    @property
+    def counts(self) -> dict[str, Count]:
+        """How many cells of each table match, and how many there are."""
+        return compared_counts(
+            {
+                "wmape, means": self.matching("wmape", "aggregate"),
+                "wmape, per template": self.matching("wmape", "template"),
+                "rce, means": self.matching("rce", "aggregate"),
+                "rce, per template": self.matching("rce", "template"),
+                "win rates": matching(self.wins),
+            }
+        )
 
 
 def compare(rows: Sequence[Row], laws: Sequence[PowerLaw] = ()) -> Comparison:
     """Compare a run with the paper. Templates count only if they are the catalog's own."""
-    ours = _only_catalog(rows)
+    ours = of_catalog(rows)
     complete = {r.cell.template for r in ours if r.wmape is not None} == set(PAPER_TEMPLATES)
     synthetic = any(row.synthetic for row in rows)
     metrics: tuple[Metric, ...] = ("wmape", "rce")
@@ -177,7 +198,7 @@ def compare(rows: Sequence[Row], laws: Sequence[PowerLaw] = ()) -> Comparison:
     for cell in published_cells():
         key = (cell.budget, cell.epsilon, cell.template, cell.mechanism, cell.config)
         if key in figures[cell.metric]:
-            compared.append(_compared(cell, *figures[cell.metric][key], synthetic=synthetic))
+            compared.append(_compared(cell, figures[cell.metric][key], synthetic=synthetic))
     means = aggregates(ours, "wmape") if complete else {}
     return Comparison(
         cells=tuple(compared),
@@ -194,43 +215,37 @@ def compare(rows: Sequence[Row], laws: Sequence[PowerLaw] = ()) -> Comparison:
 _Key = tuple[str, float, str | None, str, str]
 
 
-def _only_catalog(rows: Iterable[Row]) -> list[Row]:
-    digests = {name: load_template(name).digest for name in PAPER_TEMPLATES}
-    return [row for row in rows if digests.get(row.cell.template) == row.template_hash]
-
-
-def _means(rows: Sequence[Row], metric: Metric) -> dict[_Key, tuple[float, float]]:
-    weights = {"homa": HOMA_WEIGHT} if metric == "rce" else None
+def _means(rows: Sequence[Row], metric: Metric) -> dict[_Key, Estimate]:
+    weights = _WEIGHTS if metric == "rce" else None
     return {
-        (budget, float(epsilon), None, name, config): (mean.value, mean.se)
+        (budget, float(epsilon), None, name, config): mean
         for (budget, epsilon, name, config), mean in aggregates(
             rows, metric, weights=weights
         ).items()
     }
 
 
-def _singles(rows: Sequence[Row], metric: Metric) -> dict[_Key, tuple[float, float]]:
-    found: dict[_Key, tuple[float, float]] = {}
+def _singles(rows: Sequence[Row], metric: Metric) -> dict[_Key, Estimate]:
+    found: dict[_Key, Estimate] = {}
     for row in rows:
-        c, values = row.cell, figure(row, metric)
-        if values is not None:
-            weight = HOMA_WEIGHT if metric == "rce" and c.template == "homa" else 1.0
-            key: _Key = (c.budget, float(c.epsilon), c.template, c.mechanism, c.config)
-            found[key] = (weight * values[0], weight * values[1])
+        c, one = row.cell, estimate(row, metric)
+        if one is not None:
+            weight = _WEIGHTS.get(c.template, 1.0) if metric == "rce" else 1.0
+            found[c.budget, float(c.epsilon), c.template, c.mechanism, c.config] = scaled(
+                one, weight
+            )
     return found
 
 
-def _compared(cell: PublishedCell, value: float, se: float, *, synthetic: bool) -> Compared:
-    made = Compared(published=cell, ours=value, ours_se=se, reason="")
-    if made.matches:
-        return made
-    return Compared(published=cell, ours=value, ours_se=se, reason=_why(cell, synthetic=synthetic))
+def _compared(cell: PublishedCell, ours: Estimate, *, synthetic: bool) -> Compared:
+    made = Compared(published=cell, ours=ours.value, ours_se=ours.se, reason="")
+    return made if made.matches else replace(made, reason=_why(cell, synthetic=synthetic))
 
 
 def _why(cell: PublishedCell, *, synthetic: bool) -> str:
     """The known reasons, most telling first; what has none says so."""
     if synthetic:
-        return "the cohort is synthetic; the paper's is not"
+        return SYNTHETIC_REASON
     if cell.metric == "rce" and cell.value == 0:
         return "printed as 0.0 ± 0.0: no patient changed class in the paper's one draw"
     if cell.mechanism == "staircase":
@@ -281,7 +296,7 @@ def _chance(opt: Row, every: Row) -> float | None:
     return _NORMAL.cdf(gap / spread) if spread > 0 else float(gap > 0)
 
 
-def _disorders(means: Mapping[AggregateKey, Aggregate]) -> tuple[Disorder, ...]:
+def _disorders(means: Mapping[AggregateKey, Estimate]) -> tuple[Disorder, ...]:
     printed = {
         (c.budget, c.epsilon, c.mechanism, c.config): c.value
         for c in published_cells()
@@ -311,7 +326,7 @@ def _disorders(means: Mapping[AggregateKey, Aggregate]) -> tuple[Disorder, ...]:
     return tuple(found)
 
 
-def _excess(upper: Aggregate, lower: Aggregate) -> float:
+def _excess(upper: Estimate, lower: Estimate) -> float:
     """How far the second mean lies above the first, in standard errors of the difference."""
     spread = math.hypot(
         *(mean.se if mean.monte_carlo is None else mean.monte_carlo for mean in (upper, lower))
@@ -325,7 +340,8 @@ def comparison_lines(comparison: Comparison) -> Iterable[tuple[object, ...]]:
         p = c.published
         yield (
             c.table, p.metric, p.budget, repr(p.epsilon), (p.template or "").upper(), p.mechanism,
-            p.config, round(c.ours, 6), round(c.ours_se, 6), p.value, p.se, round(c.difference, 6),
+            p.config, round(c.ours, DIGITS), round(c.ours_se, DIGITS), p.value, p.se,
+            round(c.difference, DIGITS),
             round(c.standard_errors, 3), str(c.matches).lower(), c.reason,
         )  # fmt: skip
     for w in comparison.wins:
@@ -348,7 +364,7 @@ def comparison_sheets(comparison: Comparison) -> tuple[Sheet, ...]:
             lines=tuple(
                 (
                     p.metric, p.budget, repr(p.epsilon), (p.template or "all eight").upper(),
-                    p.mechanism, p.config, c.reason, f"{c.ours:.2f} ± {c.ours_se:.2f}",
+                    p.mechanism, p.config, c.reason, with_error(c.ours, c.ours_se, 2),
                     f"{p.value} ± {p.se}", f"{c.standard_errors:+.1f}",
                 )
                 for c in comparison.cells
@@ -362,7 +378,7 @@ def comparison_sheets(comparison: Comparison) -> tuple[Sheet, ...]:
             header=("template", "budget", "reason", "ours", "published", "one draw"),
             lines=tuple(
                 (w.template.upper(), w.budget, w.reason, str(w.ours), str(w.published),
-                 f"{w.expected:.1f} ± {w.sd:.1f}")
+                 with_error(w.expected, w.sd))
                 for w in comparison.wins
                 if not w.matches
             ),
@@ -382,25 +398,21 @@ def comparison_sheets(comparison: Comparison) -> tuple[Sheet, ...]:
             labels=4,
         ),
     )  # fmt: skip
-    return tuple(sheet for sheet in sheets if sheet.lines)
+    return filled(sheets)
 
 
 def _summary(comparison: Comparison) -> Sheet:
     metrics: tuple[Metric, ...] = ("wmape", "rce")
-    lines = []
-    for metric in metrics:
-        for table, label in (("aggregate", "means over templates"), ("template", "per template")):
-            good, total = comparison.matching(metric, table)
-            if total:
-                lines.append((f"{METRIC_NAMES[metric]}, {label}", str(good), str(total)))
-    if comparison.wins:
-        good = sum(w.matches for w in comparison.wins)
-        lines.append(("win counts at or above", str(good), str(len(comparison.wins))))
-    return Sheet(
-        title="Published cells that ours match",
-        header=("table", "match", "of"),
-        lines=tuple(lines),
-        note="Within 4 combined standard errors, or 0.15 points where the published one is 0.0. "
+    counts = {
+        f"{METRIC_NAMES[metric]}, {label}": comparison.matching(metric, table)
+        for metric in metrics
+        for table, label in (("aggregate", "means over templates"), ("template", "per template"))
+    }
+    counts["win counts at or above"] = matching(comparison.wins)
+    return counts_sheet(
+        "Published cells that ours match",
+        compared_counts(counts),
+        "Within 4 combined standard errors, or 0.15 points where the published one is 0.0. "
         "The published risk class errors divide HOMA by 1 instead of C - 1 = 2; for this "
         "comparison alone our HOMA figures are doubled.",
     )
@@ -422,7 +434,7 @@ def _headline(comparison: Comparison) -> Sheet:
             (
                 budget,
                 config,
-                f"{c.ours:.2f} ± {c.ours_se:.2f}",
+                with_error(c.ours, c.ours_se, 2),
                 f"{c.published.value} ± {c.published.se}",
                 f"{c.standard_errors:+.1f}",
             )

@@ -25,7 +25,7 @@ such patients out would make the configuration that produces them look better.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
@@ -43,6 +43,7 @@ from rootguard.calibration import Calibration, Level, make_plan
 from rootguard.calibration.priors import has_figures, people
 from rootguard.errors import RootGuardError
 from rootguard.evaluation.metrics import Bootstrap, Floats
+from rootguard.evaluation.study.rows import named
 from rootguard.expressions import evaluate_many
 from rootguard.graph import Graph
 from rootguard.mechanisms import mechanism
@@ -70,6 +71,8 @@ SEARCHED: tuple[MechanismName, ...] = ("geometric",)
 CENSUS = 4096
 """People over whom the population's median target is taken."""
 
+MEDIAN = "population median"
+"""What the figure is called that needs no release: see `Row.median_wmape`."""
 DIGITS = 6
 """Decimals that figures are kept to, so that a row read back equals the row that was written."""
 _DRAWS = 1 << 18
@@ -106,17 +109,17 @@ class Row:
     wmape_se: float | None = None
     rce: float | None = None
     rce_se: float | None = None
-    wmape_mc: float | None = None
-    rce_mc: float | None = None
     sensitivity: float | None = None
     sensitivity_se: float | None = None
-    sensitivity_mc: float | None = None
+    wmape_mc: float | None = field(default=None, metadata=named("wmape_mc_se"))
+    rce_mc: float | None = field(default=None, metadata=named("rce_mc_se"))
+    sensitivity_mc: float | None = field(default=None, metadata=named("sensitivity_mc_se"))
     median_wmape: float | None = None
-    roots: int
+    roots: int = field(metadata=named("k"))
     patients: int
     template_hash: str
     plan_hash: str = ""
-    cohort: str
+    cohort: str = field(metadata=named("cohort_digest"))
     synthetic: bool
     seed: int
     repeats: int

@@ -1,170 +1,194 @@
-"""The reconstruction study's figures as files and tables, and beside the published ones.
+"""The reconstruction study's files, tables and figures, and ours beside the published ones.
 
 A published cell matches within 1.2 points or 12 % of it, whichever is more: the paper prints no
 standard errors for RQ2 and its figures are one draw on the same 200 patients, ours the mean of the
 run's repeats. What does not match is set against the spread of a single draw.
 """
 
-import csv
-import importlib.resources
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rootguard.advice.people import PAPER_TEMPLATES
+from rootguard.advice.drawing import BLACK, COLOURS, GREY, LABELS, MARKERS, legend_above
+from rootguard.advice.people import PAPER_TEMPLATES, Cohort, load_cohort
 from rootguard.attacks.belief import PRIORS, PriorName
-from rootguard.evaluation.metrics import mean_se
+from rootguard.evaluation.metrics import Estimate, mean_estimate
 from rootguard.evaluation.rq1_utility.study import DIGITS, PAPER_CONFIGURATIONS
-from rootguard.evaluation.rq2_reconstruction.errors import (
+from rootguard.evaluation.rq2_reconstruction.study import (
     ATTACK_CONFIGURATIONS,
+    STRATEGIES,
+    AttackCell,
     AttackConfiguration,
+    AttackRow,
+    AttackSweep,
+    RootFigure,
+    Strategy,
 )
-from rootguard.evaluation.rq2_reconstruction.study import STRATEGIES, AttackRow, Strategy
-from rootguard.evaluation.study.aggregates import epsilon_text, write_csv
-from rootguard.evaluation.study.tables import Sheet
+from rootguard.evaluation.study.comparison import (
+    LIMIT,
+    SYNTHETIC_REASON,
+    Count,
+    compared_counts,
+    counts_json,
+    counts_sheet,
+    matching,
+    of_catalog,
+    published_lines,
+)
+from rootguard.evaluation.study.page import Findings, Section
+from rootguard.evaluation.study.plots import Drawing, draw_line, panel_grid
+from rootguard.evaluation.study.rows import CsvTable, columns, epsilon_text, table, values
+from rootguard.evaluation.study.runner import Progress, failures, gather, sweep_facts
+from rootguard.evaluation.study.tables import Sheet, filled, with_error
 from rootguard.mechanisms import mechanism_named
-from rootguard.template import load_template
+from rootguard.template import Template
 from rootguard.values import MechanismName
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TITLE = "RootGuard: the reconstruction study"
 FOCUS = Fraction(1, 10)
 FOCUS_PRIOR: PriorName = "informed"
 POINTS, SHARE = 1.2, 0.12
 JUDGED_FROM = Fraction(1, 20)
 """Below this epsilon the noise is as wide as the bounds; the cells are shown, not judged."""
-ROW_COLUMNS = (
-    "mechanism", "strategy", "prior", "epsilon", "q", "config", "template", "wmape", "wmape_se",
-    "wmape_mc_se", "target", "k", "spread", "patients", "template_hash", "plan_hash",
-    "cohort_digest", "synthetic", "seed", "repeats", "version", "error",
-)  # fmt: skip
+_ADDRESS = columns(AttackCell)[:-1]
+"""What a mean over templates is of."""
 COMPARISON_COLUMNS = (
-    "table", "mechanism", "strategy", "prior", "epsilon", "q", "config", "template", "ours",
-    "ours_se", "published", "difference", "one_draw_sd", "match", "reason",
+    "table", *_ADDRESS, "template", "ours", "ours_se", "published", "difference", "one_draw_sd",
+    "match", "reason",
 )  # fmt: skip
-_LUCK = 4.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Key:
-    """What a mean over templates is of; with a template, a single figure."""
+class ReconstructionStudy:
+    """RQ2, on the people in a directory or on synthetic ones."""
 
-    mechanism: MechanismName
-    strategy: Strategy
-    prior: PriorName
-    epsilon: Fraction
-    queries: int
-    config: AttackConfiguration
-    template: str = ""
+    sweep: AttackSweep
+    templates: tuple[Template, ...]
+    directory: Path | None = None
+
+    def run(self, out: Path, progress: Progress) -> Findings:
+        """Measure."""
+        rows = gather(
+            self.sweep.run(self.templates, self._load),
+            len(self.sweep) * len(self.templates),
+            lambda row: f"{row.cell.template} {row.cell.mechanism}",
+            progress=progress,
+        )
+        comparison, failed = compare_attacks(rows), failures(rows)
+        synthetic = any(row.synthetic for row in rows)
+        observed = (
+            "q + 1 observations of each root"
+            if self.sweep.spread == "each"
+            else "q queries shared among the roots, then one of each"
+        )
+        facts = sweep_facts(self.sweep, rows, self.templates, self.directory)
+        steady = comparison.cached - comparison.varying
+        return Findings(
+            synthetic=synthetic,
+            prefix="rq2_",
+            files={
+                **attack_files(rows),
+                "rq2_comparison.csv": (COMPARISON_COLUMNS, comparison_rows(comparison)),
+            },
+            sections=(
+                Section(
+                    title="Reconstruction (RQ2)",
+                    sheets=attack_sheets(rows),
+                    drawings=attack_figures(rows),
+                ),
+            ),
+            title=TITLE,
+            facts=facts | {"strategy B": observed},
+            beside=attack_comparison_sheets(comparison),
+            subject="reconstruction",
+            failures=failed,
+            shown=(counts_sheet("beside the paper", comparison.counts),),
+            said=(
+                f"cached: {steady} of {comparison.cached} series identical at every q",
+                *(f"failed: {failure}" for failure in failed),
+                f"{len(rows)} cells; look at {out / 'rq2_report.html'}",
+            ),
+            document={
+                "synthetic": synthetic,
+                "cells": len(rows),
+                "failed": sum(bool(row.error) for row in rows),
+                "failures": list(failed),
+                "matching": counts_json(comparison.counts),
+                "cached_series": comparison.cached,
+                "cached_series_that_vary": comparison.varying,
+            },
+            lists=("*rq2*", "reconstruction*"),
+        )
+
+    def _load(self, template: Template) -> Cohort:
+        return load_cohort(template, self.directory)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
-    """A figure in percent. `one_draw` is its standard deviation in a single repeat, if known."""
-
-    value: float
-    se: float
-    one_draw: float | None
-
-
-def singles(rows: Iterable[AttackRow]) -> dict[Key, Found]:
+def singles(rows: Iterable[AttackRow]) -> dict[AttackCell, Estimate]:
     """Every row that has a figure."""
-    found = {}
-    for row in rows:
-        if row.wmape is None or row.wmape_se is None:
-            continue
-        one = None if row.wmape_mc is None else row.wmape_mc * math.sqrt(row.repeats)
-        key = _key(row, row.cell.template)
-        found[key] = Found(value=row.wmape, se=row.wmape_se, one_draw=one)
-    return found
+    return {
+        row.cell: Estimate(value=row.wmape, se=row.wmape_se, monte_carlo=row.wmape_mc)
+        for row in rows
+        if row.wmape is not None and row.wmape_se is not None
+    }
 
 
-def means(rows: Sequence[AttackRow]) -> dict[Key, Found]:
+def means(rows: Sequence[AttackRow]) -> dict[AttackCell, Estimate]:
     """Means over templates. One that lacks a template's figure is left out."""
     templates = {row.cell.template for row in rows}
     each = singles(rows)
-    keys = dict.fromkeys(_key(row) for row in rows)
     made = {}
-    for key in keys:
-        members = [each.get(replace(key, template=template)) for template in templates]
+    for cell in dict.fromkeys(replace(row.cell, template="") for row in rows):
+        members = [each.get(replace(cell, template=template)) for template in templates]
         known = [member for member in members if member is not None]
         if len(known) == len(templates):
-            made[key] = _mean(known)
+            made[cell] = mean_estimate(known)
     return made
 
 
-def _mean(members: Sequence[Found]) -> Found:
-    spreads = [member.one_draw for member in members if member.one_draw is not None]
-    return Found(
-        value=math.fsum(member.value for member in members) / len(members),
-        se=mean_se(member.se for member in members),
-        one_draw=mean_se(spreads) if len(spreads) == len(members) else None,
-    )
+def _focus(found: Mapping[AttackCell, Estimate], name: MechanismName) -> dict[AttackCell, Estimate]:
+    """What the paper gives per template."""
+    focus = (name, "B", FOCUS_PRIOR, FOCUS)
+    return {
+        cell: figure
+        for cell, figure in found.items()
+        if (cell.mechanism, cell.strategy, cell.prior, cell.epsilon) == focus
+    }
 
 
-def _key(row: AttackRow, template: str = "") -> Key:
-    c = row.cell
-    return Key(
-        mechanism=c.mechanism, strategy=c.strategy, prior=c.prior, epsilon=c.epsilon,
-        queries=c.queries, config=c.config, template=template,
-    )  # fmt: skip
-
-
-def write_attack_rows(folder: Path, rows: Sequence[AttackRow]) -> None:
-    """`rq2.csv`, a line per cell, and `rq2_roots.csv`, a line per cell and root."""
-    write_csv(
-        folder / "rq2.csv",
-        ROW_COLUMNS,
-        (
-            (
-                *_names(_key(row)), row.cell.template, row.wmape, row.wmape_se, row.wmape_mc,
-                row.target, row.roots, row.spread, row.patients, row.template_hash, row.plan_hash,
-                row.cohort, str(row.synthetic).lower(), row.seed, row.repeats, row.version,
-                row.error,
-            )
-            for row in rows
+def attack_files(rows: Sequence[AttackRow]) -> dict[str, CsvTable]:
+    """A line per cell, one per cell and root, and the published files with our figures."""
+    each = _focus(singles(rows), focus_mechanism(rows))
+    return {
+        "rq2.csv": table(AttackRow, rows),
+        "rq2_roots.csv": (
+            (*columns(AttackCell), *columns(RootFigure)),
+            [(*values(row.cell), *values(found)) for row in rows for found in row.by_root],
         ),
-    )  # fmt: skip
-    write_csv(
-        folder / "rq2_roots.csv",
-        (*ROW_COLUMNS[:7], "root", "observations", "wmape", "wmape_se"),
-        (
-            (*_names(_key(row)), row.cell.template, f.root, f.observations, f.wmape, f.wmape_se)
-            for row in rows
-            for f in row.by_root
+        "rq2_wmape.csv": (
+            (*_ADDRESS, "wmape", "se"),
+            [
+                (*values(cell)[:-1], round(mean.value, DIGITS), round(mean.se, DIGITS))
+                for cell, mean in means(rows).items()
+            ],
         ),
-    )
-
-
-def write_attack_aggregates(folder: Path, rows: Sequence[AttackRow]) -> None:
-    """The published files' shape, with our figures and their standard errors."""
-    write_csv(
-        folder / "rq2_wmape.csv",
-        (*ROW_COLUMNS[:6], "wmape", "se"),
-        (
-            (*_names(key), round(mean.value, DIGITS), round(mean.se, DIGITS))
-            for key, mean in means(rows).items()
+        "rq2_template_wmape.csv": (
+            ("template", "q", "config", "wmape", "se"),
+            [
+                (cell.template.upper(), cell.queries, cell.config, found.value, found.se)
+                for cell, found in each.items()
+            ],
         ),
-    )
-    name = focus_mechanism(rows)
-    write_csv(
-        folder / "rq2_template_wmape.csv",
-        ("template", "q", "config", "wmape", "se"),
-        (
-            (key.template.upper(), key.queries, key.config, found.value, found.se)
-            for key, found in singles(rows).items()
-            if (key.mechanism, key.strategy, key.prior) == (name, "B", FOCUS_PRIOR)
-            and key.epsilon == FOCUS
-        ),
-    )
-
-
-def _names(key: Key) -> tuple[object, ...]:
-    return (
-        key.mechanism, key.strategy, key.prior, epsilon_text(key.epsilon), key.queries, key.config,
-    )  # fmt: skip
+    }
 
 
 def focus_mechanism(rows: Sequence[AttackRow]) -> MechanismName:
@@ -191,17 +215,12 @@ def attack_sheets(rows: Sequence[AttackRow]) -> tuple[Sheet, ...]:
                 whose = "the root r*" if strategy == "A" else "all roots"
                 title = f"Reconstruction wMAPE (%) of {whose}, {many}: {name}, {belief} prior"
                 sheets.append(_by_epsilon(f"{title}, strategy {strategy}", chosen))
-        each = {
-            key: figure
-            for key, figure in singles(rows).items()
-            if (key.mechanism, key.strategy, key.prior) == (name, "B", FOCUS_PRIOR)
-            and key.epsilon == FOCUS
-        }
+        each = _focus(singles(rows), name)
         sheets.append(_by_template(f"{name}, {FOCUS_PRIOR} prior", each))
-    return tuple(sheet for sheet in sheets if sheet.lines)
+    return filled(sheets)
 
 
-def _by_epsilon(title: str, chosen: dict[Key, Found]) -> Sheet:
+def _by_epsilon(title: str, chosen: dict[AttackCell, Estimate]) -> Sheet:
     by_place = {(key.epsilon, key.queries, key.config): f for key, f in chosen.items()}
     queries = sorted({key.queries for key in chosen})
     epsilons = sorted({key.epsilon for key in chosen})
@@ -223,7 +242,7 @@ def _by_epsilon(title: str, chosen: dict[Key, Found]) -> Sheet:
     )
 
 
-def _by_template(what: str, each: dict[Key, Found]) -> Sheet:
+def _by_template(what: str, each: dict[AttackCell, Estimate]) -> Sheet:
     queries = sorted({key.queries for key in each})
     by_place = {(key.template, key.queries, key.config): f for key, f in each.items()}
     ran = {key.config for key in each}
@@ -256,7 +275,7 @@ def _readers(ran: Iterable[AttackConfiguration]) -> str:
     )
 
 
-def _text(found: Found | None, *, error: bool = False) -> str:
+def _text(found: Estimate | None, *, error: bool = False) -> str:
     if found is None:
         return "–"
     plain = f"{found.value:.{0 if found.value >= 100 else 1}f}"
@@ -265,11 +284,15 @@ def _text(found: Found | None, *, error: bool = False) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttackCompared:
-    """A published figure and ours. `reason` is empty where they match."""
+    """A published figure and ours. `reason` is empty where they match.
 
-    key: Key
+    `one_draw` is the standard deviation of ours in a single repeat, if known.
+    """
+
+    key: AttackCell
     published: float
-    ours: Found
+    ours: Estimate
+    one_draw: float | None
     synthetic: bool
 
     @property
@@ -288,11 +311,11 @@ class AttackCompared:
         if self.matches:
             return ""
         if self.synthetic:
-            return "the cohort is synthetic; the paper's is not"
-        if not self.ours.one_draw:
+            return SYNTHETIC_REASON
+        if not self.one_draw:
             return "no reason is known; repeats would show how much one draw varies"
-        away = abs(self.difference) / self.ours.one_draw
-        if away <= _LUCK:
+        away = abs(self.difference) / self.one_draw
+        if away <= LIMIT:
             return f"the printed figure is one draw and {away:.1f} of its deviations away"
         unknown = "; the paper does not print its prior" if self.key.prior == "informed" else ""
         return f"no reason is known: {away:.1f} deviations of one draw away{unknown}"
@@ -310,29 +333,39 @@ class AttackComparison:
     """Of `cached` series over q of cached releases, how many vary at all; of `series` of `all`, how
     many rise anywhere."""
 
-    def matching(self, *, template: bool, judged: bool = True) -> tuple[int, int]:
+    def matching(self, *, template: bool, judged: bool = True) -> Count:
         """How many cells of a table match, and how many there are; `judged`: from epsilon 0.05."""
-        chosen = [
+        return matching(
             cell
             for cell in self.cells
             if bool(cell.key.template) == template and (cell.key.epsilon >= JUDGED_FROM) == judged
-        ]
-        return sum(cell.matches for cell in chosen), len(chosen)
+        )
+
+    @property
+    def counts(self) -> dict[str, Count]:
+        """How many cells of each table match, and how many there are."""
+        return compared_counts(
+            {
+                "means, epsilon from 0.05": self.matching(template=False),
+                "per template": self.matching(template=True),
+                "means, epsilon 0.01": self.matching(template=False, judged=False),
+            }
+        )
 
 
 @cache
-def published_attacks() -> tuple[tuple[Key, float], ...]:
+def published_attacks() -> tuple[tuple[AttackCell, float], ...]:
     """Every printed figure; a cached one that is printed once for all q is listed for q = 1."""
     about = {"mechanism": "exponential", "strategy": "B", "prior": "informed", "epsilon": "0.1"}
-    whole, each = _published("rq2_wmape.csv"), _published("rq2_template_wmape.csv")
+    whole, each = published_lines("rq2_wmape.csv"), published_lines("rq2_template_wmape.csv")
     return (
         *((_read(row, row, row["q"]), float(row["wmape"])) for row in whole),
         *((_read(about, row, row["q"] or "1"), float(row["wmape"])) for row in each),
     )
 
 
-def _read(about: dict[str, str], row: dict[str, str], queries: str) -> Key:
-    return Key(
+def _read(about: dict[str, str], row: dict[str, str], queries: str) -> AttackCell:
+    return AttackCell(
         mechanism=mechanism_named(about["mechanism"]),
         strategy=next(s for s in STRATEGIES if s == about["strategy"]),
         prior=next(p for p in PRIORS if p == about["prior"]),
@@ -343,24 +376,14 @@ def _read(about: dict[str, str], row: dict[str, str], queries: str) -> Key:
     )
 
 
-def _published(file: str) -> list[dict[str, str]]:
-    folder = importlib.resources.files("rootguard.evaluation.published")
-    return list(csv.DictReader((folder / file).read_text("utf-8").splitlines()))
-
-
 def compare_attacks(rows: Sequence[AttackRow]) -> AttackComparison:
     """Compare a run with the paper. Templates count only if they are the catalog's own."""
-    digests = {name: load_template(name).digest for name in PAPER_TEMPLATES}
-    ours = [
-        row
-        for row in rows
-        if digests.get(row.cell.template) == row.template_hash and row.spread == "each"
-    ]
+    ours = [row for row in of_catalog(rows) if row.spread == "each"]
     synthetic = any(row.synthetic for row in rows)
     found = singles(ours)
     if {row.cell.template for row in ours} == set(PAPER_TEMPLATES):
         found |= means(ours)
-    series: dict[Key, list[tuple[int, float]]] = {}
+    series: dict[AttackCell, list[tuple[int, float]]] = {}
     for key, figure in singles(rows).items():
         start = replace(key, queries=0)
         series.setdefault(start, []).append((key.queries, figure.value))
@@ -369,7 +392,13 @@ def compare_attacks(rows: Sequence[AttackRow]) -> AttackComparison:
     fresh = [line for key, line in values.items() if key.config == "all"]
     return AttackComparison(
         cells=tuple(
-            AttackCompared(key=key, published=value, ours=found[key], synthetic=synthetic)
+            AttackCompared(
+                key=key,
+                published=value,
+                ours=found[key],
+                one_draw=_one_draw(found[key], ours[0].repeats),
+                synthetic=synthetic,
+            )
             for key, value in published_attacks()
             if key in found
         ),
@@ -380,12 +409,17 @@ def compare_attacks(rows: Sequence[AttackRow]) -> AttackComparison:
     )
 
 
+def _one_draw(found: Estimate, repeats: int) -> float | None:
+    spread = found.monte_carlo
+    return None if spread is None else spread * math.sqrt(repeats)
+
+
 def comparison_rows(comparison: AttackComparison) -> Iterable[tuple[object, ...]]:
     """`rq2_comparison.csv`, without its header."""
     for cell in comparison.cells:
-        key, one = cell.key, cell.ours.one_draw
+        key, one = cell.key, cell.one_draw
         yield (
-            "template" if key.template else "aggregate", *_names(key), key.template.upper(),
+            "template" if key.template else "aggregate", *values(key)[:-1], key.template.upper(),
             round(cell.ours.value, DIGITS), round(cell.ours.se, DIGITS), cell.published,
             round(cell.difference, DIGITS), None if one is None else round(one, DIGITS),
             str(cell.matches).lower(), cell.reason,
@@ -394,22 +428,20 @@ def comparison_rows(comparison: AttackComparison) -> Iterable[tuple[object, ...]
 
 def attack_comparison_sheets(comparison: AttackComparison) -> tuple[Sheet, ...]:
     """A summary, the headline cells, the paper's claims, and every cell that does not match."""
-    tables = (
-        ("means over templates, ε ≥ 0.05", comparison.matching(template=False)),
-        ("per template, ε = 0.1", comparison.matching(template=True)),
-        ("means over templates, ε = 0.01", comparison.matching(template=False, judged=False)),
-    )
+    tables = {
+        "means over templates, ε ≥ 0.05": comparison.matching(template=False),
+        "per template, ε = 0.1": comparison.matching(template=True),
+        "means over templates, ε = 0.01": comparison.matching(template=False, judged=False),
+    }
     headline = [
         cell
         for cell in comparison.cells
         if not cell.key.template and cell.key.epsilon == FOCUS and cell.key.prior == FOCUS_PRIOR
     ]
     sheets = (
-        Sheet(
-            title="Published cells that ours match",
-            header=("table", "match", "of"),
-            lines=tuple((name, str(good), str(of)) for name, (good, of) in tables if of),
-            note="Within 1.2 points or 12 %, whichever is more.",
+        counts_sheet(
+            "Published cells that ours match", compared_counts(tables),
+            "Within 1.2 points or 12 %, whichever is more.",
         ),
         Sheet(
             title="Reconstruction wMAPE (%), exponential, ε = 0.1, strategy B, informed prior",
@@ -417,7 +449,7 @@ def attack_comparison_sheets(comparison: AttackComparison) -> tuple[Sheet, ...]:
             lines=tuple(
                 (
                     cell.key.config, str(cell.key.queries),
-                    f"{cell.ours.value:.2f} ± {cell.ours.se:.2f}", f"{cell.published:g}",
+                    with_error(cell.ours.value, cell.ours.se, 2), f"{cell.published:g}",
                     f"{cell.difference:+.2f}",
                 )
                 for cell in headline
@@ -441,7 +473,7 @@ def attack_comparison_sheets(comparison: AttackComparison) -> tuple[Sheet, ...]:
                 (
                     epsilon_text(cell.key.epsilon), cell.key.prior, str(cell.key.queries),
                     cell.key.config, (cell.key.template or "all eight").upper(), cell.reason,
-                    f"{cell.ours.value:.2f} ± {cell.ours.se:.2f}", f"{cell.published:g}",
+                    with_error(cell.ours.value, cell.ours.se, 2), f"{cell.published:g}",
                 )
                 for cell in comparison.cells
                 if not cell.matches
@@ -449,4 +481,121 @@ def attack_comparison_sheets(comparison: AttackComparison) -> tuple[Sheet, ...]:
             labels=6,
         ),
     )  # fmt: skip
-    return tuple(sheet for sheet in sheets if sheet.lines)
+    return filled(sheets)
+
+
+_COLOURS: Mapping[str, str] = {**COLOURS, "naive": GREY, "median": BLACK}
+_MARKERS: Mapping[str, str] = {**MARKERS, "naive": "P", "median": "X"}
+_LABELS: Mapping[str, str] = {
+    **LABELS,
+    "calibrated": "calibrated, inverted",
+    "population": "population, inverted",
+    "naive": "calibrated, read as noised",
+    "median": "calibrated, posterior median",
+}
+_Panel = tuple[str, dict[AttackCell, Estimate]]
+"""A title, and the figures that are drawn under it."""
+
+
+def attack_figures(rows: Sequence[AttackRow], *, focus: Fraction = FOCUS) -> dict[str, Drawing]:
+    """Strategies by priors, the mechanisms, the levels of privacy, and a panel per template."""
+    synthetic = any(row.synthetic for row in rows)
+    printed = not synthetic and len({row.cell.template for row in rows}) == 8
+    main = focus_mechanism(rows)
+    over_templates, each = means(rows), singles(rows)
+    mechanisms = dict.fromkeys(row.cell.mechanism for row in rows)
+    epsilons = sorted({row.cell.epsilon for row in rows})
+    templates = dict.fromkeys(row.cell.template for row in rows)
+    whose = {"A": "one root (A)", "B": "all roots (B)"}
+
+    def panel(
+        *,
+        mechanism: MechanismName = main,
+        strategy: Strategy = "B",
+        prior: PriorName = FOCUS_PRIOR,
+        epsilon: Fraction = focus,
+        template: str = "",
+    ) -> dict[AttackCell, Estimate]:
+        wanted = (mechanism, strategy, prior, epsilon, template)
+        return {
+            k: found
+            for k, found in (each if template else over_templates).items()
+            if (k.mechanism, k.strategy, k.prior, k.epsilon, k.template) == wanted
+        }
+
+    def drawing(panels: Iterable[_Panel], across: int, *, shared: bool) -> Drawing:
+        chosen = [(title, members) for title, members in panels if members]
+        return lambda: _draw(chosen, across, shared=shared, synthetic=synthetic, printed=printed)
+
+    return {
+        "reconstruction": drawing(
+            (
+                (f"{whose[strategy]}, {prior} prior", panel(strategy=strategy, prior=prior))
+                for prior in PRIORS
+                for strategy in STRATEGIES
+            ),
+            2,
+            shared=True,
+        ),
+        "reconstruction_mechanisms": drawing(
+            ((name, panel(mechanism=name)) for name in mechanisms), 4, shared=True
+        ),
+        "reconstruction_epsilons": drawing(
+            ((f"ε = {epsilon_text(e)}", panel(epsilon=e)) for e in epsilons), 5, shared=False
+        ),
+        "reconstruction_templates": drawing(
+            ((name.upper(), panel(template=name)) for name in templates), 4, shared=False
+        ),
+    }
+
+
+def _draw(
+    panels: Sequence[_Panel], across: int, *, shared: bool, synthetic: bool, printed: bool
+) -> "Figure | None":
+    if not panels:
+        return None
+    row = 1.75 if min(across, len(panels)) < 4 else 1.5
+    figure, places, lowest = panel_grid(
+        len(panels), across, (0.75, row), synthetic=synthetic, x=True, y=shared
+    )
+    for axes, (title, members) in zip(places, panels, strict=True):
+        _fill(axes, members, printed=printed)
+        axes.set_title(title)
+    for axes in places:
+        axes.set_ylim(bottom=0)  # after all are drawn: it stops the scale from growing
+    for axes in lowest:
+        axes.set_xlabel("queries q")
+    for axes in places[:: len(lowest)]:
+        axes.set_ylabel("wMAPE of roots (%)")
+    legend_above(figure, places, 4)
+    return figure
+
+
+def _fill(axes: "Axes", members: dict[AttackCell, Estimate], *, printed: bool) -> None:
+    queries = sorted({key.queries for key in members})
+    for config in ATTACK_CONFIGURATIONS:
+        line = sorted(
+            ((key.queries, figure) for key, figure in members.items() if key.config == config),
+            key=lambda point: point[0],
+        )
+        if not line:
+            continue
+        draw_line(
+            axes, [queries.index(q) for q, _ in line], [figure for _, figure in line], config,
+            color=_COLOURS[config], marker=_MARKERS[config], label=_LABELS[config], capsize=1.5,
+            linestyle="-" if config in PAPER_CONFIGURATIONS else ":",
+        )  # fmt: skip
+    crosses = [(key, value) for key, value in published_attacks() if key in members]
+    for key, value in crosses if printed else ():
+        axes.plot(
+            queries.index(key.queries) + 0.16, value, linestyle="none", marker="X", markersize=3.6,
+            markerfacecolor=_COLOURS[key.config], markeredgecolor=BLACK, markeredgewidth=0.5,
+            zorder=4,
+        )  # fmt: skip
+    if printed:
+        axes.plot(
+            [], [], linestyle="none", marker="X", markersize=3.6, markerfacecolor="white",
+            markeredgecolor=BLACK, markeredgewidth=0.5, label="published",
+        )  # fmt: skip
+    axes.set_xticks(range(len(queries)), [str(q) for q in queries])
+    axes.set_xlim(-0.3, len(queries) - 0.6)

@@ -28,8 +28,9 @@ A root's error is 100 * sum |x^ - x| / sum |x| over people, with x as it was bef
 come from the template's population figures, never from the cohort.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
 from typing import Literal, assert_never
@@ -44,25 +45,28 @@ from rootguard.attacks.belief import PRIORS, Prior, PriorName, grid, prior
 from rootguard.attacks.map import map_path, map_paths
 from rootguard.calibration import make_plan
 from rootguard.errors import RootGuardError
-from rootguard.evaluation.metrics import Bootstrap
-from rootguard.evaluation.rq1_utility.study import SEARCHED, STUDY_MECHANISMS, calibration_of, snap
-from rootguard.evaluation.rq2_reconstruction.errors import (
-    ATTACK_CONFIGURATIONS,
-    AttackConfiguration,
-    EstimatorKey,
-    Figures,
-    Measured,
-    RootFigure,
-    Tally,
-    posterior_medians,
+from rootguard.evaluation.metrics import Bootstrap, Floats
+from rootguard.evaluation.rq1_utility.study import (
+    CONFIGURATIONS,
+    DIGITS,
+    SEARCHED,
+    STUDY_MECHANISMS,
+    Configuration,
+    calibration_of,
+    snap,
 )
+from rootguard.evaluation.study.rows import named
 from rootguard.graph import Graph
-from rootguard.mechanisms import mechanism
+from rootguard.mechanisms import Mechanism, mechanism
 from rootguard.mechanisms.base import Indices
 from rootguard.template import Template
 from rootguard.values import AllocationName, MechanismName, RootName
 
 Strategy = Literal["A", "B"]
+Reader = Literal["naive", "median"]
+"""Lines beside the configurations: other ways to read the releases of `calibrated`."""
+AttackConfiguration = Configuration | Reader
+ATTACK_CONFIGURATIONS: tuple[AttackConfiguration, ...] = (*CONFIGURATIONS, "naive", "median")
 Spread = Literal["each", "shared"]
 """Under strategy B: q queries for each root, or q queries shared among the roots in turn."""
 
@@ -76,15 +80,25 @@ _DRAWS = 1 << 18
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttackCell:
-    """One figure of the study."""
+    """One figure of the study; without a template, a mean over them."""
 
     mechanism: MechanismName
     strategy: Strategy
     prior: PriorName
     epsilon: Fraction
-    queries: int
+    queries: int = field(metadata=named("q"))
     config: AttackConfiguration
-    template: str
+    template: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RootFigure:
+    """What a strategy makes of one root, in percent, from that many independent draws of it."""
+
+    root: RootName
+    observations: int
+    wmape: float
+    wmape_se: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,15 +112,15 @@ class AttackRow:
     cell: AttackCell
     wmape: float | None = None
     wmape_se: float | None = None
-    wmape_mc: float | None = None
+    wmape_mc: float | None = field(default=None, metadata=named("wmape_mc_se"))
     target: str = ""
-    by_root: tuple[RootFigure, ...] = ()
-    roots: int
+    by_root: tuple[RootFigure, ...] = field(default=(), metadata=named(None))
+    roots: int = field(metadata=named("k"))
     spread: Spread = "each"
     patients: int
     template_hash: str
     plan_hash: str = ""
-    cohort: str
+    cohort: str = field(metadata=named("cohort_digest"))
     synthetic: bool
     seed: int
     repeats: int
@@ -183,6 +197,80 @@ class AttackSweep:
                         repeats=self.repeats,
                         error=reason,
                     )
+
+
+@dataclass(kw_only=True, slots=True)
+class Tally:
+    """Absolute errors of one estimator of one root, summed as batches of repeats come in."""
+
+    by_patient: Floats
+    by_repeat: list[float] = field(default_factory=list)
+
+    def add(self, errors: Floats) -> None:
+        """Take in a batch of shape (repeats, patients)."""
+        self.by_patient += errors.sum(axis=0)
+        self.by_repeat += errors.sum(axis=1).tolist()
+
+
+EstimatorKey = tuple[RootName, PriorName, AttackConfiguration, int]
+"""A root, a prior, a configuration and the number of independent draws the estimate rests on."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """An estimator's error: in percent, in each bootstrap resample, and in each repeat."""
+
+    value: float
+    se: float
+    resampled: Floats
+    repeated: Floats
+
+
+class Figures:
+    """Means over estimators, each worked out once: cells that differ in q may share one."""
+
+    def __init__(self, measured: Mapping[EstimatorKey, Measured]) -> None:
+        self._measured = measured
+        self._means: dict[tuple[EstimatorKey, ...], tuple[float, float, float | None]] = {}
+        self._roots: dict[EstimatorKey, RootFigure] = {}
+
+    def mean(self, keys: tuple[EstimatorKey, ...]) -> tuple[float, float, float | None]:
+        """The mean error, its bootstrap standard error, and its Monte Carlo error if known."""
+        if keys not in self._means:
+            chosen = [self._measured[key] for key in keys]
+            value, se, repeated = chosen[0].value, chosen[0].se, chosen[0].repeated
+            if len(chosen) > 1:
+                value = math.fsum(each.value for each in chosen) / len(chosen)
+                se = float(np.mean([each.resampled for each in chosen], axis=0).std(ddof=1))
+                repeated = np.mean([each.repeated for each in chosen], axis=0)
+            many = len(repeated) > 1
+            spread = float(repeated.std(ddof=1)) / math.sqrt(len(repeated)) if many else None
+            self._means[keys] = (
+                round(value, DIGITS),
+                round(se, DIGITS),
+                None if spread is None else round(spread, DIGITS),
+            )
+        return self._means[keys]
+
+    def root(self, key: EstimatorKey) -> RootFigure:
+        """One root's figure."""
+        if key not in self._roots:
+            value, se, _ = self.mean((key,))
+            made = RootFigure(root=key[0], observations=key[3], wmape=value, wmape_se=se)
+            self._roots[key] = made
+        return self._roots[key]
+
+
+def posterior_medians(noise: Mechanism, noised: Indices, log_prior: Floats | None) -> Indices:
+    """The median of each noised index's posterior: the least point that half of it lies up to."""
+    met, back = np.unique(noised, return_inverse=True)
+    points = np.arange(noise.size)
+    weights = noise.log_pmf(points[None, :], met[:, None])
+    if log_prior is not None:
+        weights = weights + log_prior
+    below = np.cumsum(np.exp(weights - weights.max(axis=1, keepdims=True)), axis=1)
+    medians: Indices = (below < below[:, -1:] / 2).sum(axis=1)
+    return medians[back]
 
 
 class Victims:
@@ -421,9 +509,7 @@ class Victims:
             )
         return measured
 
-    def _filled(
-        self, row: AttackRow, target: RootName, digest: str, figures: "Figures"
-    ) -> AttackRow:
+    def _filled(self, row: AttackRow, target: RootName, digest: str, figures: Figures) -> AttackRow:
         cell = row.cell
         keys = tuple(
             (root, cell.prior, cell.config, self.observations(cell, root, target))

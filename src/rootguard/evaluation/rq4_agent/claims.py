@@ -18,9 +18,9 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
+from rootguard.advice.drawing import COLOURS, LABELS, MARKERS, PAGE, legend_above, new_figure
 from rootguard.advice.people import PAPER_TEMPLATES
 from rootguard.evaluation.metrics import mean_se
-from rootguard.evaluation.rq1_utility.claims import LIMIT
 from rootguard.evaluation.rq1_utility.study import TURNS, Turns
 from rootguard.evaluation.rq4_agent.figures import FAITHS, AgentRow, compliance
 from rootguard.evaluation.rq4_agent.patients import (
@@ -28,16 +28,9 @@ from rootguard.evaluation.rq4_agent.patients import (
     PUBLISHED_ACTIVE,
     AgentConfiguration,
 )
-from rootguard.evaluation.study.aggregates import epsilon_text
-from rootguard.evaluation.study.plots import (
-    COLOURS,
-    LABELS,
-    MARKERS,
-    PAGE,
-    Drawing,
-    legend_above,
-    new_figure,
-)
+from rootguard.evaluation.study.comparison import LIMIT
+from rootguard.evaluation.study.plots import Drawing
+from rootguard.evaluation.study.rows import epsilon_text
 from rootguard.evaluation.study.tables import Sheet
 from rootguard.values import MechanismName
 

@@ -32,7 +32,7 @@ from rootguard.evaluation.metrics import Bootstrap, Floats, class_numbers
 from rootguard.evaluation.rq1_utility.study import DIGITS, Subject
 from rootguard.evaluation.rq4_agent.patients import AgentCell, PatientGroup
 from rootguard.evaluation.rq4_agent.study import Faith, Grid, run_digest
-from rootguard.evaluation.study.aggregates import epsilon_text
+from rootguard.evaluation.study.rows import epsilon_text
 from rootguard.evaluation.study.tables import Sheet
 from rootguard.expressions import evaluate_many
 from rootguard.graph import Graph

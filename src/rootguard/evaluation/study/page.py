@@ -1,36 +1,27 @@
-"""One HTML page with every table and figure in it: no other file, no script, no network.
+"""What a study leaves in its directory: CSV files, tables, figures, and one HTML page with all.
 
-A run on synthetic people says so at the top, in the title and under every heading.
+Everything follows from the findings, so equal findings give equal bytes. The page needs no other
+file, no script and no network. A run on synthetic people says so at the top, in the title and under
+every heading.
 """
 
 import base64
 import html
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
 from pathlib import Path
 
-from rootguard.evaluation.study.tables import Sheet, Strong
+from rootguard.evaluation.study.plots import Drawing, save
+from rootguard.evaluation.study.rows import CsvTable, write_csv, write_text
+from rootguard.evaluation.study.tables import Sheet, Strong, to_latex, to_markdown
 
 WARNING = (
     "SYNTHETIC COHORT. These people do not exist: they were drawn from the population figures in "
     "the templates. Do not compare these figures with the paper's, and do not cite them as "
     "measured on patients."
 )
-CAPTIONS: Mapping[str, str] = {
-    "double_asymmetry": "Double asymmetry: with more turns the guarded releases get better, while "
-    "independent noising stays where it was. Bars: one standard error.",
-    "privacy_utility": "Privacy against utility: error of the target over epsilon, per mechanism.",
-    "per_template": "Each template's error over epsilon, largest first. Each panel has its own "
-    "vertical scale.",
-    "calibrated": "Calibration: the error of the target with and without it. Dashed: everybody is "
-    "answered with the population's median, which needs no release.",
-    "sensitivity": "Who is found: of the patients truly in the highest risk class, those whose "
-    "released target is in it.",
-    "power_law": "Power law: a root's share of the budget grows with the square root of |h|·D. "
-    "Both are over the template's geometric mean; roots at the least epsilon are left out.",
-    "budget_bars": "Where the budget goes under the optimal plan: root and percent. Parts under "
-    "9 % are not labelled.",
-}
+NO_FIGURES = "no figures: they need matplotlib (pip install 'rootguard[eval]')"
 _STYLE = """
 :root { color-scheme: light; }
 body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; max-width: 62rem;
@@ -55,11 +46,103 @@ figcaption { color: #444; font-size: .88rem; }
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Section:
-    """A heading with tables and figures (names and paths of SVG files) under it."""
+    """A heading with tables and figures under it: `drawings` are made, `figures` are SVG files.
+
+    A figure in `narrow` is as wide as one column of text.
+    """
 
     title: str
     sheets: Sequence[Sheet] = ()
-    figures: Mapping[str, Path] | None = None
+    drawings: Mapping[str, Drawing] = field(default_factory=dict)
+    figures: Mapping[str, Path] = field(default_factory=dict)
+    captions: Mapping[str, str] = field(default_factory=dict)
+    narrow: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Findings:
+    """What a study found, ready to be written and shown.
+
+    `prefix` begins the names of its tables, so that one directory can hold several studies.
+    `files` are CSV files by name. With a `title` there is a page, with `facts` about the run;
+    `beside` are our figures beside the paper's `subject`, None where nothing is compared.
+    """
+
+    synthetic: bool = False
+    prefix: str = ""
+    files: Mapping[str, CsvTable] = field(default_factory=dict)
+    sections: Sequence[Section] = ()
+    title: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    beside: Sequence[Sheet] | None = None
+    subject: str = ""
+    failures: Sequence[str] = ()
+    bold_warning: bool = True
+    """Whether `tables.md` has the warning in bold, as all have it but the first that was written;
+    files stay as they were published."""
+    shown: Sequence[Sheet] = ()
+    """Tables for the terminal."""
+    said: Sequence[str] = ()
+    """And what is printed under them."""
+    notices: Sequence[str] = ()
+    """What a person should know who reads only the files or the JSON."""
+    document: Mapping[str, object] = field(default_factory=dict)
+    """What a program is told, beside the directory and its files."""
+    lists: Sequence[str] = ()
+    """Patterns of the names of the files that a program is told of."""
+    failed: bool = False
+    """Whether the command has to say that something is not as it should be."""
+
+
+def write_findings(found: Findings, out: Path) -> tuple[str, ...]:
+    """Write every file of a study; gives what could not be written, and why."""
+    for name, (header, lines) in found.files.items():
+        write_csv(out / name, header, lines)
+    sheets = [sheet for section in found.sections for sheet in section.sheets]
+    warning = [WARNING] if found.synthetic else []
+    bold = [f"**{text}**" for text in warning]
+    above = bold if found.bold_warning else warning
+    write_text(out / f"{found.prefix}tables.md", _joined([*above, *map(to_markdown, sheets)]))
+    if not found.title:
+        return ()
+    latex = [*(f"% {text}" for text in warning), *map(to_latex, sheets)]
+    write_text(out / f"{found.prefix}tables.tex", _joined(latex))
+    first: list[Section] = []
+    if found.beside is not None:
+        known = "".join(f"- {name}: {text}\n" for name, text in found.facts.items())
+        tables = [to_markdown(sheet) for sheet in found.beside] or ["Nothing here was published."]
+        heading = f"# Our figures and the paper's{found.subject and f': {found.subject}'}"
+        write_text(out / f"{found.prefix}comparison.md", _joined([heading, known, *bold, *tables]))
+        if found.beside:
+            first.append(Section(title="Beside the paper", sheets=found.beside))
+    drawn, missing = list(found.sections), False
+    try:
+        drawn = [replace(each, figures=save(each.drawings, out / "figures")) for each in drawn]
+    except ImportError:
+        missing = True
+    page = report(
+        found.title,
+        found.facts,
+        [*first, *drawn],
+        synthetic=found.synthetic,
+        failures=found.failures,
+    )
+    write_text(out / f"{found.prefix}report.html", page)
+    return (NO_FIGURES,) if missing else ()
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return "\n\n".join(parts)
+
+
+def document(found: Findings, out: Path) -> dict[str, object]:
+    """What a program is told of a finished study: one JSON document."""
+    body = {"out": str(out), **found.document}
+    if found.lists:
+        paths = (path for path in out.rglob("*") if path.is_file())
+        chosen = (p for p in paths if any(fnmatch(p.name, pattern) for pattern in found.lists))
+        body["files"] = sorted(path.relative_to(out).as_posix() for path in chosen)
+    return body
 
 
 def report(
@@ -88,7 +171,7 @@ def report(
         parts.append(f"<h2>{html.escape(section.title)}</h2>")
         if synthetic:
             parts.append('<p class="note"><b>Synthetic cohort.</b></p>')
-        parts += [_figure(name, path) for name, path in (section.figures or {}).items()]
+        parts += [_figure(section, name) for name in section.figures]
         parts += [to_html(sheet) for sheet in section.sheets]
     return "\n".join([*parts, "</body></html>"]) + "\n"
 
@@ -115,11 +198,11 @@ def to_html(sheet: Sheet) -> str:
     )
 
 
-def _figure(name: str, path: Path) -> str:
+def _figure(section: Section, name: str) -> str:
     """An image of its own, so that ids inside one drawing cannot meet those of another."""
-    caption = html.escape(CAPTIONS.get(name, name.replace("_", " ")))
-    data = base64.b64encode(path.read_bytes()).decode()
-    size = "narrow" if name == "double_asymmetry" else "full"
+    caption = html.escape(section.captions.get(name, name.replace("_", " ")))
+    data = base64.b64encode(section.figures[name].read_bytes()).decode()
+    size = "narrow" if name in section.narrow else "full"
     return (
         f'<figure><img class="{size}" alt="{caption}" src="data:image/svg+xml;base64,{data}">'
         f"<figcaption>{caption}</figcaption></figure>"
