@@ -21,9 +21,8 @@ from rootguard.channels.gateway.telemetry import forget_worker, share_metrics
 from rootguard.channels.gateway.workers import Work, run_workers
 from rootguard.channels.http_server import listen, make_server, settle
 from rootguard.channels.text.channel import NumberPolicy
-from rootguard.cli.options import vault_url
+from rootguard.cli.options import tell_owner, vault_url
 from rootguard.cli.output import EXIT_CODES, EXIT_REFUSED
-from rootguard.cli.values import tell_owner
 from rootguard.errors import RootGuardError
 from rootguard.session import Person, load_profile
 from rootguard.store import Store, open_store

@@ -15,9 +15,15 @@ from pathlib import Path
 
 import click
 
-from rootguard.cli.options import EpsilonType, TemplateType, json_option, store_option
+from rootguard.cli.options import (
+    EpsilonType,
+    TemplateType,
+    json_option,
+    read_table,
+    store_option,
+    tell_owner,
+)
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
-from rootguard.cli.values import read_table, tell_owner
 from rootguard.errors import BudgetError, ProfileError, RootGuardError
 from rootguard.graph import Graph
 from rootguard.session import Person, parse_profile

@@ -6,22 +6,26 @@ from importlib import import_module
 from typing import ClassVar
 
 import click
+from click.shell_completion import get_completion_class
 
 from rootguard import errors
 from rootguard.cli.output import EXIT_CODES, EXIT_REFUSED
 
 
 class Commands(click.Group):
-    """A group whose commands live in modules of their own, imported on use."""
+    """A group whose commands live in modules of their own, imported on use.
+
+    A command is the module's `command`, unless another name stands behind a colon.
+    """
 
     MODULES: ClassVar[dict[str, str]] = {
         "attack": "rootguard.cli.attack",
         "audit": "rootguard.cli.audit",
         "batch": "rootguard.cli.batch",
         "bench": "rootguard.cli.bench",
-        "certify": "rootguard.cli.certify",
+        "certify": "rootguard.cli.audit:certify_command",
         "cohort": "rootguard.cli.cohort",
-        "completion": "rootguard.cli.completion",
+        "completion": "rootguard.cli.main:completion",
         "console": "rootguard.cli.console",
         "demo": "rootguard.cli.demo",
         "explain": "rootguard.cli.explain",
@@ -43,7 +47,8 @@ class Commands(click.Group):
         """The command of that name, imported now."""
         if cmd_name not in self.MODULES:
             return None
-        command = import_module(self.MODULES[cmd_name]).command
+        module, _, name = self.MODULES[cmd_name].partition(":")
+        command = getattr(import_module(module), name or "command")
         return command if isinstance(command, click.Command) else None
 
 
@@ -60,6 +65,22 @@ def cli() -> None:
       rootguard templates
       rootguard plan fib4 --budget 0.9
     """
+
+
+@click.command("completion", epilog=EXIT_CODES)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the completion script for a shell.
+
+    \b
+    Example, for bash:
+      rootguard completion bash > ~/.local/share/bash-completion/completions/rootguard
+    """
+    kind = get_completion_class(shell)
+    if kind is None:  # click knows all three shells
+        raise click.UsageError(f"no completion for {shell}")
+    click.echo(kind(ctx.find_root().command, {}, "rootguard", "_ROOTGUARD_COMPLETE").source())
 
 
 def main() -> None:

@@ -197,7 +197,7 @@ def _open(profile_path: str, service: str | None, store_url: str | None) -> "Per
 
 def _opener(profile: "Profile", store_url: str | None) -> "Callable[[str | None], Person]":
     """Speaks for a profile's person to any service. The vault is opened once, when it is needed."""
-    from rootguard.cli.values import tell_owner
+    from rootguard.cli.options import tell_owner
     from rootguard.session import Person
     from rootguard.store import open_store
 

@@ -1,15 +1,26 @@
-"""Options that several commands share."""
+"""Options that several commands share, and how private values come in.
 
+Values come from a file, standard input or a hidden prompt, never from the command line: arguments
+are visible to other users of the machine and stay in the shell's history.
+"""
+
+import json
 import os
+import sys
+import tomllib
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import click
 from click.shell_completion import CompletionItem
 
-from rootguard.errors import BudgetError
-from rootguard.values import AllocationName, MechanismName, parse_epsilon
+from rootguard.errors import BudgetError, PrivateValueError
+from rootguard.graph import Graph
+from rootguard.template import Template
+from rootguard.values import AllocationName, MechanismName, RootName, parse_epsilon
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -123,3 +134,49 @@ def principal_option(command: _Command) -> _Command:
     return click.option(
         "--principal", default="owner", show_default=True, help="Whose values are meant."
     )(command)
+
+
+def read_values(source: str | None, template: Template) -> dict[str, float]:
+    """A person's values, as the option --values says."""
+    return _ask(template) if source is None else read_table(source)
+
+
+def tell_owner(roots: tuple[RootName, ...]) -> None:
+    """Say that values were clamped, on standard error."""
+    click.echo(
+        f"note, for you alone: outside the public bounds, taken as the bound: {', '.join(roots)}",
+        err=True,
+    )
+
+
+def _ask(template: Template) -> dict[str, float]:
+    """Ask for each root on the terminal, without echo."""
+    if not sys.stdin.isatty():
+        raise PrivateValueError("give --values FILE, or --values - to read", ("standard input",))
+    roots = Graph.of(template).roots
+    return {
+        root: click.prompt(f"{root} [{template.roots[root].unit}]", type=float, hide_input=True)
+        for root in roots
+    }
+
+
+def read_table(source: str) -> dict[str, float]:
+    """A flat table of numbers from TOML or JSON. What is wrong is said without quoting it.
+
+    Errors are raised after their handlers have ended: a decoder's own error holds the document.
+    """
+    text, content = None, None
+    with suppress(OSError, UnicodeDecodeError):
+        text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
+    if text is None:
+        raise PrivateValueError("cannot be read", (source,))
+    try:
+        content = json.loads(text)
+    except ValueError:
+        with suppress(ValueError):
+            content = tomllib.loads(text)
+    del text
+    if not isinstance(content, dict):
+        del content
+        raise PrivateValueError("not a TOML or JSON table of root = number", (source,))
+    return content

@@ -8,11 +8,12 @@ from rootguard.cli.options import (
     json_option,
     plan_options,
     principal_option,
+    read_values,
     store_option,
+    tell_owner,
     template_argument,
 )
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
-from rootguard.cli.values import read_values, tell_owner
 from rootguard.events import to_record
 from rootguard.session import Guard, Session
 from rootguard.store import open_store

@@ -6,7 +6,13 @@ from typing import Any
 import click
 
 from rootguard.accounting import Ledger
-from rootguard.cli.options import json_option, principal_option, store_option, template_argument
+from rootguard.cli.options import (
+    json_option,
+    principal_option,
+    read_values,
+    store_option,
+    template_argument,
+)
 from rootguard.cli.output import (
     EXIT_CHECK_FAILED,
     EXIT_CODES,
@@ -16,7 +22,6 @@ from rootguard.cli.output import (
     table,
     write_json,
 )
-from rootguard.cli.values import read_values
 from rootguard.errors import BudgetError, StoreKeyError, UnknownNameError
 from rootguard.events import to_record
 from rootguard.session import Guard
