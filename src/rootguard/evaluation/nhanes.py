@@ -15,9 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -353,7 +351,7 @@ def _stem(variable: Variable, cycle: Cycle) -> str:
 def _read_xport(path: Path, codes: Sequence[str]) -> tuple[NDArray[np.int64], dict[str, Column]]:
     """SEQN, sorted, and the columns asked for."""
     try:
-        pandas: Any = import_module("pandas")
+        import pandas
     except ImportError:
         remedy = "pip install 'rootguard[eval]'"
         raise CohortError(path.name, "", "reading it needs pandas", remedy) from None

@@ -17,7 +17,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from importlib import import_module
 from itertools import combinations_with_replacement
 from typing import Any, Literal
 
@@ -88,9 +87,10 @@ FORMS = (
 def linear_models() -> Any:  # noqa: ANN401 - scikit-learn has no types
     """scikit-learn's linear models, or a refusal that says how to get them."""
     try:
-        return import_module("sklearn.linear_model")
+        import sklearn.linear_model
     except ImportError:
         raise RootGuardError(_MISSING) from None
+    return sklearn.linear_model
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -233,9 +233,9 @@ def _lasso(design: Column, aim: Column, seed: int) -> Column:
     strongest = float(np.abs(standard.T @ scaled).max()) / len(aim)
     if strongest == 0:
         return np.zeros(design.shape[1])
-    folds = import_module("sklearn.model_selection").KFold(
-        n_splits=_INNER, shuffle=True, random_state=seed % 2**32
-    )
+    from sklearn.model_selection import KFold
+
+    folds = KFold(n_splits=_INNER, shuffle=True, random_state=seed % 2**32)
     model = linear_models().LassoCV(
         alphas=np.geomspace(strongest, strongest * _PATH_END, _PATH), cv=folds, max_iter=2000
     )

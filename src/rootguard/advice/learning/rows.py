@@ -15,7 +15,6 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
@@ -194,7 +193,7 @@ def _names(file: str, header: list[str]) -> list[str]:
 def _read_quickly(path: Path, places: Sequence[int]) -> list[Column] | None:
     """Through pandas; None where it is absent or stumbles, for the careful reader to say why."""
     try:
-        pandas: Any = import_module("pandas")
+        import pandas
     except ImportError:
         return None
     try:
@@ -263,7 +262,9 @@ def _parquet(path: Path) -> tuple[list[str], Any]:
     with _reading(path):
         path.open("rb").close()
         try:
-            frame = import_module("pandas").read_parquet(path)
+            import pandas
+
+            frame = pandas.read_parquet(path)
         except ImportError:
             problem = "reading Parquet needs pandas and pyarrow"
             raise CohortError(file, "", problem, remedy) from None
@@ -277,7 +278,8 @@ def _parquet(path: Path) -> tuple[list[str], Any]:
 
 
 def _numbers(file: str, series: Any, name: str) -> Column:  # noqa: ANN401 - pandas has no types
-    pandas: Any = import_module("pandas")
+    import pandas
+
     numbers = pandas.to_numeric(series, errors="coerce")
     wrong = np.flatnonzero(np.asarray(numbers.isna() & series.notna()))
     if len(wrong) or series.dtype.kind in "bM":
