@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from numpy.typing import NDArray
 
 from rootguard.advice.learning.fit import AGREEMENT, Learned, Score, choose, learn, wmape
-from rootguard.advice.learning.forms import FORMS, Form, FormName, fit_form
+from rootguard.advice.learning.forms import FORMS, FormName, FunctionalForm, fit_form
 from rootguard.advice.learning.rows import PublicRows, checked_rows
 from rootguard.advice.learning.template import (
     bounds_of,
@@ -220,7 +220,9 @@ def test_one_standard_error_of_the_best_is_what_simplicity_may_cost() -> None:
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 @pytest.mark.parametrize("place", [1.0, 1e4], ids=["near zero", "far from zero"])
-def test_the_formula_evaluates_to_what_the_model_predicts(form: Form, place: float) -> None:
+def test_the_formula_evaluates_to_what_the_model_predicts(
+    form: FunctionalForm, place: float
+) -> None:
     rng = np.random.default_rng(6)
     inputs = place + rng.lognormal(1, 0.5, (400, 4))
     target = np.exp(np.log(inputs) @ [1.0, -0.5, 0.2, 0.0]) + 0.01 * rng.random(400)

@@ -18,7 +18,14 @@ from typing import Literal
 
 import numpy as np
 
-from rootguard.advice.learning.forms import FORMS, Fit, Form, FormName, fit_form, linear_models
+from rootguard.advice.learning.forms import (
+    FORMS,
+    Fit,
+    FormName,
+    FunctionalForm,
+    fit_form,
+    linear_models,
+)
 from rootguard.advice.learning.rows import PublicRows
 from rootguard.advice.people import Column
 from rootguard.advice.seeded import generator
@@ -138,7 +145,7 @@ def learn(
 
 
 def _score(
-    form: Form,
+    form: FunctionalForm,
     names: tuple[RootName, ...],
     inputs: Column,
     target: Column,
@@ -191,7 +198,11 @@ def _baseline(target: Column, part: np.ndarray[tuple[int], np.dtype[np.int64]]) 
 
 
 def _unfit(
-    form: Form, names: tuple[RootName, ...], inputs: Column, target: Column, bounds: Bounds
+    form: FunctionalForm,
+    names: tuple[RootName, ...],
+    inputs: Column,
+    target: Column,
+    bounds: Bounds,
 ) -> str:
     """Why a form cannot be tried on these rows; empty if it can."""
     if form.log_target and target.min() <= 0:

@@ -62,7 +62,7 @@ _MISSING = "learning a formula needs scikit-learn; run: pip install 'rootguard[l
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Form:
+class FunctionalForm:
     """One way to write the target in the roots."""
 
     name: FormName
@@ -72,14 +72,14 @@ class Form:
 
 
 FORMS = (
-    Form(name="linear"),
-    Form(name="log-linear", log_target=True, log_roots=True),
-    Form(name="linear-in-logs", log_roots=True),
-    Form(name="exponential", log_target=True),
-    Form(name="polynomial", degree=2),
-    Form(name="polynomial-in-logs", log_roots=True, degree=2),
-    Form(name="log-polynomial", log_target=True, degree=2),
-    Form(name="log-polynomial-in-logs", log_target=True, log_roots=True, degree=2),
+    FunctionalForm(name="linear"),
+    FunctionalForm(name="log-linear", log_target=True, log_roots=True),
+    FunctionalForm(name="linear-in-logs", log_roots=True),
+    FunctionalForm(name="exponential", log_target=True),
+    FunctionalForm(name="polynomial", degree=2),
+    FunctionalForm(name="polynomial-in-logs", log_roots=True, degree=2),
+    FunctionalForm(name="log-polynomial", log_target=True, degree=2),
+    FunctionalForm(name="log-polynomial-in-logs", log_target=True, log_roots=True, degree=2),
 )
 """From simple to less simple; between equals the first is chosen."""
 
@@ -97,7 +97,7 @@ def linear_models() -> Any:  # noqa: ANN401 - scikit-learn has no types
 class Fit:
     """A form with its numbers: u(y) = intercept + sum weight * product of (t(x) - centre)/scale."""
 
-    form: Form
+    form: FunctionalForm
     roots: tuple[RootName, ...]
     centres: tuple[float, ...]
     scales: tuple[float, ...]
@@ -167,7 +167,7 @@ class Fit:
 
 
 def fit_form(
-    form: Form, roots: Sequence[RootName], inputs: Column, target: Column, *, seed: int
+    form: FunctionalForm, roots: Sequence[RootName], inputs: Column, target: Column, *, seed: int
 ) -> Fit:
     """Choose terms by Lasso and weigh them by ridge regression, both cross-validated inside.
 
@@ -208,7 +208,7 @@ def fit_form(
             return fit
 
 
-def _through(form: Form, inputs: Column) -> Column:
+def _through(form: FunctionalForm, inputs: Column) -> Column:
     return np.asarray(np.log(inputs) if form.log_roots else inputs)
 
 
