@@ -20,7 +20,13 @@ from mcp.shared.exceptions import MCPError
 from starlette.types import ASGIApp
 
 from rootguard.channels.faults import FAULTS, RequestRefusedError, fault_of
-from rootguard.channels.mcp.transport import MAX_MESSAGE, TEXTS, Door, plain_errors, stdio_streams
+from rootguard.channels.mcp.transport import (
+    MAX_MESSAGE,
+    TEXTS,
+    RequestFilter,
+    plain_errors,
+    stdio_streams,
+)
 from rootguard.errors import RootGuardError
 from rootguard.events import to_record
 from rootguard.expressions import Variable
@@ -142,7 +148,7 @@ def http_app(person: Person, *, key: str | None = None, loopback: bool = True) -
         max_request_body_size=MAX_MESSAGE,
         transport_security=security,
     )
-    return Door(app, key=key)
+    return RequestFilter(app, key=key)
 
 
 class _Answers:

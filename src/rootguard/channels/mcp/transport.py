@@ -167,7 +167,7 @@ def _put(sink: BinaryIO, line: bytes) -> None:
     sink.flush()
 
 
-class Door:
+class RequestFilter:
     """Before an MCP server on HTTP: the key, the size and the shape of a request are checked."""
 
     def __init__(

@@ -30,7 +30,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 MAX_DEPTH: Final = 32
 
 
-class AskedError(RootGuardError):
+class AmbiguousParameterError(RootGuardError):
     """A parameter may be a private value; nothing was sent. Says how to pin it. Public words."""
 
     def __init__(self, tool: str, question: Question) -> None:
@@ -54,7 +54,7 @@ def _key(name: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asking:
+class ParameterReading:
     """Something with parameters, as it was understood."""
 
     tool_map: ToolMap
@@ -99,7 +99,9 @@ class Arguments:
         """Texts in which no number is let through."""
         return TextChannel(self._person, detectors=(Rules(),), elsewhere="block")
 
-    def asking(self, name: str, description: str, schema: Mapping[str, object]) -> Asking:
+    def reading(
+        self, name: str, description: str, schema: Mapping[str, object]
+    ) -> ParameterReading:
         """What something asks for, by its schema and the owner's pins."""
         tool_map = understand(
             name,
@@ -111,7 +113,7 @@ class Arguments:
             identifiers=self._identifiers,
         )
         bound = frozenset(binding.parameter for binding in tool_map.bindings)
-        return Asking(
+        return ParameterReading(
             tool_map=tool_map,
             bound=bound,
             ignored=frozenset(p for p, pin in self._pins.of(name).items() if pin.name is None),
@@ -120,47 +122,47 @@ class Arguments:
             choices=_choices(schema),
         )
 
-    def fill(self, asking: Asking, arguments: Message) -> Message:
+    def fill(self, reading: ParameterReading, arguments: Message) -> Message:
         """The arguments to send."""
-        for question in asking.tool_map.asked:
+        for question in reading.tool_map.asked:
             for value in _values(arguments, question.parameter):
-                if self._looks_private(asking, question, value):
-                    raise AskedError(asking.tool_map.tool, question)
-        for binding in asking.tool_map.bindings:
+                if self._looks_private(reading, question, value):
+                    raise AmbiguousParameterError(reading.tool_map.tool, question)
+        for binding in reading.tool_map.bindings:
             self._sight(binding, arguments)
         kept: Message = {}
         rest: Message = {}
         notes: Message = {}
         for key, value in arguments.items():
-            if (key,) in asking.bound:
+            if (key,) in reading.bound:
                 kept[key] = value if value is None else _HELD
-            elif _is_public(asking, key, value):
+            elif _is_public(reading, key, value):
                 kept[key] = value
-            elif isinstance(value, str) and asking.private:
+            elif isinstance(value, str) and reading.private:
                 notes[key] = value
             else:
-                rest[key] = value if asking.flat else _held(value, (key,), asking.bound)
+                rest[key] = value if reading.flat else _held(value, (key,), reading.bound)
         for part, careful in ((rest, False), (notes, True)):
             if part:
                 cleaned = _json(self.careful if careful else self.channel, part)
                 if cleaned.keys() & kept.keys():
                     raise RequestRefusedError("bad_value")
                 kept.update(cleaned)
-        return self._filled(asking, kept)
+        return self._filled(reading, kept)
 
-    def _filled(self, asking: Asking, kept: Message) -> Message:
+    def _filled(self, reading: ParameterReading, kept: Message) -> Message:
         """Released values in their places; those that this service was given before are at hand."""
         wanted = [
             binding.parameter[0]
-            for binding in asking.tool_map.bindings
+            for binding in reading.tool_map.bindings
             if binding.required or kept.get(binding.parameter[0]) is not None
         ]
-        if asking.flat and asking.filled.keys() >= set(wanted):
-            kept.update((key, asking.filled[key]) for key in wanted)
+        if reading.flat and reading.filled.keys() >= set(wanted):
+            kept.update((key, reading.filled[key]) for key in wanted)
             return kept
-        made = fill(asking.tool_map, kept, self._person)
-        if asking.flat:
-            asking.filled.update((key, made[key]) for key in wanted)
+        made = fill(reading.tool_map, kept, self._person)
+        if reading.flat:
+            reading.filled.update((key, made[key]) for key in wanted)
         return made
 
     def json(self, value: Message) -> Message:
@@ -171,7 +173,7 @@ class Arguments:
         """A text by the usual rules."""
         return self.channel.sanitize(text).text
 
-    def _looks_private(self, asking: Asking, question: Question, value: object) -> bool:
+    def _looks_private(self, reading: ParameterReading, question: Question, value: object) -> bool:
         """A number, in whatever form, or a choice. A longer text goes by the rules for texts."""
         if value is None or not question.candidates:
             return False
@@ -180,7 +182,7 @@ class Arguments:
         roots = (self._person.roots.get(RootName(name)) for name in question.candidates)
         if any(root is not None and root.domain.size == 2 for root in roots):
             return True
-        if question.parameter[0] in asking.choices:
+        if question.parameter[0] in reading.choices:
             return True
         return len(value) <= _SHORT and any(map(str.isdigit, value))
 
@@ -229,11 +231,11 @@ def _choices(schema: Mapping[str, object]) -> dict[str, frozenset[str]]:
     return found
 
 
-def _is_public(asking: Asking, key: str, value: object) -> bool:
+def _is_public(reading: ParameterReading, key: str, value: object) -> bool:
     """A number that the owner says is none of theirs, or a text that the schema lists."""
     if isinstance(value, str):
-        return value in asking.choices.get(key, ())
-    return (key,) in asking.ignored and _is_number(value)
+        return value in reading.choices.get(key, ())
+    return (key,) in reading.ignored and _is_number(value)
 
 
 def _is_number(value: object) -> bool:

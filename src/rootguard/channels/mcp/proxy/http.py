@@ -37,21 +37,21 @@ _GRACE: Final = 5.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class Address:
+class ServerAddress:
     """A server on HTTP. Its headers may hold secrets."""
 
     url: str
     headers: dict[str, str] = field(default_factory=dict)
 
-    def __call__(self, hear: Hear, lost: Lost, limits: Limits) -> "Connection":
+    def __call__(self, hear: Hear, lost: Lost, limits: Limits) -> "HttpConnection":
         """Connect to it."""
-        return Connection(self, hear, lost, limits)
+        return HttpConnection(self, hear, lost, limits)
 
 
-class Connection:
+class HttpConnection:
     """The SDK's transport in a thread."""
 
-    def __init__(self, address: Address, hear: Hear, lost: Lost, limits: Limits) -> None:
+    def __init__(self, address: ServerAddress, hear: Hear, lost: Lost, limits: Limits) -> None:
         quiet()
         self._address = address
         self._hear = hear

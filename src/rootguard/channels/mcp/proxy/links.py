@@ -41,22 +41,22 @@ Connect = Callable[[Hear, Lost, Limits], Link]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class Command:
+class ServerCommand:
     """A server to be started. Its arguments and environment may hold secrets."""
 
     words: Sequence[str]
     variables: dict[str, str] = field(default_factory=dict)
     folder: str | None = None
 
-    def __call__(self, hear: Hear, lost: Lost, limits: Limits) -> "Process":
+    def __call__(self, hear: Hear, lost: Lost, limits: Limits) -> "ServerProcess":
         """Start it."""
-        return Process(self, hear, lost, limits)
+        return ServerProcess(self, hear, lost, limits)
 
 
-class Process:
+class ServerProcess:
     """A server in a process of its own, spoken to over its standard streams."""
 
-    def __init__(self, command: Command, hear: Hear, lost: Lost, limits: Limits) -> None:
+    def __init__(self, command: ServerCommand, hear: Hear, lost: Lost, limits: Limits) -> None:
         self._process = _started(command)
         if self._process.stdin is None or self._process.stdout is None:
             raise RequestRefusedError("internal")
@@ -158,7 +158,7 @@ class Process:
         return 0
 
 
-def _started(command: Command) -> subprocess.Popen[bytes]:
+def _started(command: ServerCommand) -> subprocess.Popen[bytes]:
     kept = {n: v for n, v in os.environ.items() if not n.upper().startswith(_OWN)}
     with suppress(OSError, ValueError):
         return subprocess.Popen(  # noqa: S603 - the owner's own command
@@ -173,7 +173,7 @@ def _started(command: Command) -> subprocess.Popen[bytes]:
     raise RequestRefusedError("upstream_unreachable")
 
 
-class Standard:
+class StandardStreams:
     """The proxy's own standard streams.
 
     They are taken over: meanwhile descriptor 0 reads nothing and descriptor 1 is standard error, so

@@ -27,7 +27,7 @@ LISTED: Final[Mapping[str, tuple[Listing, str, str]]] = {
 _OPAQUE: Final = ("nextCursor", "requestState", "taskId")
 
 
-class Issued:
+class IssuedStrings:
     """Strings that the server said, as digests; the oldest are forgotten."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ def _digest(text: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ServerRequest:
     """A request of the server to the client: what decides how its answer is read."""
 
     method: str
@@ -69,9 +69,9 @@ class Offers:
             "resources": {},
         }
         self._complete: set[Listing] = set()
-        self.uris = Issued()
-        self.opaque = Issued()
-        self.inputs: OrderedDict[str, Asked] = OrderedDict()
+        self.uris = IssuedStrings()
+        self.opaque = IssuedStrings()
+        self.inputs: OrderedDict[str, ServerRequest] = OrderedDict()
 
     def get(self, listing: Listing, name: str) -> Message | None:
         """An entry by its name."""
@@ -111,7 +111,7 @@ class Offers:
             for key, asked in wanted.items() if isinstance(wanted, dict) else ():
                 if isinstance(asked, dict) and isinstance(asked.get("method"), str):
                     given = asked.get("params")
-                    self.inputs[key] = Asked(
+                    self.inputs[key] = ServerRequest(
                         asked["method"], given if isinstance(given, dict) else {}
                     )
                     if len(self.inputs) > MAX_OFFERS:

@@ -1,7 +1,7 @@
 """A proxy before any MCP server: what goes to it is guarded, what comes back is restored.
 
 It starts or reaches the server, offers the client all that the server offers, with schemas intact,
-and lets through what has a rule (`mcp_outward`, `mcp_inward`). It speaks JSON-RPC itself and leaves
+and lets through what has a rule in `rewriting`. It speaks JSON-RPC itself and leaves
 the handshake to the two sides, so that a client and a server that understand each other without the
 proxy do so with it. Each server is a service of the profile's policy.
 """
@@ -19,13 +19,11 @@ from rootguard.channels.faults import FAULTS
 from rootguard.channels.mcp import jsonrpc as rpc
 from rootguard.channels.mcp.jsonrpc import Id, Limits, Message
 from rootguard.channels.mcp.proxy.arguments import Arguments
-from rootguard.channels.mcp.proxy.calls import CANCELLED, Call, Client, Done
-from rootguard.channels.mcp.proxy.inward import Inward
-from rootguard.channels.mcp.proxy.links import Connect, Standard
+from rootguard.channels.mcp.proxy.links import Connect, StandardStreams
 from rootguard.channels.mcp.proxy.offers import Offers
-from rootguard.channels.mcp.proxy.relay import Relay
-from rootguard.channels.mcp.proxy.rewriting import Outward
-from rootguard.channels.mcp.proxy.servers import check_listed, servers_of
+from rootguard.channels.mcp.proxy.relay import CANCELLED, ClientRequest, ClientSide, OnAnswer, Relay
+from rootguard.channels.mcp.proxy.rewriting import ReplyRestorer, RequestRewriter
+from rootguard.channels.mcp.proxy.servers import ServerGroup, check_listed, servers_of
 from rootguard.channels.tools import Pins, load_pins
 from rootguard.session import Person, Profile
 
@@ -42,15 +40,15 @@ class Route(Protocol):
         """The servers."""
         ...
 
-    def start(self, client: Client) -> None:
+    def start(self, client: ClientSide) -> None:
         """Connect."""
         ...
 
-    def ready(self, call: Call) -> bool:
+    def ready(self, call: ClientRequest) -> bool:
         """Whether a request can be sent without waiting for a server first."""
         ...
 
-    def handle(self, call: Call) -> None:
+    def handle(self, call: ClientRequest) -> None:
         """Send a request where it belongs."""
         ...
 
@@ -59,22 +57,22 @@ class Route(Protocol):
         ...
 
 
-class One:
+class SingleServer:
     """One server: everything goes there."""
 
     def __init__(self, relay: Relay) -> None:
         self.relays = (relay,)
         self._relay = relay
 
-    def start(self, client: Client) -> None:
+    def start(self, client: ClientSide) -> None:
         """Connect."""
         self._relay.start(client)
 
-    def ready(self, call: Call) -> bool:
+    def ready(self, call: ClientRequest) -> bool:
         """Whether a request can be sent without waiting for the server first."""
         return self._relay.ready(call)
 
-    def handle(self, call: Call) -> None:
+    def handle(self, call: ClientRequest) -> None:
         """Send a request."""
         self._relay.forward(call)
 
@@ -86,13 +84,13 @@ class One:
 class Proxy:
     """The client's side: its requests, and what servers ask of it."""
 
-    def __init__(self, streams: Standard, route: Route, limits: Limits) -> None:
+    def __init__(self, streams: StandardStreams, route: Route, limits: Limits) -> None:
         self._streams = streams
         self._route = route
         self._limits = limits
         self._lock = threading.Lock()
-        self._calls: dict[Id, Call] = {}
-        self._asked: dict[Id, Done] = {}
+        self._calls: dict[Id, ClientRequest] = {}
+        self._asked: dict[Id, OnAnswer] = {}
         self._next = 0
         self._closing = threading.Event()
 
@@ -115,7 +113,7 @@ class Proxy:
         if shown is not None:
             self._send(rpc.notification(method, shown or None))
 
-    def ask(self, method: str, params: Message, done: Done) -> Id:
+    def ask(self, method: str, params: Message, done: OnAnswer) -> Id:
         """Pass a request of a server on."""
         with self._lock:
             self._next += 1
@@ -158,7 +156,7 @@ class Proxy:
         if method == "ping":
             self._send(rpc.result(name, {}))
             return
-        if not Outward.knows(method):
+        if not RequestRewriter.knows(method):
             self._send(rpc.failure(name, rpc.plain(rpc.METHOD_NOT_FOUND)))
             return
 
@@ -170,7 +168,7 @@ class Proxy:
             else:
                 self._send(rpc.failure(name, error or rpc.plain(rpc.INTERNAL_ERROR)))
 
-        call = Call(method, message.get("params") or {}, done, name)
+        call = ClientRequest(method, message.get("params") or {}, done, name)
         with self._lock:
             twice, full = name in self._calls, len(self._calls) >= self._limits.calls
             if not twice and not full:
@@ -222,8 +220,8 @@ def make_relay(
 ) -> Relay:
     """One server, guarded for one person at the tier of one service."""
     offers = Offers()
-    outward = Outward(Arguments(person, pins=pins), offers)
-    return Relay(name, connect, outward, Inward(person.restore), offers, limits)
+    rewriter = RequestRewriter(Arguments(person, pins=pins), offers)
+    return Relay(name, connect, rewriter, ReplyRestorer(person.restore), offers, limits)
 
 
 def run_proxy(
@@ -253,12 +251,6 @@ def run_proxy(
         make_relay(name, connect, open_person(services[name]), pins=pinned, limits=borne)
         for name, connect in servers.items()
     ]
-    route: Route
-    if len(relays) == 1:
-        route = One(relays[0])
-    else:
-        from rootguard.channels.mcp.proxy.several import Several
-
-        route = Several(relays)
-    with suppress(KeyboardInterrupt), Standard(borne) as streams:
+    route: Route = SingleServer(relays[0]) if len(relays) == 1 else ServerGroup(relays)
+    with suppress(KeyboardInterrupt), StandardStreams(borne) as streams:
         Proxy(streams, route, borne).serve()

@@ -6,37 +6,133 @@ requests that wait for it, each of which is answered with a fault; the next requ
 Nothing is logged but what happened to which server.
 """
 
+import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 from rootguard.channels.faults import FAULTS, Code, RequestRefusedError, fault_of
 from rootguard.channels.mcp import jsonrpc as rpc
 from rootguard.channels.mcp.jsonrpc import Id, Limits, Message
-from rootguard.channels.mcp.proxy.calls import (
-    ASKED,
-    CANCELLED,
-    PASSED,
-    PROGRESS,
-    SUBSCRIPTION,
-    UNENDING,
-    Allowance,
-    Call,
-    Client,
-    renamed,
-    say,
-    whole,
-)
-from rootguard.channels.mcp.proxy.inward import Inward
+from rootguard.channels.mcp.proxy.arguments import AmbiguousParameterError
 from rootguard.channels.mcp.proxy.links import Connect, Link
-from rootguard.channels.mcp.proxy.offers import LISTED, MAX_PAGES, Asked, Offers
-from rootguard.channels.mcp.proxy.rewriting import Outward
+from rootguard.channels.mcp.proxy.offers import LISTED, MAX_PAGES, Offers, ServerRequest
+from rootguard.channels.mcp.proxy.rewriting import ReplyRestorer, RequestRewriter
+
+PROGRESS: Final = "notifications/progress"
+CANCELLED: Final = "notifications/cancelled"
+PASSED: Final = frozenset(
+    (
+        *("notifications/elicitation/complete", "notifications/message"),
+        *("notifications/prompts/list_changed", "notifications/resources/list_changed"),
+        *("notifications/resources/updated", "notifications/subscriptions/acknowledged"),
+        *("notifications/tasks/status", "notifications/tools/list_changed"),
+    )
+)
+ASKED: Final = frozenset(
+    (
+        *("elicitation/create", "roots/list", "sampling/createMessage"),
+        *("tasks/cancel", "tasks/get", "tasks/result"),
+    )
+)
+UNENDING: Final = frozenset(("subscriptions/listen",))
+SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
+OnAnswer = Callable[[Message | None, Message | None], None]
+"""Called once, with a result or with an error."""
+_DOWN: Final = frozenset(
+    ("unknown_name", "unreadable_reply", "upstream_timeout", "upstream_unreachable")
+)
+
+
+class ClientSide(Protocol):
+    """The client's side, as a relay sees it."""
+
+    def tell(self, method: str, params: Message, relay: object) -> None:
+        """Pass a notification on."""
+        ...
+
+    def ask(self, method: str, params: Message, done: OnAnswer) -> Id:
+        """Pass a request on."""
+        ...
+
+    def forget(self, name: Id) -> None:
+        """The server no longer wants the answer to its request."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class ClientRequest:
+    """A request of the client; the first answer counts."""
+
+    method: str
+    params: Message
+    done: OnAnswer = field(repr=False)
+    name: Id = 0
+    relay: "Relay | None" = None
+    sent: Id | None = None
+    over: bool = False
+
+    def answer(self, result: Message) -> None:
+        """End it with a result."""
+        if not self.over:
+            self.over = True
+            self.done(result, None)
+
+    def fail(self, error: Message) -> None:
+        """End it with an error."""
+        if not self.over:
+            self.over = True
+            self.done(None, error)
+
+    def refuse(self, problem: BaseException) -> None:
+        """End it with the fault of a problem: a tool's result if it is a tool's call."""
+        fault = fault_of(problem)
+        code, text = str(fault.code), fault.text
+        if isinstance(problem, AmbiguousParameterError):
+            code, text = "ambiguous_parameter", str(problem)
+        if self.method == "tools/call" and code not in _DOWN:
+            self.answer({**rpc.refused_tool(code, text), **self._finished})
+        else:
+            self.fail({**rpc.refusal(fault), "message": text, "data": {"code": code}})
+
+    @property
+    def _finished(self) -> Message:
+        """What a revision without a handshake, which every request names, has results say."""
+        meta = self.params.get("_meta")
+        named = isinstance(meta, dict) and "io.modelcontextprotocol/protocolVersion" in meta
+        return {"resultType": "complete"} if named else {}
+
+    @property
+    def token(self) -> Id | None:
+        """The client's progress token."""
+        meta = self.params.get("_meta")
+        token = meta.get("progressToken") if isinstance(meta, dict) else None
+        return token if isinstance(token, str | int) and not isinstance(token, bool) else None
+
+
+class Allowance:
+    """How much one server may say unasked: so much at once, and so much more each second."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._most = float(limits.burst)
+        self._steady = limits.steady
+        self._left = self._most
+        self._counted = time.monotonic()
+
+    def take(self) -> bool:
+        """Take one; False if there is none left."""
+        now = time.monotonic()
+        self._left = min(self._left + (now - self._counted) * self._steady, self._most) - 1
+        self._counted = now
+        return self._left >= 0
 
 
 @dataclass(slots=True)
-class _Waiting:
-    call: Call
+class _Pending:
+    call: ClientRequest
     params: Message
     """As the server got them."""
     until: float
@@ -50,24 +146,24 @@ class Relay:
         self,
         name: str,
         connect: Connect,
-        outward: Outward,
-        inward: Inward,
+        rewriter: RequestRewriter,
+        restorer: ReplyRestorer,
         offers: Offers,
         limits: Limits,
     ) -> None:
         self.name = name
-        self.outward = outward
-        self.inward = inward
+        self.rewriter = rewriter
+        self.restorer = restorer
         self.offers = offers
         self._connect = connect
         self._limits = limits
-        self._client: Client | None = None
+        self._client: ClientSide | None = None
         self._lock = threading.RLock()
         self._reviving = threading.Lock()
         self._link: Link | None = None
         self._generation = 0
         self._next = 0
-        self._waiting: dict[Id, _Waiting] = {}
+        self._waiting: dict[Id, _Pending] = {}
         self._asked: dict[Id, Id] = {}
         self._heard = 0
         self._allowance = Allowance(limits)
@@ -76,12 +172,12 @@ class Relay:
         self._greeted = False
         self._closed = False
 
-    def start(self, client: Client) -> None:
+    def start(self, client: ClientSide) -> None:
         """Connect for the first time. Raises what `channels.faults` maps."""
         self._client = client
         self._open()
 
-    def ready(self, call: Call) -> bool:
+    def ready(self, call: ClientRequest) -> bool:
         """Whether a request can be sent without waiting for the server first."""
         if self._link is None:
             return False
@@ -89,14 +185,14 @@ class Relay:
             return self.offers.get("tools", str(call.params.get("name"))) is not None
         return call.method not in ("prompts/get", "resources/read", "completion/complete")
 
-    def forward(self, call: Call) -> None:
+    def forward(self, call: ClientRequest) -> None:
         """Send a request of the client; it is answered in any case."""
         try:
-            meta = self.outward.meta(call.params)
+            meta = self.rewriter.meta(call.params)
             self._envelope = {key: meta[key] for key in meta if not key.endswith("logLevel")}
             self._revive()
             self._prepare(call)
-            params = self.outward.params(call.method, call.params)
+            params = self.rewriter.params(call.method, call.params)
             self._send(call, params, meta)
         except Exception as problem:  # noqa: BLE001 - only its class decides what is said
             call.refuse(problem)
@@ -110,7 +206,7 @@ class Relay:
             outcome.append((result, error))
             there.set()
 
-        self._send(Call(method, {}, done), params, self._envelope)
+        self._send(ClientRequest(method, {}, done), params, self._envelope)
         there.wait(self._limits.start)
         if not outcome:
             raise RequestRefusedError("upstream_timeout")
@@ -127,7 +223,7 @@ class Relay:
         if link is not None:
             self._write(link, rpc.notification(method, params))
 
-    def cancel(self, call: Call, reason: object) -> None:
+    def cancel(self, call: ClientRequest, reason: object) -> None:
         """The client no longer wants an answer."""
         call.over = True
         with self._lock:
@@ -206,7 +302,7 @@ class Relay:
                 if self._greeted:
                     self.tell("notifications/initialized")
 
-    def _prepare(self, call: Call) -> None:
+    def _prepare(self, call: ClientRequest) -> None:
         """Know what is offered before it is asked for."""
         name = str(call.params.get("name"))
         if call.method == "tools/call" and self.offers.get("tools", name) is None:
@@ -229,7 +325,7 @@ class Relay:
             with suppress(RequestRefusedError):  # there is no such list
                 self.list_all(method)
 
-    def _send(self, call: Call, params: Message, meta: Message) -> None:
+    def _send(self, call: ClientRequest, params: Message, meta: Message) -> None:
         with self._lock:
             link = self._link
             if link is None:
@@ -241,7 +337,7 @@ class Relay:
             first = call.method in ("initialize", "server/discover")
             patience = self._limits.start if first else self._limits.answer
             until = float("inf") if call.method in UNENDING else time.monotonic() + patience
-            self._waiting[sent] = _Waiting(call, params, until, self._heard)
+            self._waiting[sent] = _Pending(call, params, until, self._heard)
             call.relay, call.sent = self, sent
             if call.method == "initialize":
                 self._hello = params
@@ -268,7 +364,7 @@ class Relay:
         params: Message = {"requestId": sent}
         if isinstance(reason, str):
             try:
-                params["reason"] = self.outward.text(reason)
+                params["reason"] = self.rewriter.text(reason)
             except Exception:  # noqa: BLE001 - then it goes without a reason
                 params.pop("reason", None)
         self.tell(CANCELLED, params)
@@ -310,11 +406,11 @@ class Relay:
         call = waiting.call
         try:
             if "error" in message:
-                call.fail(self.inward.error(message["error"]))
+                call.fail(self.restorer.error(message["error"]))
                 return
             result = message["result"]
             self.offers.learn(call.method, waiting.params, result)
-            restored = self.inward.result(call.method, result)
+            restored = self.restorer.result(call.method, result)
             if call.method in UNENDING:
                 restored = renamed(restored, call.name)
         except Exception as problem:  # noqa: BLE001 - only its class decides what is said
@@ -325,7 +421,7 @@ class Relay:
     def _asks(self, message: Message) -> None:
         """A request of the server to the client."""
         name, method = message["id"], message["method"]
-        asked = Asked(method, message.get("params") or {})
+        asked = ServerRequest(method, message.get("params") or {})
         if method == "ping":
             self._reply(rpc.result(name, {}))
             return
@@ -343,7 +439,7 @@ class Relay:
                 self._reply(rpc.failure(name, {**rpc.plain(code), "code": code}))
                 return
             try:
-                cleaned = self.outward.reply(asked, result)
+                cleaned = self.rewriter.reply(asked, result)
             except Exception as problem:  # noqa: BLE001 - only its class decides what is said
                 say(f"an answer to the server {self.name} was not sent: {fault_of(problem).text}")
                 self._reply(rpc.failure(name, rpc.refusal(fault_of(problem))))
@@ -351,7 +447,7 @@ class Relay:
             self._reply(rpc.result(name, cleaned))
 
         try:
-            shown = self.inward.params(self.outward.asks(asked))
+            shown = self.restorer.params(self.rewriter.asks(asked))
         except RequestRefusedError as problem:
             self._reply(rpc.failure(name, rpc.refusal(problem.fault)))
             return
@@ -371,9 +467,9 @@ class Relay:
                 self._client.forget(asked)
         elif method in PASSED:
             self.offers.changed(method)
-            shown = self.inward.params(params)
+            shown = self.restorer.params(params)
             if method == "notifications/message" and "data" in params:
-                shown["data"] = self.inward.anything(params["data"])
+                shown["data"] = self.restorer.anything(params["data"])
             if isinstance(params.get("_meta"), dict) and SUBSCRIPTION in params["_meta"]:
                 with self._lock:
                     waiting = self._waiting.get(whole(params["_meta"][SUBSCRIPTION]))
@@ -390,7 +486,7 @@ class Relay:
             if waiting is None or waiting.call.token is None or self._client is None:
                 return
             waiting.until = max(waiting.until, time.monotonic() + self._limits.answer)
-        shown = {**self.inward.params(params), "progressToken": waiting.call.token}
+        shown = {**self.restorer.params(params), "progressToken": waiting.call.token}
         self._client.tell(PROGRESS, shown, self)
 
     def _reply(self, message: Message) -> None:
@@ -448,3 +544,24 @@ class Relay:
             if self._client is not None:
                 self._client.forget(name)
         self._fail_all(code)
+
+
+def whole(name: object) -> Id:
+    """An id of ours as it comes back; some servers make texts of numbers."""
+    if isinstance(name, bool) or not isinstance(name, str | int):
+        return -1
+    return int(name) if isinstance(name, str) and name.isdecimal() and len(name) < 19 else name
+
+
+def renamed(content: Message, name: Id) -> Message:
+    """The id of a subscription as the client knows it."""
+    meta = content.get("_meta")
+    if not isinstance(meta, dict) or SUBSCRIPTION not in meta:
+        return content
+    return {**content, "_meta": {**meta, SUBSCRIPTION: name}}
+
+
+def say(text: str) -> None:
+    """One line for the owner, on standard error. Never a value."""
+    sys.stderr.write(f"rootguard: {text}\n")
+    sys.stderr.flush()

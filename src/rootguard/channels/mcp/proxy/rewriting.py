@@ -1,22 +1,28 @@
-"""What goes to a server behind the proxy: each request rebuilt from what may leave.
+"""What passes between a client and a server behind the proxy, rewritten in both directions.
 
-Every method has its own rule here, and what has none is refused. Names, addresses and opaque
-strings pass as they are only if the server said them first (`mcp_offers`); arguments go through
-`mcp_arguments`; a capability is a name with true or false; nothing else of a message is kept. The
-server is told the proxy's name in place of the client's.
+To the server: each request is rebuilt from what may leave. Every method has its own rule here, and
+what has none is refused. Names, addresses and opaque strings pass as they are only if the server
+said them first (`offers`); arguments go through `arguments`; a capability is a name with true or
+false; nothing else of a message is kept. The server is told the proxy's name in place of the
+client's, and of tasks that the client runs for it names of the proxy's own.
+
+To the client: issued tokens are put back in `content`, in embedded resources, in messages and
+errors, and in `structuredContent`, so that both forms of a result stay equal. Addresses, opaque
+strings, binary data, schemas and names stay as they are.
 """
 
+import json
 import re
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
 from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.mcp.jsonrpc import Message
-from rootguard.channels.mcp.proxy.arguments import Arguments, Asking
-from rootguard.channels.mcp.proxy.offers import Asked, Offers
-from rootguard.channels.mcp.proxy.tasks import Tasks
+from rootguard.channels.mcp.proxy.arguments import Arguments, ParameterReading
+from rootguard.channels.mcp.proxy.offers import Offers, ServerRequest
 
 if TYPE_CHECKING:
     from mcp.shared.uri_template import UriTemplate
@@ -34,17 +40,32 @@ _CAPABILITIES: Final = frozenset(("elicitation", "roots", "sampling", "tasks"))
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z/]{0,63}")
 _MAX_TTL: Final = 10**9
 
-_Rule = Callable[["Outward", Message], Message]
+_Rule = Callable[["RequestRewriter", Message], Message]
+_STATES: Final = ("working", "input_required", "completed", "failed", "cancelled")
+_KEPT: Final = 256
+_AS_IT_IS: Final = frozenset(
+    (
+        *("_meta", "annotations", "blob", "data", "icons", "id", "inputSchema", "lastModified"),
+        *("method", "mimeType", "model", "name", "nextCursor", "outputSchema", "requestState"),
+        *("requestedSchema", "resultType", "role", "status", "taskId", "type", "uri"),
+        *("uriTemplate", "url", "stopReason", "toolUseId", "elicitationId", "mode", "action"),
+    )
+)
+_WHOLE: Final = frozenset(("structuredContent", "input", "arguments"))
+_BINARY: Final = frozenset(("blob", "data"))
+_APART: Final = "\n;\n"
+"""Between texts: nothing that is issued holds it or runs over it."""
+MAX_DEPTH: Final = 64
 
 
-class Outward:
+class RequestRewriter:
     """Rebuilds requests to one service."""
 
     def __init__(self, arguments: Arguments, offers: Offers) -> None:
         self._arguments = arguments
         self._offers = offers
-        self._tasks = Tasks()
-        self._understood: dict[tuple[str, str], tuple[Message, Asking]] = {}
+        self._tasks = ClientTasks()
+        self._understood: dict[tuple[str, str], tuple[Message, ParameterReading]] = {}
 
     @staticmethod
     def knows(method: str) -> bool:
@@ -78,13 +99,13 @@ class Outward:
             made[f"{_META}logLevel"] = given[f"{_META}logLevel"]
         return made
 
-    def asks(self, asked: Asked) -> Message:
+    def asks(self, asked: ServerRequest) -> Message:
         """The parameters of a server's request, with the client's own name of a task in it."""
         if not asked.method.startswith("tasks/") or asked.method == "tasks/list":
             return asked.params
         return {**asked.params, "taskId": self._tasks.own(asked.params.get("taskId"))}
 
-    def reply(self, asked: Asked, result: Message) -> Message:
+    def reply(self, asked: ServerRequest, result: Message) -> Message:
         """The client's answer to a request of the server."""
         if asked.method in ("tasks/get", "tasks/cancel"):
             return self._tasks.state(asked.params.get("taskId"), result, self.text)
@@ -123,11 +144,11 @@ class Outward:
         if tool is None:
             raise RequestRefusedError("unknown_name")
         schema = tool.get("inputSchema")
-        asking = self._asking("tool", name, tool, schema if isinstance(schema, dict) else {})
+        reading = self._reading("tool", name, tool, schema if isinstance(schema, dict) else {})
         made: Message = {"name": name}
         given = params.get("arguments")
-        if given is not None or asking.tool_map.bindings:
-            made["arguments"] = self._arguments.fill(asking, _object(given or {}))
+        if given is not None or reading.tool_map.bindings:
+            made["arguments"] = self._arguments.fill(reading, _object(given or {}))
         if "task" in params:
             ttl = _object(params["task"]).get("ttl")
             whole = isinstance(ttl, int) and not isinstance(ttl, bool) and 0 <= ttl <= _MAX_TTL
@@ -136,14 +157,14 @@ class Outward:
 
     def _prompt(self, params: Message) -> Message:
         name = _string(params.get("name"))
-        asking = self._prompt_asking(name)
+        reading = self._prompt_reading(name)
         given = params.get("arguments")
         made: Message = {"name": name}
-        if given is not None or asking.tool_map.bindings:
-            made["arguments"] = self._texts(asking, _object(given or {}))
+        if given is not None or reading.tool_map.bindings:
+            made["arguments"] = self._texts(reading, _object(given or {}))
         return made
 
-    def _prompt_asking(self, name: str) -> Asking:
+    def _prompt_reading(self, name: str) -> ParameterReading:
         prompt = self._offers.get("prompts", name)
         if prompt is None:
             raise RequestRefusedError("unknown_name")
@@ -156,7 +177,7 @@ class Outward:
             },
             "required": [key for key, each in listed.items() if each.get("required") is True],
         }
-        return self._asking("prompt", name, prompt, schema)
+        return self._reading("prompt", name, prompt, schema)
 
     def _read(self, params: Message) -> Message:
         return {"uri": self.uri(params.get("uri"))}
@@ -172,7 +193,7 @@ class Outward:
             found = None if pattern is None else pattern.match(text)
             if pattern is None or found is None:
                 continue
-            made = self._texts(self._template_asking(name, pattern.variable_names), dict(found))
+            made = self._texts(self._template_reading(name, pattern.variable_names), dict(found))
             return pattern.expand(made)
         return self._plain_uri(text, strict=True)
 
@@ -188,7 +209,7 @@ class Outward:
         cleaned = channel.sanitize(shown).text
         return uri if cleaned == shown else quote(cleaned, safe="/:?#[]@!$&'()*+,;=~-._%")
 
-    def _template_asking(self, name: str, variables: list[str]) -> Asking:
+    def _template_reading(self, name: str, variables: list[str]) -> ParameterReading:
         template = self._offers.get("templates", name)
         if template is None:
             raise RequestRefusedError("unknown_name")
@@ -196,29 +217,31 @@ class Outward:
             "type": "object",
             "properties": {variable: {"type": "string"} for variable in variables},
         }
-        return self._asking("template", name, template, schema)
+        return self._reading("template", name, template, schema)
 
     def _complete(self, params: Message) -> Message:
         ref, argument = _object(params.get("ref")), _object(params.get("argument"))
         if ref.get("type") == "ref/prompt":
             name = _string(ref.get("name"))
             made: Message = {"ref": {"type": "ref/prompt", "name": name}}
-            asking = self._prompt_asking(name)
+            reading = self._prompt_reading(name)
         else:
             name = _string(ref.get("uri"))
             made = {"ref": {"type": "ref/resource", "uri": name}}
             pattern = _template(name)
-            asking = self._template_asking(name, [] if pattern is None else pattern.variable_names)
+            reading = self._template_reading(
+                name, [] if pattern is None else pattern.variable_names
+            )
         about = _string(argument.get("name"))
-        known = {*asking.tool_map.unbound, *asking.bound}
-        known |= {question.parameter for question in asking.tool_map.asked}
+        known = {*reading.tool_map.unbound, *reading.bound}
+        known |= {question.parameter for question in reading.tool_map.asked}
         if (about,) not in known:
             raise RequestRefusedError("unknown_name")
-        typed = self._texts(asking, {about: _string(argument.get("value"))}, required=False)
+        typed = self._texts(reading, {about: _string(argument.get("value"))}, required=False)
         made["argument"] = {"name": about, "value": typed[about]}
         if "context" in params:
             before = _object(_object(params["context"]).get("arguments") or {})
-            made["context"] = {"arguments": self._texts(asking, before, required=False)}
+            made["context"] = {"arguments": self._texts(reading, before, required=False)}
         return made
 
     def _level(self, params: Message) -> Message:
@@ -242,20 +265,22 @@ class Outward:
     def _nothing(self, params: Message) -> Message:  # noqa: ARG002
         return {}
 
-    def _asking(self, sort: str, name: str, offer: Message, schema: Mapping[str, object]) -> Asking:
+    def _reading(
+        self, sort: str, name: str, offer: Message, schema: Mapping[str, object]
+    ) -> ParameterReading:
         """How an offer is understood; again only if it was offered anew."""
         before = self._understood.get((sort, name))
         if before is not None and before[0] is offer:
             return before[1]
-        asking = self._arguments.asking(name, str(offer.get("description") or ""), schema)
-        self._understood[sort, name] = (offer, asking)
-        return asking
+        reading = self._arguments.reading(name, str(offer.get("description") or ""), schema)
+        self._understood[sort, name] = (offer, reading)
+        return reading
 
     def _texts(
-        self, asking: Asking, given: Mapping[str, Any], *, required: bool = True
+        self, reading: ParameterReading, given: Mapping[str, Any], *, required: bool = True
     ) -> dict[str, Any]:
         """Arguments that are texts; a released number is written as one."""
-        made = self._arguments.fill(asking, dict(given))
+        made = self._arguments.fill(reading, dict(given))
         return {
             key: value if isinstance(value, str | list) else str(value)
             for key, value in made.items()
@@ -310,12 +335,12 @@ class Outward:
         if action != "accept" or result.get("content") is None:
             return {"action": action}
         schema = params.get("requestedSchema")
-        asking = self._arguments.asking(
+        reading = self._arguments.reading(
             "elicitation",
             str(params.get("message") or ""),
             schema if isinstance(schema, dict) else {},
         )
-        content = self._arguments.fill(asking, _object(result["content"]))
+        content = self._arguments.fill(reading, _object(result["content"]))
         return {"action": "accept", "content": content}
 
     def _root(self, root: Message) -> Message:
@@ -327,25 +352,154 @@ class Outward:
 
 _INPUT: Final = ("inputResponses", "requestState")
 _RULES: Final[Mapping[str, tuple[tuple[str, ...], _Rule]]] = {
-    "completion/complete": (("ref", "argument", "context"), Outward._complete),
-    "initialize": (("protocolVersion", "capabilities", "clientInfo"), Outward._initialize),
-    "logging/setLevel": (("level",), Outward._level),
-    "prompts/get": (("name", "arguments", *_INPUT), Outward._prompt),
-    "prompts/list": (("cursor",), Outward._page),
-    "resources/list": (("cursor",), Outward._page),
-    "resources/read": (("uri", *_INPUT), Outward._read),
-    "resources/subscribe": (("uri",), Outward._read),
-    "resources/templates/list": (("cursor",), Outward._page),
-    "resources/unsubscribe": (("uri",), Outward._read),
-    "server/discover": ((), Outward._nothing),
-    "subscriptions/listen": (("notifications",), Outward._listen),
-    "tasks/cancel": (("taskId",), Outward._task),
-    "tasks/get": (("taskId",), Outward._task),
-    "tasks/list": (("cursor",), Outward._page),
-    "tasks/result": (("taskId",), Outward._task),
-    "tools/call": (("name", "arguments", "task", *_INPUT), Outward._tool),
-    "tools/list": (("cursor",), Outward._page),
+    "completion/complete": (("ref", "argument", "context"), RequestRewriter._complete),
+    "initialize": (("protocolVersion", "capabilities", "clientInfo"), RequestRewriter._initialize),
+    "logging/setLevel": (("level",), RequestRewriter._level),
+    "prompts/get": (("name", "arguments", *_INPUT), RequestRewriter._prompt),
+    "prompts/list": (("cursor",), RequestRewriter._page),
+    "resources/list": (("cursor",), RequestRewriter._page),
+    "resources/read": (("uri", *_INPUT), RequestRewriter._read),
+    "resources/subscribe": (("uri",), RequestRewriter._read),
+    "resources/templates/list": (("cursor",), RequestRewriter._page),
+    "resources/unsubscribe": (("uri",), RequestRewriter._read),
+    "server/discover": ((), RequestRewriter._nothing),
+    "subscriptions/listen": (("notifications",), RequestRewriter._listen),
+    "tasks/cancel": (("taskId",), RequestRewriter._task),
+    "tasks/get": (("taskId",), RequestRewriter._task),
+    "tasks/list": (("cursor",), RequestRewriter._page),
+    "tasks/result": (("taskId",), RequestRewriter._task),
+    "tools/call": (("name", "arguments", "task", *_INPUT), RequestRewriter._tool),
+    "tools/list": (("cursor",), RequestRewriter._page),
 }
+
+
+class ClientTasks:
+    """Names for tasks, and what was asked; the oldest are forgotten."""
+
+    def __init__(self) -> None:
+        self._tasks: OrderedDict[str, tuple[ServerRequest, str]] = OrderedDict()
+        self._next = 0
+
+    def begin(self, asked: ServerRequest, name: str) -> str:
+        """A name for the client's new task."""
+        self._next += 1
+        alias = f"task-{self._next}"
+        self._tasks[alias] = (asked, name)
+        if len(self._tasks) > _KEPT:
+            self._tasks.popitem(last=False)
+        return alias
+
+    def own(self, alias: object) -> str:
+        """The client's name for a task."""
+        return self._find(alias)[1]
+
+    def began(self, alias: object) -> ServerRequest:
+        """What was asked when a task began."""
+        return self._find(alias)[0]
+
+    def state(self, alias: object, task: Message, text: Callable[[object], str]) -> Message:
+        """How a task is, without anything private."""
+        self._find(alias)
+        if task.get("status") not in _STATES:
+            raise RequestRefusedError("bad_value")
+        made: Message = {"taskId": alias, "status": task["status"]}
+        for key in ("ttl", "pollInterval"):
+            value = task.get(key)
+            if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+                made[key] = value
+        for key in ("createdAt", "lastUpdatedAt"):
+            if isinstance(task.get(key), str):
+                made[key] = "1970-01-01T00:00:00Z"  # when the person did something is theirs
+        if isinstance(task.get("statusMessage"), str):
+            made["statusMessage"] = text(task["statusMessage"])
+        return {key: value for key, value in made.items() if value is not None or key == "ttl"}
+
+    def _find(self, alias: object) -> tuple[ServerRequest, str]:
+        found = self._tasks.get(alias) if isinstance(alias, str) else None
+        if found is None:
+            raise RequestRefusedError("unknown_name")
+        return found
+
+
+class ReplyRestorer:
+    """Restores what comes from one service."""
+
+    def __init__(self, restore: Callable[[str], str]) -> None:
+        self._restore = restore
+
+    def result(self, method: str, content: Message) -> Message:
+        """A result; lists are schemas and names, which stay."""
+        if method.endswith("/list") or method in ("initialize", "server/discover"):
+            return content
+        if not self._touched(content):
+            return content
+        if method == "completion/complete":
+            return {key: self.anything(value) for key, value in content.items()}
+        return self._parts(content, 0)
+
+    def params(self, content: Message) -> Message:
+        """The parameters of a request or a notification to the client."""
+        return self._parts(content, 0)
+
+    def error(self, error: Message) -> Message:
+        """A protocol error: its own code, its message and data restored."""
+        made: Message = {"code": error["code"], "message": self._restore(error["message"])}
+        if error.get("data") is not None:
+            made["data"] = self.anything(error["data"])
+        return made
+
+    def anything(self, value: object, depth: int = 0) -> object:
+        """Any JSON value, every text in it."""
+        if isinstance(value, str):
+            return self._restore(value)
+        if depth > MAX_DEPTH:
+            return value
+        if isinstance(value, list):
+            return [self.anything(each, depth + 1) for each in value]
+        if isinstance(value, dict):
+            made = {self._restore(key): self.anything(v, depth + 1) for key, v in value.items()}
+            if len(made) == len(value):
+                return made
+            return {key: self.anything(v, depth + 1) for key, v in value.items()}
+        return value
+
+    def _touched(self, content: Message) -> bool:
+        """Whether there may be a token anywhere: one look for all texts is quick."""
+        texts = list(_texts(content))
+        if any("\\" in text for text in texts):
+            return True
+        whole = _APART.join(texts)
+        return self._restore(whole) != whole
+
+    def _parts(self, content: Message, depth: int) -> Message:
+        return {key: self._part(key, value, depth) for key, value in content.items()}
+
+    def _part(self, key: str, value: object, depth: int) -> object:
+        if key in _AS_IT_IS or depth > MAX_DEPTH:
+            return value
+        if key in _WHOLE:
+            return self.anything(value)
+        if isinstance(value, str):
+            return self._text(value) if key == "text" else self._restore(value)
+        if isinstance(value, dict):
+            return self._parts(value, depth + 1)
+        if isinstance(value, list):
+            return [
+                self._parts(each, depth + 1) if isinstance(each, dict) else self._part("", each, 0)
+                for each in value
+            ]
+        return value
+
+    def _text(self, text: str) -> str:
+        """A text; one that is JSON is restored as JSON if only that brings every token back."""
+        restored = self._restore(text)
+        if text[:1] not in ("{", "[") or ("\\" not in text and restored == text):
+            return restored
+        original = _parsed(text)
+        if original is None:
+            return restored
+        made = self.anything(original)
+        return restored if _parsed(restored) == made else json.dumps(made, ensure_ascii=False)
 
 
 def _template(text: str) -> "UriTemplate | None":
@@ -399,3 +553,25 @@ def _string(value: object) -> str:
     if not isinstance(value, str):
         raise RequestRefusedError("wrong_type")
     return value
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every text, keys too, but not what is binary."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
+    elif isinstance(value, dict):
+        for key, inside in value.items():
+            yield key
+            if key not in _BINARY or not isinstance(inside, str):
+                yield from _texts(inside)
+
+
+def _parsed(text: str) -> object:
+    """The JSON value of a text, None if it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -1,26 +1,40 @@
-"""Which servers stand behind the proxy, and as which services of the policy. Deny by default.
+"""Which servers stand behind the proxy, as which services of the policy, and as one server.
 
 One server is a command or an address, and its service is named. Several are those of an
 `mcpServers` file, as MCP clients write it, and each is the service of its own name. A service that
 the profile's policy does not list is refused before anything is started.
+
+Several servers are shown as one. Lists are the lists of all of them. A name that two of them use is
+prefixed with each one's own ("clinic__score"), an address likewise ("clinic+file://x"); a name that
+only one uses stays as it is. What goes to a server is at its own tier. The client is spoken to in
+the revision with a handshake, which every server understands.
 """
 
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from rootguard.channels.faults import RequestRefusedError
+from rootguard.channels.mcp import jsonrpc as rpc
 from rootguard.channels.mcp.jsonrpc import Message
-from rootguard.channels.mcp.proxy.links import Command, Connect
-from rootguard.errors import AccessError, PolicyError
+from rootguard.channels.mcp.proxy.links import Connect, ServerCommand
+from rootguard.channels.mcp.proxy.offers import LISTED, Listing
+from rootguard.channels.mcp.proxy.relay import ClientRequest, ClientSide, Relay, say
+from rootguard.errors import AccessError, PolicyError, RootGuardError
 from rootguard.session import Profile
 
 MAX_BYTES: Final = 1024 * 1024
 MAX_SERVERS: Final = 64
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_ADDRESSED: Final = frozenset(("resources/read", "resources/subscribe", "resources/unsubscribe"))
+_TASKS: Final = frozenset(("tasks/cancel", "tasks/get", "tasks/result"))
 
 
 def servers_of(
@@ -37,7 +51,7 @@ def servers_of(
         raise AccessError("a server without --service")
     if url is not None:
         return {service: _address(url, {})}
-    return {service: Command(words=list(command or ()))}
+    return {service: ServerCommand(words=list(command or ()))}
 
 
 def check_listed(profile: Profile, services: Sequence[str], *, file: str) -> None:
@@ -90,7 +104,7 @@ def _server(file: str, name: str, entry: object) -> Connect:
     folder = entry.get("cwd")
     if folder is not None and not isinstance(folder, str):
         raise PolicyError(file, f"{key}.cwd", "not a text", "put it in quotes")
-    return Command(
+    return ServerCommand(
         words=[command, *words],
         variables=_texts(file, f"{key}.env", entry.get("env", {})),
         folder=folder,
@@ -104,9 +118,9 @@ def _texts(file: str, key: str, table: object) -> dict[str, str]:
 
 
 def _address(url: str, headers: dict[str, str]) -> Connect:
-    from rootguard.channels.mcp.proxy.http import Address
+    from rootguard.channels.mcp.proxy.http import ServerAddress
 
-    return Address(url=url, headers=headers)
+    return ServerAddress(url=url, headers=headers)
 
 
 def merged(parts: Sequence[Mapping[str, Any]]) -> Message:
@@ -120,3 +134,221 @@ def merged(parts: Sequence[Mapping[str, Any]]) -> Message:
             elif not before:
                 made[key] = value
     return made
+
+
+class ServerGroup:
+    """Routes what the client asks to the server that offers it."""
+
+    def __init__(self, relays: Sequence[Relay]) -> None:
+        self.relays = tuple(relays)
+        self._live: tuple[Relay, ...] = ()
+        self._lock = threading.Lock()
+        self._names: dict[Listing, dict[str, tuple[Relay, str]]] = {}
+        self._shown: dict[Listing, dict[tuple[str, str], str]] = {}
+
+    def start(self, client: ClientSide) -> None:
+        """Connect to all; one that cannot be reached is left out until the next start."""
+        live = []
+        for relay in self.relays:
+            try:
+                relay.start(client)
+            except RootGuardError as problem:
+                say(f"the server {relay.name} is left out: {problem}")
+                continue
+            live.append(relay)
+        self._live = tuple(live)
+        if not live:
+            raise RequestRefusedError("upstream_unreachable")
+
+    def ready(self, call: ClientRequest) -> bool:
+        """Whether a request goes to one server that is ready for it."""
+        found = self._names.get("tools", {}).get(str(call.params.get("name")))
+        if call.method != "tools/call" or found is None:
+            return False
+        return found[0].ready(ClientRequest(call.method, {"name": found[1]}, call.done))
+
+    def handle(self, call: ClientRequest) -> None:
+        """Send a request where it belongs; it is answered in any case."""
+        try:
+            self._handle(call)
+        except Exception as problem:  # noqa: BLE001 - only its class decides what is said
+            call.refuse(problem)
+
+    def shown(self, method: str, params: Message, relay: object) -> Message | None:
+        """A notification as the client gets it."""
+        if method == "notifications/resources/updated" and isinstance(relay, Relay):
+            own = str(params.get("uri"))
+            known = self._shown.get("resources", {})
+            return {**params, "uri": known.get((relay.name, own), own)}
+        if method.endswith("/list_changed"):
+            with self._lock:
+                for listing in _listings(method):
+                    self._names.pop(listing, None)
+        return params
+
+    def _handle(self, call: ClientRequest) -> None:
+        if call.method == "initialize":
+            self._initialize(call)
+        elif call.method in LISTED:
+            call.answer({LISTED[call.method][1]: self._list(call.method)})
+        elif call.method == "tools/call":
+            self._forward(call, "tools/list", "name")
+        elif call.method == "prompts/get":
+            self._forward(call, "prompts/list", "name")
+        elif call.method in _ADDRESSED:
+            relay, own = self._address(call.params.get("uri"))
+            self._to(relay, call, {**call.params, "uri": own})
+        elif call.method == "completion/complete":
+            self._complete(call)
+        elif call.method == "logging/setLevel":
+            self._to_all(call)
+        elif call.method in _TASKS:
+            task = call.params.get("taskId")
+            owner = (r for r in self._live if isinstance(task, str) and task in r.offers.opaque)
+            self._to(_first(owner), call, call.params)
+        else:
+            call.fail(rpc.plain(rpc.METHOD_NOT_FOUND))
+
+    def _initialize(self, call: ClientRequest) -> None:
+        answers = self._each(call)
+        found = [(relay, result) for relay, result in answers if result is not None]
+        if not found:
+            raise RequestRefusedError("upstream_unreachable")
+        self._live = tuple(relay for relay, _ in found)
+        results = [result for _, result in found]
+        said = [
+            f"{relay.name}: {result['instructions']}"
+            for relay, result in found
+            if isinstance(result.get("instructions"), str)
+        ]
+        capabilities = [c for r in results if isinstance(c := r.get("capabilities"), dict)]
+        made: Message = {
+            "protocolVersion": min(str(result.get("protocolVersion")) for result in results),
+            "capabilities": merged(capabilities),
+            "serverInfo": {"name": "rootguard-proxy", "version": version("rootguard")},
+        }
+        if said:
+            made["instructions"] = "\n\n".join(said)
+        call.answer(made)
+
+    def _each(self, call: ClientRequest) -> list[tuple[Relay, Message | None]]:
+        """The same request to every server, and what they answered; None is an error."""
+        outcome: dict[str, Message | None] = {}
+        waits = []
+        for relay in self._live:
+            there = threading.Event()
+
+            def done(
+                result: Message | None,
+                error: Message | None,  # noqa: ARG001
+                name: str = relay.name,
+                there: threading.Event = there,
+            ) -> None:
+                outcome[name] = result
+                there.set()
+
+            relay.forward(ClientRequest(call.method, call.params, done))
+            waits.append(there)
+        for there in waits:  # every call is answered or given up by the watch
+            there.wait()
+        return [(relay, outcome.get(relay.name)) for relay in self._live]
+
+    def _to_all(self, call: ClientRequest) -> None:
+        if all(result is None for _, result in self._each(call)):
+            call.fail(rpc.plain(rpc.METHOD_NOT_FOUND))
+        else:
+            call.answer({})
+
+    def _list(self, method: str) -> list[Message]:
+        """Every server's list in one, with names that are told apart."""
+        listing, _, key = LISTED[method]
+        lists: list[tuple[Relay, list[Message]]] = []
+        for relay in self._live:
+            try:
+                lists.append((relay, relay.list_all(method)))
+            except RequestRefusedError:  # it has no such list, or is down just now
+                lists.append((relay, []))
+        used = Counter(str(entry.get(key)) for _, entries in lists for entry in entries)
+        prefix = _prefixed_name if key == "name" else _prefixed_uri
+        names: dict[str, tuple[Relay, str]] = {}
+        entries_shown: list[Message] = []
+        for relay, entries in lists:
+            for entry in entries:
+                own = str(entry.get(key))
+                shown = own if used[own] == 1 else prefix(relay.name, own)
+                if shown not in names:
+                    names[shown] = (relay, own)
+                    entries_shown.append({**entry, key: shown})
+        with self._lock:
+            self._names[listing] = names
+            self._shown[listing] = {(r.name, own): shown for shown, (r, own) in names.items()}
+        return entries_shown
+
+    def _lookup(self, method: str) -> Mapping[str, tuple[Relay, str]]:
+        listing = LISTED[method][0]
+        if listing not in self._names:
+            self._list(method)
+        return self._names.get(listing, {})
+
+    def _forward(self, call: ClientRequest, method: str, key: str) -> None:
+        found = self._lookup(method).get(str(call.params.get(key)))
+        if found is None:
+            raise RequestRefusedError("unknown_name")
+        self._to(found[0], call, {**call.params, key: found[1]})
+
+    def _address(self, uri: object) -> tuple[Relay, str]:
+        """Whose address it is: listed, said before, of a template, or prefixed."""
+        if not isinstance(uri, str):
+            raise RequestRefusedError("wrong_type")
+        listed = self._lookup("resources/list").get(uri)
+        if listed is not None:
+            return listed
+        said = [relay for relay in self._live if uri in relay.offers.uris]
+        if len(said) == 1:
+            return said[0], uri
+        for relay in self._live:
+            prefix = _prefixed_uri(relay.name, "")
+            if uri.startswith(prefix):
+                return relay, uri.removeprefix(prefix)
+        for shown, (relay, own) in self._lookup("resources/templates/list").items():
+            if shown == own and relay.rewriter.fits(own, uri):
+                return relay, uri
+        raise RequestRefusedError("unknown_name")
+
+    def _complete(self, call: ClientRequest) -> None:
+        ref = call.params.get("ref")
+        if not isinstance(ref, dict):
+            raise RequestRefusedError("wrong_type")
+        prompt = ref.get("type") == "ref/prompt"
+        key = "name" if prompt else "uri"
+        method = "prompts/list" if prompt else "resources/templates/list"
+        found = self._lookup(method).get(str(ref.get(key)))
+        if found is None:
+            raise RequestRefusedError("unknown_name")
+        self._to(found[0], call, {**call.params, "ref": {**ref, key: found[1]}})
+
+    def _to(self, relay: Relay, call: ClientRequest, params: Message) -> None:
+        call.params = params
+        relay.forward(call)
+
+
+def _first(relays: Iterable[Relay]) -> Relay:
+    for relay in relays:
+        return relay
+    raise RequestRefusedError("bad_value")
+
+
+def _prefixed_name(server: str, name: str) -> str:
+    return f"{server}__{name}"
+
+
+def _prefixed_uri(server: str, uri: str) -> str:
+    return f"{server.replace('_', '-')}+{uri}"
+
+
+def _listings(method: str) -> tuple[Listing, ...]:
+    if method == "notifications/tools/list_changed":
+        return ("tools",)
+    if method == "notifications/prompts/list_changed":
+        return ("prompts",)
+    return ("resources", "templates")
