@@ -23,7 +23,7 @@ from benchmarks.answers import PATIENT
 from benchmarks.measure import Case, Contender
 from rootguard import Guard, MemoryStore, Store, load_template, open_store
 from rootguard.advice.people import synthetic_cohort
-from rootguard.advice.seeded import generator
+from rootguard.advice.seeds import generator
 from rootguard.calibration import Calibration, Level, make_plan
 from rootguard.calibration.priors import latent_correlation, marginal
 from rootguard.expressions import evaluate_many

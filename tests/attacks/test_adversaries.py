@@ -6,19 +6,19 @@ from functools import cache
 import numpy as np
 import pytest
 
-from rootguard.advice.baselines import IndependentNoising
 from rootguard.advice.crowds import (
     STRATEGIES,
     CrowdNoising,
     CrowdVault,
     Curve,
     Guarding,
+    IndependentNoising,
     Strategy,
     attack,
     noising_oracle,
     session_oracle,
 )
-from rootguard.advice.people import PAPER_TEMPLATES, Cohort, read_cohort, synthetic_cohort
+from rootguard.advice.people import PAPER_TEMPLATES, Cohort, synthetic_cohort
 from rootguard.attacks.collusion import pool, visits
 from rootguard.attacks.derived import (
     amplification,
@@ -42,6 +42,7 @@ from rootguard.attacks.oracle import (
 from rootguard.attacks.posterior import Belief, PopulationPrior, believe
 from rootguard.attacks.zoom import zoom
 from rootguard.errors import RedrawnError
+from rootguard.evaluation.cohorts import read_cohort
 from rootguard.expressions import evaluate, parse
 from rootguard.graph import Graph
 from rootguard.mechanisms import MECHANISMS, mechanism

@@ -7,9 +7,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rootguard.advice.crowds import STRATEGIES
-from rootguard.advice.people import synthetic_cohort, write_cohorts
+from rootguard.advice.people import synthetic_cohort
 from rootguard.cli.attack import command as attack
 from rootguard.cli.audit import command as audit
+from rootguard.evaluation.cohorts import write_cohorts
 from rootguard.template import load_template
 
 SURE = ("--confidence", "0.999999")

@@ -11,7 +11,8 @@ from fractions import Fraction
 import pytest
 
 from rootguard import load_template
-from rootguard.advice.people import PAPER_TEMPLATES, load_cohort
+from rootguard.advice.people import PAPER_TEMPLATES
+from rootguard.evaluation.cohorts import load_cohort
 from rootguard.evaluation.rq1_utility.means import aggregates
 from rootguard.evaluation.rq1_utility.study import CALIBRATED, EPSILONS, Configuration, Row, Sweep
 from tests.support.cohort import FOLDER, needs_cohort

@@ -16,17 +16,14 @@ from numpy.typing import NDArray
 
 from rootguard.advice.people import (
     PAPER_TEMPLATES,
-    SOURCE_FILE,
     SYNTHETIC,
     Cohort,
     latent_correlation,
-    load_cohort,
-    read_cohort,
     synthetic_cohort,
-    write_cohorts,
 )
 from rootguard.cli.cohort import command
 from rootguard.errors import CohortError
+from rootguard.evaluation.cohorts import SOURCE_FILE, load_cohort, read_cohort, write_cohorts
 from rootguard.graph import Graph
 from rootguard.template import Root, Shape, catalog, load_template, parse_template
 from rootguard.values import Domain, RootName

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rootguard import load_template
-from rootguard.advice.seeded import generator
+from rootguard.advice.seeds import generator
 from rootguard.evaluation.metrics import Bootstrap, Estimate, Floats, class_numbers, mean_se, wins
 from rootguard.template import RiskClass
 

@@ -16,10 +16,11 @@ import pytest
 from click.testing import CliRunner, Result
 from numpy.typing import NDArray
 
-from rootguard.advice.people import PAPER_TEMPLATES, read_cohort
+from rootguard.advice.people import PAPER_TEMPLATES
 from rootguard.cli.cohort import command
 from rootguard.errors import CohortError
 from rootguard.evaluation import nhanes
+from rootguard.evaluation.cohorts import read_cohort
 from rootguard.evaluation.nhanes import (
     CYCLES,
     VARIABLES,

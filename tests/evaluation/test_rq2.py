@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from rootguard.advice.people import PAPER_TEMPLATES, Cohort, read_cohort, synthetic_cohort
+from rootguard.advice.people import PAPER_TEMPLATES, Cohort, synthetic_cohort
 from rootguard.attacks.belief import grid, prior
 from rootguard.attacks.map import map_estimates
 from rootguard.cli.bench import ATTACK_CONFIGURATION_NAMES, rq2
+from rootguard.evaluation.cohorts import read_cohort
 from rootguard.evaluation.rq1_utility.study import (
     PAPER_CONFIGURATIONS,
     STUDY_MECHANISMS,

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from rootguard.advice.people import synthetic_cohort
-from rootguard.advice.seeded import generator
+from rootguard.advice.seeds import generator
 from rootguard.allocation import Plan
 from rootguard.calibration import Level
 from rootguard.expressions import evaluate_many

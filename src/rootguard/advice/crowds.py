@@ -19,9 +19,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from rootguard.advice.baselines import IndependentNoising
 from rootguard.advice.people import Cohort
-from rootguard.advice.seeded import generator
+from rootguard.advice.seeds import generator
 from rootguard.attacks.collusion import collude
 from rootguard.attacks.derived import derived, repeat
 from rootguard.attacks.joint import formulas, joint, population_repeat
@@ -37,8 +36,10 @@ from rootguard.attacks.oracle import (
 )
 from rootguard.attacks.zoom import zoom
 from rootguard.calibration import Calibration, Level
-from rootguard.expressions import evaluate_many
+from rootguard.expressions import evaluate, evaluate_many, parse
+from rootguard.mechanisms import mechanism as mechanism_of
 from rootguard.mechanisms.base import Floats, Indices
+from rootguard.rng import SECURE, Randomness
 from rootguard.session import Session
 from rootguard.template import Template
 from rootguard.values import Domain, MechanismName, RootName
@@ -54,6 +55,33 @@ _SINGLE: Mapping[str, Callable[[Transcript, RootName, int], Iterator[Floats]]] =
     "zoom": zoom,
     "collusion": collude,
 }
+
+
+class IndependentNoising:
+    """A stateless sanitizer: computes every answer from the true values and noises it afresh.
+
+    It is what RootGuard is compared with. It needs the true values for as long as it answers, which
+    RootGuard does without: use it on published or synthetic people only.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, float],
+        epsilon: Fraction,
+        *,
+        mechanism_name: MechanismName = "geometric",
+        source: Randomness = SECURE,
+    ) -> None:
+        self._values = dict(values)
+        self._mechanism_name = mechanism_name
+        self._source = source
+        self.epsilon = epsilon
+
+    def release(self, formula: str, domain: Domain) -> int:
+        """The grid index of a noised answer, on the answer's own public domain."""
+        truth = domain.nearest(evaluate(parse(formula), self._values))
+        noise = mechanism_of(self._mechanism_name, self.epsilon, domain.size)
+        return noise.draw(truth, self._source)
 
 
 class CrowdNoising:

@@ -8,9 +8,10 @@ import click
 from rich.text import Text
 
 from rootguard.advice.crowds import STRATEGIES, Curve, Guarding, Strategy, attack
-from rootguard.advice.people import Cohort, load_cohort
+from rootguard.advice.people import Cohort
 from rootguard.cli.options import EpsilonType, json_option, mechanism_option, template_argument
 from rootguard.cli.output import EXIT_CODES, Cell, console, table, write_json
+from rootguard.evaluation.cohorts import load_cohort
 from rootguard.graph import Graph
 from rootguard.template import Template, load_template
 from rootguard.values import MechanismName

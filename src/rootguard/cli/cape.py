@@ -99,7 +99,6 @@ def _run(
     import numpy as np
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from rootguard.advice.people import load_cohort
     from rootguard.evaluation.cape import (
         Cape,
         Contexts,
@@ -108,6 +107,7 @@ def _run(
         digit_ids,
         similarities,
     )
+    from rootguard.evaluation.cohorts import load_cohort
     from rootguard.evaluation.language_model import LocalModel
     from rootguard.evaluation.rq4_agent.patients import first
 

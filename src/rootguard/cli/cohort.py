@@ -19,10 +19,10 @@ from rootguard.advice.people import (
     SYNTHETIC,
     Cohort,
     synthetic_cohort,
-    write_cohorts,
 )
 from rootguard.cli.options import TemplateType, json_option
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
+from rootguard.evaluation.cohorts import write_cohorts
 from rootguard.evaluation.nhanes import CYCLES, PAPER_SEED, Split, cycle_named, make_cohorts
 from rootguard.template import Template, load_template
 

@@ -14,7 +14,7 @@ import numpy as np
 from rich.text import Text
 
 from rootguard.accounting import accumulated_level, slopes
-from rootguard.advice.baselines import IndependentNoising
+from rootguard.advice.crowds import IndependentNoising
 from rootguard.attacks import Observation, map_estimate
 from rootguard.cli.options import json_option
 from rootguard.cli.output import EXIT_CODES, Cell, console, number, table, write_json

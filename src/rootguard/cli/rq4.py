@@ -234,7 +234,7 @@ def _groups(
     templates: tuple[Template, ...], directory: Path | None, *, seed: int, patients: int
 ) -> list["PatientGroup"]:
     """A group per template, and a second one where the published runs asked for fewer roots."""
-    from rootguard.advice.people import load_cohort
+    from rootguard.evaluation.cohorts import load_cohort
     from rootguard.evaluation.rq4_agent.patients import PUBLISHED_ACTIVE, Asked, PatientGroup, only
 
     found = []

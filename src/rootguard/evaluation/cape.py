@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rootguard.advice.people import Cohort
-from rootguard.advice.seeded import generator
+from rootguard.advice.seeds import generator
 from rootguard.evaluation.language_model import LocalModel, ModelError
 from rootguard.evaluation.metrics import Bootstrap, Floats, mean_se
 from rootguard.evaluation.rq1_utility.study import Cell, Subject

@@ -16,7 +16,7 @@ import numpy as np
 
 from rootguard.accounting import advantage_bound, bound_with_misses
 from rootguard.advice.people import Cohort, synthetic_cohort
-from rootguard.advice.seeded import generator
+from rootguard.advice.seeds import generator
 from rootguard.allocation import Plan
 from rootguard.attacks.belief import grid, informed_prior
 from rootguard.attacks.map import map_path

@@ -18,7 +18,7 @@ from rootguard.advice.learning.forms import FormName
 from rootguard.advice.learning.rows import PublicRows, checked_rows
 from rootguard.advice.learning.template import bounds_of, learned_template, template_text
 from rootguard.advice.people import Column, synthetic_cohort
-from rootguard.advice.seeded import generator
+from rootguard.advice.seeds import generator
 from rootguard.allocation import Plan, make_plan
 from rootguard.evaluation.rq1_utility.study import snap
 from rootguard.expressions import evaluate_many

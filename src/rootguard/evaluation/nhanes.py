@@ -21,16 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rootguard import __version__
-from rootguard.advice.people import (
-    PAPER_TEMPLATES,
-    Cohort,
-    check_target,
-    cohort_of,
-    read_source,
-    write_cohorts,
-    write_json_file,
-)
+from rootguard.advice.people import PAPER_TEMPLATES, Cohort, make_cohort
 from rootguard.errors import CohortError
+from rootguard.evaluation.cohorts import check_target, read_source, write_cohorts, write_json_file
 from rootguard.graph import Graph
 from rootguard.template import Template, load_template
 from rootguard.values import RootName
@@ -395,10 +388,11 @@ def split(survey: Survey, template: Template, *, seed: int, size: int) -> Split:
         problem = f"it has {len(complete)} complete cases in the survey, too few to draw {size}"
         raise CohortError(template.name, "", problem, "choose a smaller --size")
     drawn = complete[draw(usable, size=size, seed=seed)]
-    cohort = cohort_of(
+    cohort = make_cohort(
         template,
         {root: table[drawn, i] for i, root in enumerate(roots)},
-        [str(number) for number in survey.seqn[drawn].tolist()],
+        tuple(str(number) for number in survey.seqn[drawn].tolist()),
+        synthetic=False,
         source=f"NHANES {survey.cycle.name} (CDC/NCHS), adult men",
     )
     rest = np.ones(len(survey.seqn), dtype=bool)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from rootguard import load_template
-from rootguard.advice.people import PAPER_TEMPLATES, load_cohort
+from rootguard.advice.people import PAPER_TEMPLATES
+from rootguard.evaluation.cohorts import load_cohort
 from rootguard.evaluation.published import published_cells, published_wins
 from rootguard.evaluation.rq1_utility.claims import (
     COLUMNS,

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from rootguard import Template, load_template
-from rootguard.advice.people import Cohort, load_cohort
+from rootguard.advice.people import Cohort
 from rootguard.errors import CohortError
+from rootguard.evaluation.cohorts import load_cohort
 from rootguard.evaluation.rq1_utility.means import aggregates, win_rates
 from rootguard.evaluation.rq1_utility.study import (
     CONFIGURATIONS,

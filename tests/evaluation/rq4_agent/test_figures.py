@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from rootguard.advice.people import PAPER_TEMPLATES, read_cohort
+from rootguard.advice.people import PAPER_TEMPLATES
 from rootguard.attacks.belief import grid, prior
 from rootguard.attacks.map import map_estimates
 from rootguard.cli.rq4 import (
@@ -21,6 +21,7 @@ from rootguard.cli.rq4 import (
     TURN_NAMES,
     rq4,
 )
+from rootguard.evaluation.cohorts import read_cohort
 from rootguard.evaluation.rq1_utility.study import TURNS
 from rootguard.evaluation.rq4_agent.claims import (
     agent_comparison_sheets,

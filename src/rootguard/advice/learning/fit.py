@@ -28,7 +28,7 @@ from rootguard.advice.learning.forms import (
 )
 from rootguard.advice.learning.rows import PublicRows
 from rootguard.advice.people import Column
-from rootguard.advice.seeded import generator
+from rootguard.advice.seeds import generator
 from rootguard.errors import CohortError, FormulaError, RootGuardError
 from rootguard.expressions import Node, evaluate, evaluate_many, parse, to_text
 from rootguard.values import RootName

@@ -8,7 +8,8 @@ stopped goes on from it; the rest comes at the end.
 from dataclasses import dataclass
 from pathlib import Path
 
-from rootguard.advice.people import Cohort, load_cohort
+from rootguard.advice.people import Cohort
+from rootguard.evaluation.cohorts import load_cohort
 from rootguard.evaluation.rq1_utility.claims import (
     COLUMNS,
     Comparison,

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from rootguard import __version__
 from rootguard.advice.people import Cohort
-from rootguard.advice.seeded import generator
+from rootguard.advice.seeds import generator
 from rootguard.allocation import Plan
 from rootguard.calibration import Calibration, Level, make_plan
 from rootguard.calibration.priors import has_figures, people

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rootguard.advice.drawing import BLACK, COLOURS, GREY, LABELS, MARKERS, legend_above
-from rootguard.advice.people import PAPER_TEMPLATES, Cohort, load_cohort
+from rootguard.advice.people import PAPER_TEMPLATES, Cohort
 from rootguard.attacks.belief import PRIORS, PriorName
+from rootguard.evaluation.cohorts import load_cohort
 from rootguard.evaluation.metrics import Estimate, mean_estimate
 from rootguard.evaluation.rq1_utility.study import DIGITS, PAPER_CONFIGURATIONS
 from rootguard.evaluation.rq2_reconstruction.study import (

@@ -39,7 +39,7 @@ import numpy as np
 
 from rootguard import __version__
 from rootguard.advice.people import Cohort
-from rootguard.advice.seeded import generator
+from rootguard.advice.seeds import generator
 from rootguard.allocation import Plan
 from rootguard.attacks.belief import PRIORS, Prior, PriorName, grid, prior
 from rootguard.attacks.map import map_path, map_paths

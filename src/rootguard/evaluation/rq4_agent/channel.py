@@ -22,7 +22,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from rootguard.advice.baselines import IndependentNoising
+from rootguard.advice.crowds import IndependentNoising
 from rootguard.template import Template
 from rootguard.values import RootName
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from rootguard import __version__
-from rootguard.advice.seeded import generator
+from rootguard.advice.seeds import generator
 from rootguard.attacks.belief import grid, prior
 from rootguard.attacks.map import map_estimates
 from rootguard.evaluation.metrics import Bootstrap, Floats, class_numbers

@@ -19,9 +19,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from rootguard.advice.baselines import IndependentNoising
+from rootguard.advice.crowds import IndependentNoising
 from rootguard.advice.people import Cohort
-from rootguard.advice.seeded import generator
+from rootguard.advice.seeds import generator
 from rootguard.allocation import Plan
 from rootguard.evaluation.metrics import Floats
 from rootguard.evaluation.rq1_utility.study import TURNS, Cell, Subject, Turns

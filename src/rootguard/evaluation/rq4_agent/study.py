@@ -28,7 +28,7 @@ import numpy as np
 from mcp.server.lowlevel import Server
 
 from rootguard import __version__
-from rootguard.advice.seeded import generator
+from rootguard.advice.seeds import generator
 from rootguard.channels.mcp.server import build_server
 from rootguard.errors import FileError
 from rootguard.evaluation.rq1_utility.study import TURNS, Turns

@@ -1,8 +1,8 @@
-"""Seeded generators for experiments: one stream per named thing, independent of every other.
+"""Seeded generators for measurements: one stream per named thing, independent of every other.
 
 A stream is addressed by what it is for (seed, then any names and numbers), not by when it is asked
 for, so a cell of an experiment gives the same figures alone, in another order or after a restart.
-Nothing outside `rootguard.evaluation` may use this: a release draws from `rootguard.rng`.
+No release may use this: a release draws from `rootguard.rng`.
 """
 
 import hashlib
