@@ -254,7 +254,8 @@ def shielded(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         except RootGuardError as caught:
             refusal = caught.bare()
-        del args, kwargs  # this frame is in the traceback of what is raised next
+        finally:
+            del args, kwargs  # this frame stands in the traceback of whatever leaves
         try:
             raise refusal
         finally:

@@ -4,20 +4,29 @@ The plan is priced again before anything is drawn. If a draw fails, the error th
 no cause, no context and no frame in which a private number was a local variable.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rootguard.allocation import Plan
-from rootguard.errors import BudgetError, NoiseError, PrivateValueError, UnknownNameError
+from rootguard.errors import (
+    BudgetError,
+    NoiseError,
+    PrivateValueError,
+    UnknownNameError,
+    shielded,
+)
 from rootguard.graph import Graph
-from rootguard.mechanisms import Mechanism, mechanism, nesting
+from rootguard.mechanisms import mechanism, nesting
 from rootguard.mechanisms.keyed import People, RootStreams
 from rootguard.rng import SECURE, Randomness
-from rootguard.values import Domain, Raw, RootName, Sanitized
+from rootguard.values import Raw, RootName, Sanitized
+
+T = TypeVar("T")
 
 
 def seal(values: object) -> dict[str, Raw | None] | None:
@@ -56,22 +65,22 @@ def sanitize(
 ) -> dict[RootName, Sanitized]:
     """Draw each root in `raws` once, under the plan's epsilon for it."""
     plan.check()
-    drawn: dict[RootName, Sanitized] = {}
-    for root, raw in raws.items():
-        share = plan[root]
-        noise = mechanism(plan.mechanism, share.epsilon, share.domain.size)
-        index = _draw(noise, raw, share.domain, source)
-        if index is None:
-            raise NoiseError(f"the draw for {root} failed; nothing was released, try again")
-        drawn[root] = Sanitized(
-            root=root,
-            index=index,
-            domain=share.domain,
-            epsilon=share.epsilon,
-            mechanism=plan.mechanism,
-            version=versions.get(root, 1),
-        )
-    return drawn
+    return {
+        root: _first(plan, raw, root, versions.get(root, 1), source) for root, raw in raws.items()
+    }
+
+
+def _first(plan: Plan, raw: Raw, root: RootName, version: int, source: Randomness) -> Sanitized:
+    share = plan[root]
+    noise = mechanism(plan.mechanism, share.epsilon, share.domain.size)
+    return Sanitized(
+        root=root,
+        index=_drawn(root, lambda: noise.draw(raw.snap(share.domain), source)),
+        domain=share.domain,
+        epsilon=share.epsilon,
+        mechanism=plan.mechanism,
+        version=version,
+    )
 
 
 def refine(
@@ -86,9 +95,17 @@ def refine(
             f"{finest.root} was noised with the {finest.mechanism} mechanism, which cannot be "
             "refined; only geometric noise can"
         )
-    index = _refined(raw, finest, epsilon, source)
-    if index is None:
-        raise NoiseError(f"the draw for {finest.root} failed; nothing was released, try again")
+    index = _drawn(
+        finest.root,
+        lambda: nesting.refine(
+            raw.snap(finest.domain),
+            finest.index,
+            low=finest.epsilon,
+            high=epsilon,
+            size=finest.domain.size,
+            source=source,
+        ),
+    )
     return replace(finest, index=index, epsilon=epsilon)
 
 
@@ -127,37 +144,25 @@ def coarsen(
 
 def repeat(
     raw: Raw, streams: RootStreams, person: People, known: NDArray[np.uint32], shown: Sanitized
-) -> Sanitized | NoiseError | None:
+) -> Sanitized | None:
     """The draw that a table has shown of a value, or None if none of the known marks is its own."""
-    try:
+
+    def draw() -> int | None:
         point = np.array([raw.snap(shown.domain)])
         rows = streams.of(person, point)
         if rows.marks()[0] not in known:
             return None
         noise = mechanism(shown.mechanism, shown.epsilon, shown.domain.size)
-        return replace(shown, index=int(noise.draw_rows(point, rows)[0]))
-    except Exception:  # noqa: BLE001 - its traceback holds the index; it must not travel further
-        return NoiseError(f"the draw for {shown.root} failed; nothing was released, try again")
+        return int(noise.draw_rows(point, rows)[0])
+
+    index = _drawn(shown.root, draw)
+    return None if index is None else replace(shown, index=index)
 
 
-def _refined(raw: Raw, finest: Sanitized, epsilon: Fraction, source: Randomness) -> int | None:
-    """One refining draw, or None if it failed; as for `_draw`, the failure's frames are dropped."""
+@shielded
+def _drawn(root: RootName, draw: Callable[[], T]) -> T:
+    """What a draw gives. Whatever fails in it is one refusal: its frames saw the true index."""
     try:
-        return nesting.refine(
-            raw.snap(finest.domain),
-            finest.index,
-            low=finest.epsilon,
-            high=epsilon,
-            size=finest.domain.size,
-            source=source,
-        )
-    except Exception:  # noqa: BLE001 - its traceback holds the index; it must not travel further
-        return None
-
-
-def _draw(noise: Mechanism, raw: Raw, domain: Domain, source: Randomness) -> int | None:
-    """One draw, or None if it failed; the failure's frames, which saw the index, are dropped."""
-    try:
-        return noise.draw(raw.snap(domain), source)
-    except Exception:  # noqa: BLE001 - its traceback holds the index; it must not travel further
-        return None
+        return draw()
+    except Exception:  # noqa: BLE001 - foreign errors may carry the index in their text, too
+        raise NoiseError(f"the draw for {root} failed; nothing was released, try again") from None

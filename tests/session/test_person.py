@@ -92,7 +92,7 @@ def test_declared_roots_are_known_and_the_others_refused_by_name_until_sighted()
         RequestRefused(turn=turn, reason="PrivateValueError") for turn in (1, 2, 3)
     )
     for root, number in {"ast": 30, "alt": 30, "plt": 200}.items():
-        assert person.sight(root, number) is None  # type: ignore[func-returns-value]
+        assert person.sight(root, number) is None
     assert person.known("ast")
     assert person.release("fib4") == person.target() == person.target("fib4")
 
@@ -407,6 +407,11 @@ class Failing(MemoryStore):
         raise StoreUnavailableError("the server is away; try again")
 
 
+class Broken:
+    def draw(self, index: int, source: object) -> int:
+        raise ValueError(index, SECRET)
+
+
 @pytest.mark.parametrize("case", ["stranger", "infinite", "text", "away", "capped", "no draw"])
 def test_no_failed_sight_carries_the_number(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bare = parse_profile('templates = ["fib4"]\nbudget = 1', file="x.toml")
@@ -414,7 +419,7 @@ def test_no_failed_sight_carries_the_number(case: str, monkeypatch: pytest.Monke
     store.set_cap(OWNER, "", 1 if case == "capped" else None)
     person = opened(store, bare)
     if case == "no draw":
-        monkeypatch.setattr("rootguard.sanitizer._draw", lambda *_: None)
+        monkeypatch.setattr("rootguard.sanitizer.mechanism", lambda *_: Broken())
     root = "weight" if case == "stranger" else "ast"
     number: object = {"infinite": float("inf"), "text": str(SECRET)}.get(case, SECRET)
     expected = {"no draw": NoiseError, "capped": BudgetError}.get(case, RootGuardError)

@@ -24,7 +24,7 @@ from rootguard.cli.options import (
     tell_owner,
 )
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
-from rootguard.errors import BudgetError, ProfileError, RootGuardError
+from rootguard.errors import BudgetError, ProfileError, shielded
 from rootguard.graph import Graph
 from rootguard.session import Person, parse_profile
 from rootguard.store import open_store
@@ -92,18 +92,10 @@ def command(
     asking = sys.stdin.isatty() and not as_json
     chosen = _templates(templates, asking=asking)
     total = budget if budget is not None else _budget(chosen, asking=asking)
-    known = read_table(values) if values else _ask_values(chosen) if asking else {}
-    named = read_table(identifiers) if identifiers else _ask_identifiers() if asking else {}
     names = _entries(templates, out) or [template.name for template in chosen]
-    text = _profile_text(names, total, principal, url, named)
-    opened = _open(text, known, out, url)
-    del known, named
-    if isinstance(opened, RootGuardError):
-        del text
-        raise opened
-    _write(out, text)
-    del text
-    noised = tuple(root for root in opened.roots if opened.known(root))
+    head = _head(names, total, principal, url)
+    person = _begin(head, chosen, values, identifiers, asking=asking, out=out, url=url)
+    noised = tuple(root for root in person.roots if person.known(root))
     if as_json:
         write_json(
             {
@@ -120,13 +112,28 @@ def command(
     _print(out, chosen, total, noised)
 
 
-def _open(text: str, values: Mapping[str, object], out: Path, url: str) -> Person | RootGuardError:
-    """Noise the values into the vault, or the error to raise without the frames that saw them."""
-    try:
-        profile = parse_profile(text + _section("values", values), file=str(out))
-        return Person.open(profile, store=open_store(url), on_clamp=tell_owner)
-    except RootGuardError as problem:
-        return problem.bare()
+@shielded
+def _begin(
+    head: str,
+    templates: list[Template],
+    values: str | None,
+    identifiers: str | None,
+    *,
+    asking: bool,
+    out: Path,
+    url: str,
+) -> Person:
+    """Read or ask for what is private, noise the values into the vault, then write the profile.
+
+    In this order: a profile is there only once its values were taken.
+    """
+    known = read_table(values) if values else _ask_values(templates) if asking else {}
+    named = read_table(identifiers) if identifiers else _ask_identifiers() if asking else {}
+    text = head + _section("identifiers", named)
+    profile = parse_profile(text + _section("values", known), file=str(out))
+    person = Person.open(profile, store=open_store(url), on_clamp=tell_owner)
+    _write(out, text)
+    return person
 
 
 def _entries(given: tuple[str, ...], out: Path) -> list[str]:
@@ -217,16 +224,15 @@ def _ask_identifiers() -> dict[str, object]:
     return answers
 
 
-def _profile_text(
-    templates: list[str], budget: Fraction, principal: str, url: str, named: Mapping[str, object]
-) -> str:
+def _head(templates: list[str], budget: Fraction, principal: str, url: str) -> str:
+    """A profile's choices, which are public."""
     lines = [
         f"principal = {_quoted(principal)}",
         f"templates = {_quoted(templates)}",
         f'budget = "{float(budget)!r}"',
         f"store = {_quoted(url)}",
     ]
-    return "\n".join(lines) + "\n" + _section("identifiers", named)
+    return "\n".join(lines) + "\n"
 
 
 def _section(name: str, content: Mapping[str, object]) -> str:

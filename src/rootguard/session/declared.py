@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn, SupportsIndex
 
-from rootguard.errors import IdentifierError, RootGuardError, StoreError
+from rootguard.errors import IdentifierError, RootGuardError, StoreError, shielded
 from rootguard.identifiers import Identifiers, Kind, kind_of
 from rootguard.identifiers.finding import closes, opens
 from rootguard.identifiers.formats import MAX_LENGTH
@@ -27,13 +27,11 @@ from rootguard.store import Store
 from rootguard.values import Principal
 
 
-def issue_tokens(
-    identifiers: object, key: bytes | None, store: Store, owner: Principal
-) -> Tokens | RootGuardError:
-    """Tokens for identifiers, or the refusal to raise. Raises nothing: frames would leak."""
-    named = isinstance(identifiers, Mapping) and all(isinstance(name, str) for name in identifiers)
-    if not isinstance(identifiers, Mapping) or not named:
-        return IdentifierError("give identifiers as a mapping of names to texts")
+@shielded
+def issue_tokens(identifiers: object, key: bytes | None, store: Store, owner: Principal) -> Tokens:
+    """Tokens for identifiers. Refuses all of them where one cannot be protected, by name."""
+    if not isinstance(identifiers, Mapping) or not all(isinstance(n, str) for n in identifiers):
+        raise IdentifierError("give identifiers as a mapping of names to texts")
     issued: dict[str, str] = {}
     refused: list[str] = []
     try:
@@ -50,13 +48,12 @@ def issue_tokens(
                 raise
             except Exception:  # noqa: BLE001 - its frames hold the identifier
                 refused.append(name)
-    except RootGuardError as problem:
-        return problem.bare()
-    except Exception:  # noqa: BLE001 - whatever a stranger's store raises
-        return StoreError("the store could not keep identifiers; nothing was released")
+    except RootGuardError:
+        raise
+    except Exception:  # noqa: BLE001 - whatever a stranger's store raises, its frames saw them
+        raise StoreError("the store could not keep identifiers; nothing was released") from None
     if refused:
-        words = f"these identifiers cannot be protected: {', '.join(refused)}"
-        return IdentifierError(words)
+        raise IdentifierError(f"these identifiers cannot be protected: {', '.join(refused)}")
     return Tokens(issued=issued, identifiers=protector)
 
 
@@ -77,12 +74,9 @@ class Declarations:
     def __init__(self, texts: Iterable[str], identifiers: Identifiers) -> None:
         self._found = _finder(tuple(texts), identifiers)
 
-    def find(self, text: str) -> list[Replacement] | RootGuardError:
-        """What to replace, without overlap and in order. Raises nothing: its frames hold a text."""
-        try:
-            return self._found(text)
-        except RootGuardError as problem:
-            return problem.bare()
+    def find(self, text: str) -> list[Replacement]:
+        """What to replace, without overlap and in order."""
+        return self._found(text)
 
     def __repr__(self) -> str:
         return "<declared identifiers>"

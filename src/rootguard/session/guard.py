@@ -12,7 +12,7 @@ from fractions import Fraction
 from rootguard.accounting import Guarantee, RootGuarantee
 from rootguard.allocation import Objective, Plan, read_budget
 from rootguard.calibration import make_plan
-from rootguard.errors import ClampedWarning, IdentifierError, PrivateValueError, RootGuardError
+from rootguard.errors import ClampedWarning, IdentifierError, PrivateValueError, shielded
 from rootguard.graph import Graph
 from rootguard.mechanisms import mechanism_named
 from rootguard.sanitizer import seal, select
@@ -52,6 +52,7 @@ class Guard:
     """Opens sessions. The raw values it is given live only while it works."""
 
     @staticmethod
+    @shielded
     def open(
         template: Template,
         *,
@@ -84,9 +85,9 @@ class Guard:
         store = MemoryStore() if store is None else store
         owner = Principal(principal)
         tokens = None if identifiers is None else issue_tokens(identifiers, key, store, owner)
-        del values, identifiers, key  # from here on no frame of an error holds anything private
-        if isinstance(tokens, RootGuardError):
-            raise tokens
+        # A store may be a stranger's, and `shielded` lets a foreign error pass with its frames:
+        # this one holds nothing private from here on.
+        del values, identifiers, key
         graph = Graph.of(template)
         for name in () if tokens is None else tokens.issued:
             if name in graph:
@@ -174,5 +175,5 @@ def warn_owner(roots: tuple[RootName, ...]) -> None:
     warnings.warn(
         f"outside the template's public bounds, taken as the nearest bound: {', '.join(roots)}",
         ClampedWarning,
-        stacklevel=3,
+        stacklevel=4,  # this function, `open`, its shield, and whoever called that
     )

@@ -23,6 +23,7 @@ from rootguard.errors import (
     PrivateValueError,
     RootGuardError,
     UnknownNameError,
+    shielded,
 )
 from rootguard.events import Event, RequestRefused, TokenRefused, ValueReleased
 from rootguard.expressions import Variable, evaluate, names, to_text
@@ -90,6 +91,7 @@ class Person:
         )
 
     @classmethod
+    @shielded
     def open(
         cls,
         profile: Profile,
@@ -117,8 +119,6 @@ class Person:
             for share in plan.shares:
                 plans.setdefault(share.root, plan)
         tokens = issue_tokens(profile.identifiers.open(), None, store, profile.principal)
-        if isinstance(tokens, RootGuardError):
-            raise tokens
         notice = on_clamp or warn_owner
         clamped = tuple(r for r, raw in profile.values.items() if raw.outside(plans[r][r].domain))
         if clamped:
@@ -153,6 +153,7 @@ class Person:
         asked = [name for name, s in nodes.items() if s.graph[name].kind != "request"]
         return tuple(name for name in (*asked, *self._tokens) if self._allowed(name))
 
+    @shielded
     def sight(self, root: str, number: float) -> None:
         """A private number was seen for this root, in the root's own unit.
 
@@ -160,7 +161,7 @@ class Person:
         ignored otherwise: the value that is kept stands. Nothing of it is given back.
         """
         raw = Raw(number) if Raw.accepts(number) else None
-        del number  # so that no frame of an error holds it
+        del number  # a foreign error of the store would pass with this frame
         name = RootName(root)
         if name not in self._plans:
             raise UnknownNameError("root", root, tuple(self._plans))
@@ -235,29 +236,20 @@ class Person:
                 raise UnknownNameError("value", name, self.names)
             return self._home(name).graph[name].unit
 
+    @shielded
     def protect(self, kind: Kind, text: str) -> str:
         """The token of an identifier found in a text, issued for this person."""
-        outcome = self._protected(kind, text)
-        del kind, text
-        if isinstance(outcome, RootGuardError):
-            raise outcome
-        return outcome
+        return self._identifiers.protect(kind, text)
 
+    @shielded
     def declared(self, text: str) -> list[Replacement]:
         """Where identifiers of the profile stand in a text, however spelled, and their tokens."""
-        outcome = self._declarations.find(text)
-        del text
-        if isinstance(outcome, RootGuardError):
-            raise outcome
-        return outcome
+        return self._declarations.find(text)
 
+    @shielded
     def issued(self, text: str) -> list[tuple[int, int]]:
         """Where tokens that were issued for this person stand in a text."""
-        outcome = self._issued(text)
-        del text
-        if isinstance(outcome, RootGuardError):
-            raise outcome
-        return outcome
+        return self._identifiers.spans(text)
 
     def one_look(self) -> AbstractContextManager[None]:
         """What this thread asks of the registry inside is answered from one look at it."""
@@ -402,18 +394,6 @@ class Person:
             RequestRefused(turn=self._transcript.next_turn, reason=type(refusal).__name__)
         )
         return refusal
-
-    def _protected(self, kind: Kind, text: str) -> str | RootGuardError:
-        try:
-            return self._identifiers.protect(kind, text)
-        except RootGuardError as problem:
-            return problem.bare()
-
-    def _issued(self, text: str) -> list[tuple[int, int]] | RootGuardError:
-        try:
-            return self._identifiers.spans(text)
-        except RootGuardError as problem:
-            return problem.bare()
 
 
 def _calibrated(profile: Profile) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NoReturn, SupportsIndex, TypeVar, get_args
 
-from rootguard.errors import BudgetError, ProfileError, RootGuardError, UnknownNameError
+from rootguard.errors import BudgetError, ProfileError, UnknownNameError, shielded
 from rootguard.expressions import to_text
 from rootguard.graph import Graph
 from rootguard.session.policy import Policy, load_policy
@@ -95,13 +95,10 @@ def load_profile(path: str | os.PathLike[str]) -> Profile:
     return parse_profile(_text_of(path), file=os.fspath(path))
 
 
+@shielded
 def parse_profile(text: str, *, file: str) -> Profile:
     """A profile from TOML text; paths in it are relative to the folder of `file`."""
-    outcome = _outcome(text, file)
-    del text
-    if isinstance(outcome, RootGuardError):
-        raise outcome
-    return outcome
+    return _Reader(text, file).profile()
 
 
 def _text_of(path: str | os.PathLike[str]) -> str:
@@ -118,16 +115,8 @@ def _text_of(path: str | os.PathLike[str]) -> str:
     return content
 
 
-def _outcome(text: str, file: str) -> Profile | RootGuardError:
-    """The profile or the error to raise, without the frames that saw what is private."""
-    try:
-        return _Reader(text, file).profile()
-    except RootGuardError as problem:
-        return problem.bare()
-
-
 class _Reader:
-    """One profile being read. Its frames hold private things; `_outcome` lets none of them out."""
+    """One profile being read. Its frames hold private things; `parse_profile` is shielded."""
 
     def __init__(self, text: str, file: str) -> None:
         self._file = file

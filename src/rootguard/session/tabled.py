@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from rootguard.allocation import Plan
-from rootguard.errors import NoiseError
 from rootguard.events import ProfileErased
 from rootguard.sanitizer import repeat
 from rootguard.store import Store, Tabled, marks, table_number
@@ -50,8 +49,6 @@ def tabled(
                 mechanism=run.mechanism,
             ),
         )
-        if isinstance(shown, NoiseError):
-            raise shown
         if shown is not None:
             found[run.root] = shown
     return found
