@@ -1,6 +1,6 @@
 """What the pages name exists: modules, paths, links, commands, options. The README runs."""
 
-import importlib.util
+import importlib
 import re
 import shlex
 from pathlib import Path
@@ -50,22 +50,20 @@ def page(request: pytest.FixtureRequest) -> Page:
 
 def exists(dotted: str) -> bool:
     """Whether a dotted name is a module, or something that a module holds."""
-    parts = dotted.split(".")
-    for cut in range(len(parts), 0, -1):
-        name = ".".join(parts[:cut])
-        try:
-            found = importlib.util.find_spec(name)
-        except ModuleNotFoundError:  # its parent is no package
-            continue
-        if found is None:
-            continue
-        held: object = importlib.import_module(name)
-        for attribute in parts[cut:]:
-            if not hasattr(held, attribute):
+    first, *rest = dotted.split(".")
+    held: object = importlib.import_module(first)
+    name = first
+    for part in rest:
+        name = f"{name}.{part}"
+        # What the module holds goes first: importing a folder of data would put a module in the
+        # place of a function of that name.
+        if not hasattr(held, part):
+            try:
+                importlib.import_module(name)
+            except ImportError:
                 return False
-            held = getattr(held, attribute)
-        return True
-    return False
+        held = getattr(held, part)
+    return True
 
 
 def unknown_names(text: str) -> list[str]:
