@@ -19,28 +19,29 @@ from rootguard.advice.crowds import (
     session_oracle,
 )
 from rootguard.advice.people import PAPER_TEMPLATES, Cohort, synthetic_cohort
-from rootguard.attacks.collusion import pool, visits
+from rootguard.attacks.belief import Belief, PopulationPrior, believe
 from rootguard.attacks.derived import (
     amplification,
     function_of,
     interrogate,
     local_amplification,
+    pool,
     search,
     textbook,
+    visits,
+    zoom,
 )
 from rootguard.attacks.game import best_advantage, play
 from rootguard.attacks.joint import formulas, joint, reconstruct
 from rootguard.attacks.oracle import (
     Exchange,
-    Question,
+    Query,
+    QueryLog,
     Terms,
-    Transcript,
     direct,
     grid,
     snap,
 )
-from rootguard.attacks.posterior import Belief, PopulationPrior, believe
-from rootguard.attacks.zoom import zoom
 from rootguard.errors import RedrawnError
 from rootguard.evaluation.cohorts import read_cohort
 from rootguard.expressions import evaluate, parse
@@ -162,7 +163,7 @@ def test_a_textbook_function_helps_where_it_is_steep_and_not_where_it_is_flat() 
         crowd = _crowd(cohort("homa"), {"glu": 100.0, "ins": at}, people)
         for name, question in (("direct", direct(root.name, root.domain)), ("inverse", inverse)):
             oracle = CrowdNoising(loaded, crowd, mechanism="geometric", epsilon=EPSILON, seed=1)
-            *_, last = interrogate(Transcript(oracle), root.name, [question], 3)
+            *_, last = interrogate(QueryLog(oracle), root.name, [question], 3)
             errors[at, name] = float(np.abs(last - at).mean())
     assert errors[2.0, "inverse"] < errors[2.0, "direct"] / 10
     assert errors[250.0, "inverse"] > errors[250.0, "direct"]
@@ -203,7 +204,7 @@ def test_pooling_services_and_days_helps_against_fresh_answers_only() -> None:
         oracle = guarding(
             loaded, cohort("nlr", 100), mechanism="geometric", epsilon=EPSILON, seed=0
         )
-        services = [Transcript(oracle) for _ in range(3)]
+        services = [QueryLog(oracle) for _ in range(3)]
         for _day in range(2):
             for service, plan in zip(services, visits(oracle, root), strict=True):
                 for question in plan:
@@ -225,7 +226,7 @@ def test_knowing_the_population_helps_the_adversary_once_and_no_further() -> Non
     oracle = CrowdVault(
         loaded, cohort("homa", 100), mechanism="exponential", epsilon=EPSILON, seed=0
     )
-    told = Transcript(oracle)
+    told = QueryLog(oracle)
     for name in oracle.terms.roots:
         told.ask(direct(name, loaded.roots[name].domain))
     truth = np.asarray(cohort("homa", 100).columns[root])
@@ -268,7 +269,7 @@ def test_gibbs_agrees_with_exact_enumeration_on_two_roots() -> None:
     oracle = CrowdNoising(
         loaded, cohort("tyg", 3), mechanism="laplace", epsilon=Fraction(1, 20), seed=2
     )
-    told = Transcript(oracle)
+    told = QueryLog(oracle)
     assert len(list(joint(told, 2, lambda: np.random.default_rng(1)))) == 2
     sampled = reconstruct(told, np.random.default_rng(1), sweeps=1000, burn_in=50)
     meshes = {root: grid(loaded.roots[root].domain) for root in oracle.terms.roots}
@@ -278,7 +279,7 @@ def test_gibbs_agrees_with_exact_enumeration_on_two_roots() -> None:
             Exchange(question=e.question, received=e.received[person : person + 1])
             for e in told.exchanges
         ]
-        single = Transcript(_Silent(oracle.terms), answers)
+        single = QueryLog(_Silent(oracle.terms), answers)
         score = single.log_likelihood({"tg": tg[None, :], "glu": glu[None, :]})
         weights = np.exp(score - score.max()).reshape(1000, 1000)
         for axis, root in enumerate(oracle.terms.roots):
@@ -294,7 +295,7 @@ class _Silent:
     def __init__(self, terms: Terms) -> None:
         self.terms, self.people = terms, 1
 
-    def ask(self, question: Question) -> Indices:
+    def ask(self, question: Query) -> Indices:
         raise NotImplementedError
 
 
@@ -305,12 +306,12 @@ def test_a_real_session_gives_the_zoom_nothing_after_its_first_answer() -> None:
     oracle = session_oracle(session, loaded)
     noising = noising_oracle(IndependentNoising(person, EPSILON), loaded, "geometric")
     for root in oracle.terms.roots:
-        told = Transcript(oracle)
+        told = QueryLog(oracle)
         guarded = [float(estimate[0]) for estimate in zoom(told, root, 8)]
         assert len(set(guarded)) == 1
         assert told.factors(root) == 1
         assert len(told.exchanges) == 8
-        *_, fresh = zoom(Transcript(noising), root, 8)
+        *_, fresh = zoom(QueryLog(noising), root, 8)
         assert float(fresh[0]) == pytest.approx(person[root], rel=0.001)
 
 
@@ -320,7 +321,7 @@ def test_a_cache_that_draws_again_is_noticed_by_the_adversary() -> None:
     oracle.terms = Terms(
         template=loaded, mechanism="geometric", epsilon=EPSILON, cached=True
     )  # it says so, but draws each time
-    told = Transcript(oracle)
+    told = QueryLog(oracle)
     question = direct(RootName("ins"), loaded.roots[RootName("ins")].domain)
     told.ask(question)
     with pytest.raises(RedrawnError, match="redrawn"):
@@ -331,11 +332,11 @@ def test_a_cached_oracle_is_asked_for_roots_before_anything_else() -> None:
     loaded = load_template("homa")
     oracle = CrowdVault(loaded, cohort("homa"), mechanism="geometric", epsilon=EPSILON, seed=0)
     with pytest.raises(RedrawnError, match="first"):
-        Transcript(oracle).ask(formulas(loaded)[0])
+        QueryLog(oracle).ask(formulas(loaded)[0])
 
 
 def test_a_question_reaches_a_guard_with_its_numbers_written_out() -> None:
-    question = Question(
+    question = Query(
         formula="clip((x - a_) / w_, 0, 1)",
         domain=Domain(lower=0, upper=1),
         parameters={"a_": np.array([1.5, -2.25]), "w_": np.array([0.1, 3.0])},

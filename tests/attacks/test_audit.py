@@ -10,18 +10,19 @@ from scipy.stats import beta
 
 from rootguard.attacks.audit import (
     Audit,
-    Event,
+    OutputEvent,
     Sampler,
     answers_stay,
     audit,
     lower_bound,
+    lower_limit,
     neighbours,
     not_reused,
     one_at_a_time,
     starts_differently,
     uncorrelated,
+    upper_limit,
 )
-from rootguard.attacks.intervals import lower_limit, upper_limit
 from rootguard.mechanisms import MECHANISMS, Mechanism, certify, mechanism
 from rootguard.mechanisms.base import Indices
 from rootguard.rng import SECURE
@@ -272,5 +273,5 @@ def test_tiny_grids_can_be_audited(size: int) -> None:
 
 def test_events_count_what_they_say() -> None:
     outputs = np.array([0, 1, 1, 2, 5])
-    count: Callable[[str], int] = lambda side: Event(side=side, at=1).holds(outputs)  # type: ignore[arg-type]  # noqa: E731
+    count: Callable[[str], int] = lambda side: OutputEvent(side=side, at=1).holds(outputs)  # type: ignore[arg-type]  # noqa: E731
     assert [count("at most"), count("at least"), count("exactly")] == [3, 4, 2]

@@ -10,13 +10,19 @@ from hypothesis import strategies as st
 
 from rootguard.attacks.belief import (
     gaussian_prior,
-    grid,
     informed_prior,
     prior,
     uniform_prior,
 )
-from rootguard.attacks.map import map_estimates, map_path, map_paths, shape_of
-from rootguard.attacks.reconstruction import Observation, map_estimate
+from rootguard.attacks.map import (
+    Observation,
+    map_estimate,
+    map_estimates,
+    map_path,
+    map_paths,
+    shape_of,
+)
+from rootguard.attacks.oracle import grid
 from rootguard.mechanisms import MECHANISMS, Mechanism, mechanism
 from rootguard.mechanisms.base import Floats, Indices
 from rootguard.template import load_template

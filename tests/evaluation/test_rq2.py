@@ -12,8 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from rootguard.advice.people import PAPER_TEMPLATES, Cohort, synthetic_cohort
-from rootguard.attacks.belief import grid, prior
+from rootguard.attacks.belief import prior
 from rootguard.attacks.map import map_estimates
+from rootguard.attacks.oracle import grid
 from rootguard.cli.bench import ATTACK_CONFIGURATION_NAMES, rq2
 from rootguard.evaluation.cohorts import read_cohort
 from rootguard.evaluation.rq1_utility.study import (

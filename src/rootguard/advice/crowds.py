@@ -21,20 +21,18 @@ import numpy as np
 
 from rootguard.advice.people import Cohort
 from rootguard.advice.seeds import generator
-from rootguard.attacks.collusion import collude
-from rootguard.attacks.derived import derived, repeat
+from rootguard.attacks.derived import collude, derived, repeat, zoom
 from rootguard.attacks.joint import formulas, joint, population_repeat
 from rootguard.attacks.oracle import (
     OnePerson,
-    Question,
+    Query,
+    QueryLog,
     Terms,
-    Transcript,
     direct,
     grid,
     parsed,
     snap,
 )
-from rootguard.attacks.zoom import zoom
 from rootguard.calibration import Calibration, Level
 from rootguard.expressions import evaluate, evaluate_many, parse
 from rootguard.mechanisms import mechanism as mechanism_of
@@ -49,7 +47,7 @@ Guarding = Literal["independent", "rootguard", "calibrated"]
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 GUARDINGS: tuple[Guarding, ...] = get_args(Guarding)
 
-_SINGLE: Mapping[str, Callable[[Transcript, RootName, int], Iterator[Floats]]] = {
+_SINGLE: Mapping[str, Callable[[QueryLog, RootName, int], Iterator[Floats]]] = {
     "repeat": repeat,
     "derived": derived,
     "zoom": zoom,
@@ -102,7 +100,7 @@ class CrowdNoising:
         self._seed = seed
         self._asked: Counter[str] = Counter()
 
-    def ask(self, question: Question) -> Indices:
+    def ask(self, question: Query) -> Indices:
         """Computed from the truth, noised on the question's range."""
         columns = {n: np.asarray(c) for n, c in self._columns.items() if n in question.roots}
         truth = _answers(question, {str(name): column for name, column in columns.items()})
@@ -135,7 +133,7 @@ class CrowdVault:
         """What answers are computed from, given the noised roots."""
         return {root: grid(self.terms.domain(root))[index] for root, index in noised.items()}
 
-    def ask(self, question: Question) -> Indices:
+    def ask(self, question: Query) -> Indices:
         """A function of the noised roots: no draw is made."""
         return _answers(question, self._shown)
 
@@ -162,7 +160,7 @@ _GUARDS: Mapping[Guarding, type[CrowdNoising] | type[CrowdVault]] = {
 }
 
 
-def _answers(question: Question, columns: Mapping[str, Floats]) -> Indices:
+def _answers(question: Query, columns: Mapping[str, Floats]) -> Indices:
     values = {name: column for name, column in columns.items() if name in question.roots}
     return snap(
         question.domain, evaluate_many(parsed(question.formula), {**values, **question.parameters})
@@ -256,7 +254,7 @@ def attack(
     asked = tuple(range(1, queries + 1))
     if strategy in ("joint", "posterior"):
         key = int(generator(seed, template.name, "gibbs").integers(2**63))
-        transcript = Transcript(oracle)
+        transcript = QueryLog(oracle)
         run = joint if strategy == "joint" else population_repeat
         found = list(run(transcript, queries, lambda: np.random.default_rng(key)))
         for root in roots:
@@ -267,7 +265,7 @@ def attack(
             asked = tuple(len(roots) + each_round * number for number in range(queries))
     else:
         for root in roots:
-            transcript = Transcript(oracle)
+            transcript = QueryLog(oracle)
             estimates[root] = np.array(list(_SINGLE[strategy](transcript, root, queries)))
             factors[root] = transcript.factors(root)
     return Curve(

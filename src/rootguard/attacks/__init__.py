@@ -1,5 +1,5 @@
-"""What an adversary makes of releases. It sees what crossed the boundary and nothing else."""
+"""What an adversary makes of releases. It sees what was released and nothing else."""
 
-from rootguard.attacks.reconstruction import Observation, map_estimate
+from rootguard.attacks.map import Observation, map_estimate
 
 __all__ = ["Observation", "map_estimate"]

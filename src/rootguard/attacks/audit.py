@@ -20,15 +20,19 @@ from typing import Literal
 
 import numpy as np
 
-from rootguard.attacks.intervals import lower_limit, upper_limit
 from rootguard.mechanisms import Mechanism
 from rootguard.mechanisms.base import Floats, Indices
 
 FALSE_ALARM = 1e-6
 """How often a sampler without fault fails one of the checks beside the bound."""
 RESTART_DRAWS = 64
+"""Alike after a restart by chance: for a noise that has any width, far below the false alarm."""
 _LAGS = 4096
+_TINY = 1e-300
+_MAX_TERMS = 20_000
+"""The continued fraction needs about the root of the trials: enough for a hundred million."""
 _CAUTION = 4.5
+"""Standard errors, of the luckiest of some ten thousand events (see `choose_event`)."""
 
 Sampler = Callable[[float, int], Indices]
 """Outputs for an input, as many as asked for. Inputs between grid points may be asked for too."""
@@ -37,7 +41,7 @@ Side = Literal["at most", "at least", "exactly"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Event:
+class OutputEvent:
     """A set of outputs."""
 
     side: Side
@@ -67,7 +71,7 @@ class Bound:
 
     likely: float
     unlikely: float
-    event: Event
+    event: OutputEvent
     counts: tuple[int, int]
     trials: int
     log_ratio: float
@@ -183,7 +187,7 @@ def lower_bound(
     return bound, seen
 
 
-def choose_event(likely: Indices, unlikely: Indices) -> tuple[float, Event]:
+def choose_event(likely: Indices, unlikely: Indices) -> tuple[float, OutputEvent]:
     """The event, a tail or a single output, whose log-ratio is surely large.
 
     Each count is moved by 4.5 standard errors towards the other: with fewer, the luckiest of some
@@ -196,19 +200,19 @@ def choose_event(likely: Indices, unlikely: Indices) -> tuple[float, Event]:
         "at least": [np.cumsum(table[::-1])[::-1].astype(np.float64) for table in tables],
         "exactly": [table.astype(np.float64) for table in tables],
     }
-    found: list[tuple[float, Event]] = []
+    found: list[tuple[float, OutputEvent]] = []
     for side, (above, below) in families.items():
         # The root of a count has standard error 1/2, for counts of zero too.
         low, high = np.maximum(np.sqrt(above) - _CAUTION / 2, 1e-9), np.sqrt(below) + _CAUTION / 2
         scores = 2 * np.log(low / high) - math.log(len(likely) / len(unlikely))
         at = int(scores.argmax())
-        found.append((float(scores[at]), Event(side=side, at=at)))
+        found.append((float(scores[at]), OutputEvent(side=side, at=at)))
     return max(found, key=lambda one: one[0])
 
 
 def bound_event(
     sampler: Sampler,
-    event: Event,
+    event: OutputEvent,
     likely: float,
     unlikely: float,
     *,
@@ -317,7 +321,7 @@ def one_cell(sampler: Sampler, index: int, *, share: int, confidence: float) -> 
     A lower bound above zero proves that the sampler does not snap.
     """
     near, far = float(index), index + 0.4
-    best = -math.inf, Event(side="exactly", at=index), near, far
+    best = -math.inf, OutputEvent(side="exactly", at=index), near, far
     seen = {at: sampler(at, share) for at in (near, far)}
     for likely, unlikely in ((near, far), (far, near)):
         score, event = choose_event(seen[likely], seen[unlikely])
@@ -357,3 +361,63 @@ def one_at_a_time(draw: Callable[[float], float]) -> Sampler:
         return whole
 
     return sample
+
+
+def lower_limit(successes: int, trials: int, alpha: float) -> float:
+    """The probability is at least this, with confidence 1 - alpha (Clopper and Pearson 1934).
+
+    The p at which so many successes or more have probability alpha: I_p(k, n-k+1) = alpha. None
+    give 0. SciPy, which has it too, is not a dependency.
+    """
+    if successes == 0:
+        return 0.0
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if regularised_beta(successes, trials - successes + 1, middle) < alpha:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def upper_limit(successes: int, trials: int, alpha: float) -> float:
+    """The probability is at most this, with confidence 1 - alpha."""
+    return 1.0 - lower_limit(trials - successes, trials, alpha)
+
+
+def regularised_beta(a: float, b: float, x: float) -> float:
+    """The regularised incomplete beta function I_x(a, b), by a continued fraction (Lentz)."""
+    if x <= 0:
+        return 0.0
+    if x >= 1:
+        return 1.0
+    if x > (a + 1) / (a + b + 2):  # the fraction converges quickly on the other side only
+        return 1.0 - regularised_beta(b, a, 1 - x)
+    log_front = (
+        math.lgamma(a + b)
+        - math.lgamma(a)
+        - math.lgamma(b)
+        + a * math.log(x)
+        + b * math.log1p(-x)
+        - math.log(a)
+    )
+    if log_front < math.log(_TINY):
+        return 0.0
+    d = 1 / _away(1 - (a + b) * x / (a + 1))
+    c, fraction = 1.0, d
+    for m in range(1, _MAX_TERMS):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for term in (even, odd):
+            d = 1 / _away(1 + term * d)
+            c = _away(1 + term / c)
+            fraction *= c * d
+        if abs(c * d - 1) < 1e-14:
+            break
+    return math.exp(log_front) * fraction
+
+
+def _away(value: float) -> float:
+    """Not zero: Lentz's method divides by it."""
+    return value if abs(value) > _TINY else _TINY

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from rootguard.accounting import advantage_bound
-from rootguard.attacks.intervals import lower_limit, upper_limit
+from rootguard.attacks.audit import lower_limit, upper_limit
 from rootguard.mechanisms import Mechanism
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Played:
+class GameResult:
     """The measured advantage with its 95 % limits, and the bound it has to keep."""
 
     trials: int
@@ -49,7 +49,7 @@ def play(
     trials: int,
     generator: np.random.Generator,
     draws: int = 1,
-) -> Played:
+) -> GameResult:
     """Play many times. `draws` is 1 for RootGuard; independent noising draws for every answer."""
     picked = generator.integers(2, size=trials)
     ratio = np.zeros(trials)
@@ -61,7 +61,7 @@ def play(
     # Rounding leaves a ratio of one a hair beside it: those are ties, settled by a coin.
     guess = np.where(np.abs(ratio) < 1e-9, generator.integers(2, size=trials), ratio > 0)
     apart = {root: float(abs(left[root] - right[root])) for root in noises}
-    return Played(
+    return GameResult(
         trials=trials,
         right=int((guess == picked).sum()),
         bound=advantage_bound(apart, {root: noise.epsilon for root, noise in noises.items()}),

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rootguard.attacks.oracle import Question, Transcript, direct, grid, parsed
-from rootguard.attacks.posterior import Belief, PopulationPrior
+from rootguard.attacks.belief import Belief, PopulationPrior
+from rootguard.attacks.oracle import Query, QueryLog, direct, grid, parsed
 from rootguard.errors import DomainError
 from rootguard.expressions import Interval, bounds, names, to_text
 from rootguard.graph import Graph
@@ -29,11 +29,13 @@ from rootguard.values import Domain, RootName
 Chance = Callable[[], np.random.Generator]
 """Gives the sampler's own randomness, the same from its start each time it is called."""
 
+# Conditional distributions are averaged, not samples, so that few sweeps give a smooth estimate;
+# the walk starts at each root's own mode, so that little of it is thrown away.
 SWEEPS = 40
 BURN_IN = 10
 
 
-def formulas(template: Template) -> list[Question]:
+def formulas(template: Template) -> list[Query]:
     """The target and the derived values in terms of roots, on ranges from their bounds."""
     graph = Graph.of(template)
     box = {
@@ -51,7 +53,7 @@ def formulas(template: Template) -> list[Question]:
             domain = Domain(lower=reach.lower, upper=reach.upper, size=size)
         except DomainError:
             continue  # a formula without a finite range cannot be noised on it
-        found.append(Question(formula=to_text(formula), domain=domain))
+        found.append(Query(formula=to_text(formula), domain=domain))
     return found
 
 
@@ -73,7 +75,7 @@ class Reconstruction:
 
 
 def reconstruct(
-    transcript: Transcript,
+    log: QueryLog,
     generator: np.random.Generator,
     *,
     prior: PopulationPrior | None = None,
@@ -81,12 +83,12 @@ def reconstruct(
     burn_in: int = BURN_IN,
 ) -> Reconstruction:
     """Sample all roots from their joint posterior and average the conditionals."""
-    roots = transcript.terms.roots
-    people = np.arange(transcript.people)
-    points = {root: grid(transcript.terms.domain(root)) for root in roots}
-    meshes = {root: np.broadcast_to(p, (transcript.people, p.size)) for root, p in points.items()}
-    alone = {root: transcript.log_likelihood({root: meshes[root]}) for root in roots}
-    shared = _SharedLikelihood(transcript)
+    roots = log.terms.roots
+    people = np.arange(log.people)
+    points = {root: grid(log.terms.domain(root)) for root in roots}
+    meshes = {root: np.broadcast_to(p, (log.people, p.size)) for root, p in points.items()}
+    alone = {root: log.log_likelihood({root: meshes[root]}) for root in roots}
+    shared = _SharedLikelihood(log)
     state = {
         root: np.take_along_axis(meshes[root], alone[root].argmax(axis=1)[:, None], 1)[:, 0]
         for root in roots
@@ -98,7 +100,7 @@ def reconstruct(
             if prior is not None:
                 score += prior.log_density(root, meshes[root], state)
             weights = Belief.from_scores(meshes[root], score).weights
-            chance = generator.random(transcript.people)[:, None]
+            chance = generator.random(log.people)[:, None]
             drawn = (np.cumsum(weights, axis=1) < chance).sum(axis=1)
             state[root] = meshes[root][people, np.minimum(drawn, weights.shape[1] - 1)]
             if sweep >= burn_in:
@@ -112,7 +114,7 @@ def reconstruct(
 
 
 def joint(
-    transcript: Transcript,
+    log: QueryLog,
     rounds: int,
     chance: Chance,
     *,
@@ -122,37 +124,35 @@ def joint(
 
     The first round asks for the roots alone.
     """
-    roots = transcript.terms.roots
-    plain = [direct(root, transcript.terms.domain(root)) for root in roots]
-    everything = [*plain, *formulas(transcript.terms.template)]
+    roots = log.terms.roots
+    plain = [direct(root, log.terms.domain(root)) for root in roots]
+    everything = [*plain, *formulas(log.terms.template)]
     for number in range(rounds):
         for question in everything if number else plain:
-            transcript.ask(question)
-        yield reconstruct(transcript, chance(), prior=prior)
+            log.ask(question)
+        yield reconstruct(log, chance(), prior=prior)
 
 
-def population_repeat(
-    transcript: Transcript, rounds: int, chance: Chance
-) -> Iterator[Reconstruction]:
+def population_repeat(log: QueryLog, rounds: int, chance: Chance) -> Iterator[Reconstruction]:
     """Every root, again and again, read with the population's covariance where there is one."""
-    roots = transcript.terms.roots
-    template = transcript.terms.template
+    roots = log.terms.roots
+    template = log.terms.template
     prior = None if template.population is None else PopulationPrior(template, roots)
     for _ in range(rounds):
         for root in roots:
-            transcript.ask(direct(root, transcript.terms.domain(root)))
-        yield reconstruct(transcript, chance(), prior=prior)
+            log.ask(direct(root, log.terms.domain(root)))
+        yield reconstruct(log, chance(), prior=prior)
 
 
 class _SharedLikelihood:
     """The likelihood of questions about several roots: repeated ones are evaluated once."""
 
-    def __init__(self, transcript: Transcript) -> None:
-        self._terms = transcript.terms
-        self._questions: dict[str, tuple[Question, list[Indices]]] = {}
-        if transcript.terms.cached:
+    def __init__(self, log: QueryLog) -> None:
+        self._terms = log.terms
+        self._questions: dict[str, tuple[Query, list[Indices]]] = {}
+        if log.terms.cached:
             return  # they follow from the noised roots and add nothing
-        for exchange in transcript.exchanges:
+        for exchange in log.exchanges:
             question = exchange.question
             if len(names(parsed(question.formula))) > 1:
                 entry = self._questions.setdefault(question.formula, (question, []))

@@ -1,9 +1,10 @@
-"""Maximum a posteriori reconstruction of one root for many people at once, exactly.
+"""Maximum a posteriori reconstruction of one root from noised observations of it, exactly.
 
-For each person the adversary maximises log prior(x) + sum over i of log P(y_i | x) over every grid
-point x, where y_1 .. y_n are independent draws of the same root from one mechanism: the result of
-`reconstruction.map_estimate`, ties included. A cached value that is replayed is one observation:
-pass it once.
+The adversary knows the mechanism, its epsilon and, if it likes, the population. It maximises
+log prior(x) + sum over i of log P(y_i | x) over every grid point x. Observations y_1 .. y_n must be
+independent draws: a cached value that is replayed is one observation, however often it is seen.
+`map_estimate` tries every candidate for one person; `map_estimates` finds the same, ties included,
+for many people whose observations come from one mechanism.
 
 What makes it fast is the shape that all four log-pmfs share,
 
@@ -23,11 +24,37 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from rootguard.attacks.reconstruction import TIE
 from rootguard.mechanisms import Mechanism
 from rootguard.mechanisms.additive import Additive
 from rootguard.mechanisms.base import Floats, Indices
 from rootguard.mechanisms.exponential import Exponential
+
+TIE = 1e-9
+"""Log-posteriors this close are equal: they differ by rounding alone."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Observation:
+    """One noised answer: the grid index received, and the index each candidate would have had."""
+
+    received: int
+    expected: Indices
+    noise: Mechanism
+
+
+def map_estimate(observations: Sequence[Observation], log_prior: Floats | None = None) -> int:
+    """The position of the candidate with the largest posterior, exactly: every one is tried.
+
+    Without a prior all candidates are equally likely. Of candidates that tie, the middle one.
+    """
+    score = np.zeros(observations[0].expected.size)
+    if log_prior is not None:
+        score += log_prior
+    for observation in observations:
+        score += observation.noise.log_pmf(observation.expected, observation.received)
+    best = np.flatnonzero(score >= score.max() - TIE)
+    return int(best[(len(best) - 1) // 2])
+
 
 _BLOCK = 1 << 14
 """Numbers per intermediate array, so that they stay in the CPU's cache."""

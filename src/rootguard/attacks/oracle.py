@@ -8,7 +8,7 @@ of two kinds it is is public, like the mechanism and every epsilon:
 - *cached*: each answer is a function of one noised root vector. Once a root was asked for directly
   its noised index is known, every other answer follows from it, and there is one factor per root.
 
-A `Transcript` holds both to that: it checks each answer of a cached oracle against the noised roots
+A `QueryLog` holds both to that: it checks each answer of a cached oracle against the noised roots
 it knows, and multiplies only what is independent.
 """
 
@@ -30,7 +30,7 @@ from rootguard.values import Domain, MechanismName, RootName
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Question:
+class Query:
     """A formula of the roots and the public range that its answer is noised on.
 
     `parameters` are numbers that differ from person to person: names in the formula, one number
@@ -73,9 +73,9 @@ def snap(domain: Domain, values: Floats) -> Indices:
     return nearest.astype(np.int64)
 
 
-def direct(root: RootName, domain: Domain) -> Question:
+def direct(root: RootName, domain: Domain) -> Query:
     """Ask for the root itself."""
-    return Question(formula=root, domain=domain)
+    return Query(formula=root, domain=domain)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,7 +124,7 @@ class Oracle(Protocol):
         """How many people it answers for."""
         ...
 
-    def ask(self, question: Question) -> Indices:
+    def ask(self, question: Query) -> Indices:
         """One grid index per person, on the question's range."""
         ...
 
@@ -137,7 +137,7 @@ class OnePerson:
         self.people = 1
         self._answer = answer
 
-    def ask(self, question: Question) -> Indices:
+    def ask(self, question: Query) -> Indices:
         """The one person's answer."""
         return np.array([self._answer(question.text(0), question.domain)], np.int64)
 
@@ -146,11 +146,11 @@ class OnePerson:
 class Exchange:
     """One question and what each person's guard answered."""
 
-    question: Question
+    question: Query
     received: Indices
 
 
-class Transcript:
+class QueryLog:
     """Everything an adversary was told, and what of it counts."""
 
     def __init__(self, oracle: Oracle, exchanges: Sequence[Exchange] = ()) -> None:
@@ -162,7 +162,7 @@ class Transcript:
         for exchange in exchanges:
             self.add(exchange)
 
-    def ask(self, question: Question) -> Exchange:
+    def ask(self, question: Query) -> Exchange:
         """Ask, and keep the answer."""
         exchange = Exchange(question=question, received=self.oracle.ask(question))
         self.add(exchange)
@@ -186,7 +186,7 @@ class Transcript:
         if not np.array_equal(follows, exchange.received):
             raise RedrawnError("an answer does not follow from the noised roots: it was redrawn")
 
-    def _as_columns(self, question: Question) -> dict[str, Floats]:
+    def _as_columns(self, question: Query) -> dict[str, Floats]:
         return {
             name: grid(self.terms.domain(RootName(name)))[self._noised[name]][:, None]
             for name in question.roots
@@ -225,7 +225,7 @@ class Transcript:
 
 
 def grid(domain: Domain) -> Floats:
-    """The grid points of a domain, as `Domain.value` has them."""
+    """Every grid point, as `Domain.value` gives them; the last is the upper bound itself."""
     points: Floats = domain.lower + np.arange(domain.size, dtype=np.float64) * domain.step
     points[-1] = domain.upper
     return points

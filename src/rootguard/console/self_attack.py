@@ -16,8 +16,8 @@ import numpy as np
 from rootguard.accounting import Ledger
 from rootguard.advice.crowds import CrowdNoising, CrowdVault, session_oracle
 from rootguard.advice.people import synthetic_cohort
-from rootguard.attacks.oracle import Oracle, Transcript
-from rootguard.attacks.zoom import zoom
+from rootguard.attacks.derived import zoom
+from rootguard.attacks.oracle import Oracle, QueryLog
 from rootguard.console.people import Viewer
 from rootguard.mechanisms.base import Floats
 from rootguard.session import Session
@@ -47,7 +47,7 @@ def attack(
     )
     vault = CrowdVault(template, cohort, mechanism=viewer.mechanism, epsilon=once, seed=_SEED)
     oracles: tuple[Oracle, ...] = (session_oracle(session, template), fresh, vault)
-    runs = {root: [zoom(Transcript(each), root, TURNS) for each in oracles] for root in roots}
+    runs = {root: [zoom(QueryLog(each), root, TURNS) for each in oracles] for root in roots}
     for turn in range(1, TURNS + 1):
         for root in roots:
             own, independent, rootguard = (next(run) for run in runs[root])

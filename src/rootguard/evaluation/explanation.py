@@ -18,8 +18,9 @@ from rootguard.accounting import advantage_bound, bound_with_misses
 from rootguard.advice.people import Cohort, synthetic_cohort
 from rootguard.advice.seeds import generator
 from rootguard.allocation import Plan
-from rootguard.attacks.belief import grid, informed_prior
+from rootguard.attacks.belief import informed_prior
 from rootguard.attacks.map import map_path
+from rootguard.attacks.oracle import grid
 from rootguard.evaluation.rq1_utility.study import (
     CONFIGURATIONS,
     TURNS,

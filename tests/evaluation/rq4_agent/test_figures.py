@@ -12,8 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from rootguard.advice.people import PAPER_TEMPLATES
-from rootguard.attacks.belief import grid, prior
+from rootguard.attacks.belief import prior
 from rootguard.attacks.map import map_estimates
+from rootguard.attacks.oracle import grid
 from rootguard.cli.rq4 import (
     BACKEND_NAMES,
     CONFIGURATION_NAMES,

@@ -41,8 +41,9 @@ from rootguard import __version__
 from rootguard.advice.people import Cohort
 from rootguard.advice.seeds import generator
 from rootguard.allocation import Plan
-from rootguard.attacks.belief import PRIORS, Prior, PriorName, grid, prior
+from rootguard.attacks.belief import PRIORS, Prior, PriorName, prior
 from rootguard.attacks.map import map_path, map_paths
+from rootguard.attacks.oracle import grid
 from rootguard.calibration import make_plan
 from rootguard.errors import RootGuardError
 from rootguard.evaluation.metrics import Bootstrap, Floats

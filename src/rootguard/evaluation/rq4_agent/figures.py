@@ -26,8 +26,9 @@ import numpy as np
 
 from rootguard import __version__
 from rootguard.advice.seeds import generator
-from rootguard.attacks.belief import grid, prior
+from rootguard.attacks.belief import prior
 from rootguard.attacks.map import map_estimates
+from rootguard.attacks.oracle import grid
 from rootguard.evaluation.metrics import Bootstrap, Floats, class_numbers
 from rootguard.evaluation.rq1_utility.study import DIGITS, Subject
 from rootguard.evaluation.rq4_agent.patients import AgentCell, PatientGroup
