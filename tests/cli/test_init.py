@@ -82,7 +82,7 @@ def test_a_wrong_value_writes_nothing_and_is_not_quoted(tmp_path: Path, vault: s
 
 
 def test_a_template_file_is_named_from_the_profiles_folder(tmp_path: Path, vault: str) -> None:
-    source = Path(__file__).parents[2] / "src/rootguard/template/catalog/bmi.toml"
+    source = Path(__file__).parents[2] / "src/rootguard/template/templates/bmi.toml"
     (tmp_path / "mine.toml").write_text(source.read_text())
     out = tmp_path / "me.toml"
     path = str(tmp_path / "mine.toml")

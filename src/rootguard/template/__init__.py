@@ -18,7 +18,8 @@ from rootguard.errors import UnknownNameError
 from rootguard.template.model import Derived, Population, RiskClass, Root, Shape, Target, Template
 from rootguard.template.reading import MAX_BYTES, MAX_ROOTS, near, parse_template, read_template
 
-_FOLDER = importlib.resources.files("rootguard.template") / "catalog"
+# Not called catalog: a folder of that name would hide the function.
+_FOLDER = importlib.resources.files("rootguard.template") / "templates"
 
 
 def load_template(source: str | os.PathLike[str]) -> Template:
