@@ -34,4 +34,4 @@ print("the person reads:  ", session.restore(reply))
 print("risk class:        ", session.risk())
 
 tomorrow = Guard.resume(load_template("fib4"), store=store, principal="ann")
-assert tomorrow.release("ast") == session.release("ast"), "noised once, for ever"
+assert tomorrow.release("ast") == session.release("ast"), "noised once"

@@ -1,7 +1,7 @@
 """Somebody else's MCP server: an honest clinic with a tool for each of eight diagnoses.
 
 Run it with `python examples/clinic_server.py --stdio` or `--http 127.0.0.1:8793`. It knows nothing
-of RootGuard and computes with whatever numbers it is sent. Nothing is kept.
+of RootGuard and computes with whatever numbers it is sent. It stores nothing.
 """
 
 import argparse
