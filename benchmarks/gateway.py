@@ -331,7 +331,7 @@ def _serve(kind: Literal["guarded", "bare"], upstream: str, path: str, workers: 
     from rootguard.channels.gateway.workers import run_workers
     from rootguard.channels.http_server import listen, make_server, settle
     from rootguard.session import Person, load_profile
-    from rootguard.store import open_store
+    from rootguard.vault import open_store
 
     listening = listen("127.0.0.1", 0)
 

@@ -181,7 +181,7 @@ def chat_turn(tracer: Tracer, _folder: Path) -> Walk:
     from rootguard.channels.gateway.app import GatewaySettings, build_app
     from rootguard.channels.gateway.channel import PersonChannel
     from rootguard.session import Person, parse_profile
-    from rootguard.store import open_store
+    from rootguard.vault import open_store
 
     profile = parse_profile(_PROFILE.format('budget = "0.9"'), file="me.toml")
     person = Person.open(profile, store=open_store("memory:"))
@@ -249,7 +249,7 @@ def mcp_call(tracer: Tracer, folder: Path) -> Walk:
     """One tool call: a bound number, and a note that holds a declared name."""
     from rootguard.channels.mcp.proxy.proxy import run_proxy
     from rootguard.session import Person, load_profile
-    from rootguard.store import open_store
+    from rootguard.vault import open_store
 
     file = folder / "me.toml"
     file.write_text(_PROFILE.format('policy = "policy.toml"'), encoding="utf-8")
@@ -319,8 +319,8 @@ def _client(serve: Callable[[], None]) -> Iterator[_Ask]:
 def guard_open(tracer: Tracer, folder: Path) -> Walk:
     """Four values noised and committed to a vault that is open."""
     from rootguard import Guard
-    from rootguard.store import open_store
     from rootguard.template import load_template
+    from rootguard.vault import open_store
 
     template = load_template("fib4")
     store = open_store(f"sqlite:///{folder}/vault.sqlite3")

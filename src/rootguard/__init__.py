@@ -5,8 +5,9 @@ from rootguard.allocation import Plan
 from rootguard.calibration import make_plan
 from rootguard.errors import RootGuardError
 from rootguard.session import Guard, Person, Policy, Session, load_policy, load_profile
-from rootguard.store import MemoryStore, Store, open_store
+from rootguard.store import MemoryStore, Store
 from rootguard.template import Template, catalog, load_template
+from rootguard.vault import open_store
 
 __version__ = "0.1.0"
 

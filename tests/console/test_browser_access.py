@@ -10,7 +10,7 @@ import pytest
 
 from rootguard.session import Person, load_profile
 from rootguard.session.journal import speak_to
-from rootguard.store import open_store
+from rootguard.vault import open_store
 from tests.support.consoles import (
     BLOCKED,
     FORGING,

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rootguard.accounting import Ledger
-from rootguard.store import open_store
 from rootguard.values import RootName
+from rootguard.vault import open_store
 from tests.support.store_contents import ANA, SEED, content, fill, sql
 from tests.support.store_writers import processes, rotate_until_killed, write_until_killed
 

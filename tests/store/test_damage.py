@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from rootguard.errors import StoreDamagedError, StoreError, StoreKeyError
-from rootguard.store import Record, open_store, rows
+from rootguard.store import Record, rows
 from rootguard.values import Domain, Sanitized
+from rootguard.vault import open_store
 from tests.support.store_contents import (
     AGE,
     ANA,

@@ -12,7 +12,7 @@ import pytest
 
 from rootguard.errors import StoreDamagedError, StoreKeyError
 from rootguard.identifiers import IssuedToken
-from rootguard.store import open_store
+from rootguard.vault import open_store
 from tests.support.store_contents import ANA, KEY, OTHER_KEY, at, content, database_of, fill, sql
 
 

@@ -6,8 +6,9 @@ from contextlib import closing
 from pathlib import Path
 
 from rootguard.identifiers import Identifiers
-from rootguard.store import Store, open_store
+from rootguard.store import Store
 from rootguard.values import Raw
+from rootguard.vault import open_store
 from tests.support.postgres import own_server
 from tests.support.store_contents import ANA, KEY, at, draw, fill, sql
 

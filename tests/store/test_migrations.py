@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from rootguard.errors import RootGuardError, StoreDamagedError, StoreError, StoreKeyError
-from rootguard.store import migrations, open_store, rows
+from rootguard.store import migrations, rows
 from rootguard.store.database import Database, Transaction
 from rootguard.store.envelope import Secrets
 from rootguard.store.migrations import MIGRATIONS, migrate
 from rootguard.store.shelves import Shelves
 from rootguard.store.sql import create
 from rootguard.store.sqlite import SqliteDatabase
+from rootguard.vault import open_store
 from tests.support.store_contents import AGE, ANA, KEY, OTHER_KEY, database_of, draw, fill, sql
 
 

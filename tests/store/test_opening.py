@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rootguard.errors import StoreError, StoreUnavailableError
-from rootguard.store import default_url, open_store
 from rootguard.store.sqlite import SqliteDatabase
+from rootguard.vault import default_url, open_store
 from tests.support.store_contents import ANA, KEY, at, database_of, fill, sql
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from rootguard.errors import StoreUnavailableError
-from rootguard.store import Store, open_store
+from rootguard.store import Store
 from rootguard.values import RootName
+from rootguard.vault import open_store
 from tests.support.postgres import own_server
 from tests.support.store_contents import ANA, KEY, at, draw, fill, sql
 

@@ -6,8 +6,8 @@ from contextlib import closing
 import pytest
 
 from rootguard.accounting import Ledger
-from rootguard.store import open_store
 from rootguard.values import RootName
+from rootguard.vault import open_store
 from tests.support.store_contents import ANA, database_of, sql
 from tests.support.store_writers import come_with_environment, processes, race
 

@@ -22,8 +22,9 @@ from rootguard.accounting import Ledger
 from rootguard.errors import BudgetError
 from rootguard.events import Charge, LevelDerived, ProfileErased, RootNoised, RootRefined
 from rootguard.identifiers import IssuedToken
-from rootguard.store import Disclosure, MemoryStore, Record, Store, open_store
+from rootguard.store import Disclosure, MemoryStore, Record, Store
 from rootguard.values import Domain, Principal, RootName, Sanitized
+from rootguard.vault import open_store
 
 ANA, EVE = Principal("ana"), Principal("eve")
 AGE, AST = RootName("age"), RootName("ast")

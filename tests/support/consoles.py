@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rootguard.session import Person, load_profile
-from rootguard.store import Store, open_store
+from rootguard.store import Store
+from rootguard.vault import open_store
 from tests.support.upstream import Recording, recording_upstream
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from rootguard.channels.gateway.app import GatewaySettings, build_app
 from rootguard.channels.gateway.channel import PersonChannel
 from rootguard.channels.http_server import make_server
 from rootguard.session import Person, parse_profile
-from rootguard.store import Store, open_store
+from rootguard.store import Store
+from rootguard.vault import open_store
 from tests.support.upstream import Recording, recording_upstream, serving
 
 GIVEN, FAMILY = "Marguerite", "Oyelaran"

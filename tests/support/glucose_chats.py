@@ -13,8 +13,8 @@ from typing import Any
 import httpx2
 
 from rootguard.events import RootNoised
-from rootguard.store import open_store
 from rootguard.values import Principal, RootName
+from rootguard.vault import open_store
 from tests.support.gateway_processes import Started
 from tests.support.upstream import Recording
 

@@ -5,11 +5,12 @@ from pathlib import Path
 
 from rootguard.events import RootNoised
 from rootguard.identifiers import IssuedToken
-from rootguard.store import Disclosure, Record, Store, Tabled, open_store
+from rootguard.store import Disclosure, Record, Store, Tabled
 from rootguard.store.database import Database
 from rootguard.store.marks import SHELVES
 from rootguard.store.sql import SqlStore
 from rootguard.values import Domain, Principal, RootName, Sanitized
+from rootguard.vault import open_store
 
 ANA, EVE = Principal("ana"), Principal("eve")
 AGE, AST = RootName("age"), RootName("ast")

@@ -11,8 +11,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from typing import Any
 
-from rootguard.store import open_store
 from rootguard.store.sql import SqlStore
+from rootguard.vault import open_store
 from tests.support.store_contents import ANA, draw, sql
 
 processes = multiprocessing.get_context("forkserver")

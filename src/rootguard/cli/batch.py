@@ -15,9 +15,9 @@ from rootguard.cli.options import json_option, plan_options, store_option, templ
 from rootguard.cli.output import EXIT_CODES, console, write_json
 from rootguard.identifiers import Kind
 from rootguard.mechanisms import mechanism_named
-from rootguard.store import open_store
 from rootguard.template import load_template
 from rootguard.values import AllocationName
+from rootguard.vault import open_store
 
 if TYPE_CHECKING:
     from rootguard.batch.files import Summary

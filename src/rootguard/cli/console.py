@@ -126,7 +126,7 @@ def _viewer(
 ) -> "Viewer":
     from rootguard.console import of_principal, of_profile
     from rootguard.session import load_profile
-    from rootguard.store import open_store
+    from rootguard.vault import open_store
 
     if profile is None:
         store = open_store(vault_url(store_url, None))

@@ -25,7 +25,8 @@ from rootguard.cli.options import tell_owner, vault_url
 from rootguard.cli.output import EXIT_CODES, EXIT_REFUSED
 from rootguard.errors import RootGuardError
 from rootguard.session import Person, load_profile
-from rootguard.store import Store, open_store
+from rootguard.store import Store
+from rootguard.vault import open_store
 
 if TYPE_CHECKING:
     from rootguard.console import Console, Viewer

@@ -27,8 +27,8 @@ from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
 from rootguard.errors import BudgetError, ProfileError, shielded
 from rootguard.graph import Graph
 from rootguard.session import Person, parse_profile
-from rootguard.store import open_store
 from rootguard.template import Template, catalog, load_template
+from rootguard.vault import open_store
 
 _PER_ROOT = Fraction(1, 4)
 """The budget that is offered, for each root of the largest template."""

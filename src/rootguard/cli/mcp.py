@@ -199,7 +199,7 @@ def _opener(profile: "Profile", store_url: str | None) -> "Callable[[str | None]
     """Speaks for a profile's person to any service. The vault is opened once, when it is needed."""
     from rootguard.cli.options import tell_owner
     from rootguard.session import Person
-    from rootguard.store import open_store
+    from rootguard.vault import open_store
 
     @functools.cache
     def vault() -> "Store":

@@ -103,7 +103,7 @@ def plan_options(command: _Command) -> _Command:
 
 
 def _default_url() -> str:
-    from rootguard.store import default_url
+    from rootguard.vault import default_url
 
     return default_url()
 

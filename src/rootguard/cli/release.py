@@ -16,9 +16,9 @@ from rootguard.cli.options import (
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
 from rootguard.events import to_record
 from rootguard.session import Guard, Session
-from rootguard.store import open_store
 from rootguard.template import Template, load_template
 from rootguard.values import AllocationName
+from rootguard.vault import open_store
 
 
 @click.command("release", epilog=EXIT_CODES)

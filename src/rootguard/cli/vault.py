@@ -25,9 +25,10 @@ from rootguard.cli.output import (
 from rootguard.errors import BudgetError, StoreKeyError, UnknownNameError
 from rootguard.events import to_record
 from rootguard.session import Guard
-from rootguard.store import Store, open_store
+from rootguard.store import Store
 from rootguard.template import load_template
 from rootguard.values import MICRO, Principal, RootName, parse_epsilon, to_micro
+from rootguard.vault import open_store
 
 
 @click.group("vault", epilog=EXIT_CODES)

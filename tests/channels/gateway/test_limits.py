@@ -22,7 +22,7 @@ from rootguard.channels.gateway.telemetry import Tracing
 from rootguard.channels.http_server import LimitedProtocol, make_server
 from rootguard.channels.text.edits import Sanitization
 from rootguard.errors import FileError
-from rootguard.store import open_store
+from rootguard.vault import open_store
 from tests.support.gateways import (
     EMAIL,
     NAME,

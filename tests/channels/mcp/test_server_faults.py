@@ -21,7 +21,7 @@ from rootguard.channels.mcp.transport import MAX_MESSAGE
 from rootguard.cli.main import cli
 from rootguard.errors import StoreUnavailableError
 from rootguard.session import Person, load_profile
-from rootguard.store import open_store
+from rootguard.vault import open_store
 from tests.support.canary import NAME, SENTINELS, leaks
 from tests.support.mcp_clients import (
     Recorder,

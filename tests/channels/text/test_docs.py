@@ -10,7 +10,7 @@ from rootguard.channels.text.channel import TextChannel
 from rootguard.channels.text.mentions import find_mentions
 from rootguard.errors import TextBlockedError
 from rootguard.session import Person, parse_profile
-from rootguard.store import open_store
+from rootguard.vault import open_store
 
 PAGE = (Path(__file__).parents[3] / "docs" / "text.md").read_text(encoding="utf-8")
 PROFILE = """
