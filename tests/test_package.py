@@ -26,7 +26,7 @@ DATA = (
     "evaluation/published/*.csv",
     "identifiers/*.toml",
     "language/*.toml",
-    "template/catalog/*.toml",
+    "template/templates/*.toml",
 )
 
 
@@ -49,7 +49,7 @@ def files() -> set[str]:
 
 def test_the_package_holds_code_and_the_data_that_it_reads() -> None:
     assert stray(files()) == []
-    assert stray({"cli/main.py", "evaluation/detection.toml", "template/catalog/fib4.toml"}) == [
+    assert stray({"cli/main.py", "evaluation/detection.toml", "template/templates/fib4.toml"}) == [
         "evaluation/detection.toml"
     ]
 
