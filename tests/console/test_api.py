@@ -217,6 +217,23 @@ def test_another_sites_page_may_not_post(served: Served, origin: str, path: str)
     assert (answer.status_code, answer.json()) == (403, {"error": {"message": TEXTS[403]}})
 
 
+@pytest.mark.parametrize("path", ["api/login", "api/attack", "api/logout"])
+def test_another_sites_page_may_not_post_without_saying_where_it_is_from(
+    served: Served, path: str
+) -> None:
+    """Only the browser's own word on it, which a page cannot set, is left to refuse by."""
+    answer = served.client.post(
+        f"{served.address}/console/{path}",
+        json={"key": KEY},
+        headers={"sec-fetch-site": "cross-site", "authorization": f"Bearer {KEY}"},
+    )
+    assert (answer.status_code, answer.json()) == (403, {"error": {"message": TEXTS[403]}})
+
+
+def test_a_link_on_another_sites_page_may_lead_here(served: Served) -> None:
+    assert served.get("", sec_fetch_site="cross-site").status_code == 200
+
+
 def test_the_pages_own_origin_may_post(served: Served) -> None:
     url, own = f"{served.address}/console/api/login", {"origin": served.address}
     assert served.client.post(url, json={"key": KEY}, headers=own).status_code == 204

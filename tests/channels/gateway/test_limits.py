@@ -225,6 +225,58 @@ def test_floods_of_headers_and_large_bodies_are_refused(running: Running) -> Non
         assert made.upstream.everything == b""
 
 
+def answer_to(running: Running, sent: bytes) -> bytes:
+    """What the gateway says to a request that is not finished, and goes no further."""
+    host, port = running.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(sent)
+        said = b""
+        while b"\r\n\r\n" not in said:
+            part = connection.recv(4096)
+            assert part, said
+            said += part
+        return said
+
+
+_HEAD = (
+    b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+)
+
+
+def test_a_length_over_the_limit_is_refused_before_anything_is_read() -> None:
+    """Nothing of the body is sent, so only the length that is named can be the reason."""
+    with gateway(max_body=1000, body_timeout=1) as made:
+        assert b" 413 " in answer_to(made, _HEAD + b"Content-Length: 1001\r\n\r\n")
+        assert b" 408 " in answer_to(made, _HEAD + b"Content-Length: 1000\r\n\r\n")
+        assert made.upstream.everything == b""
+
+
+def test_a_body_without_a_length_is_refused_once_it_is_over_the_limit() -> None:
+    """The body has no end, so only what has come of it can be the reason."""
+    chunk = b"64\r\n" + b" " * 100 + b"\r\n"
+    with gateway(max_body=1000, body_timeout=1) as made:
+        head = _HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+        assert b" 413 " in answer_to(made, head + chunk * 11)
+        assert b" 408 " in answer_to(made, head + chunk * 10)
+        assert made.upstream.everything == b""
+
+
+def test_another_sites_page_is_not_allowed_to_send_json(running: Running) -> None:
+    """A browser asks first, and sends nothing unless the answer allows it."""
+    answer = httpx2.options(
+        f"{running.base}/chat/completions",
+        headers={
+            "origin": "http://attacker.example",
+            "access-control-request-method": "POST",
+            "access-control-request-headers": "content-type",
+        },
+        trust_env=False,
+        timeout=60,
+    )
+    assert not answer.is_success
+    assert not [name for name in answer.headers if name.startswith("access-control-")]
+
+
 def test_only_some_headers_and_no_cookies_reach_the_upstream(running: Running) -> None:
     running.upstream.reset()
     sent = {"cookie": "c=1", "x-forwarded-for": "10.0.0.1", "x-note": NAME, "referer": "http://x"}

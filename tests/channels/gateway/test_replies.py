@@ -265,6 +265,122 @@ def test_interleaved_choices_and_calls_are_restored_each_by_itself() -> None:
     assert [json.loads(made) for made in called.values()] == [{"who": NAME}, {"who": NAME}]
 
 
+HELD = RECORD_TOKEN[:-1]
+"""The beginning of a token, all of which has to be held back: the next letter may complete it."""
+
+
+def passed(stream: Stream, *bodies: dict[str, Any]) -> list[dict[str, Any]]:
+    """What goes out for each of these events, in order."""
+    return [json.loads(e.data) for body in bodies for e in stream.take("", json.dumps(body))]
+
+
+def chat_chunk(**choice: object) -> dict[str, Any]:
+    return {"id": "c", "choices": [{"index": 0, **choice}]}
+
+
+CALL = {"index": 0, "id": "t", "function": {"name": "f", "arguments": "{}"}}
+
+
+@pytest.mark.parametrize(
+    "begins",
+    [
+        {"tool_calls": [CALL]},
+        {"function_call": {"name": "f", "arguments": "{}"}},
+        {"refusal": "No."},
+        {"content": "", "tool_calls": [CALL]},
+    ],
+    ids=["tool call", "function call", "refusal", "tool call beside an empty text"],
+)
+def test_held_back_text_of_a_chat_goes_out_before_what_begins_after_it(
+    begins: dict[str, Any],
+) -> None:
+    stream = ChatStream(AUDIT)
+    before = passed(stream, chat_chunk(delta={"content": HELD}))
+    assert [body["choices"][0]["delta"]["content"] for body in before] == [""]  # it is held back
+    late, call = passed(stream, chat_chunk(delta=begins))
+    assert late["choices"] == [{"index": 0, "delta": {"content": HELD}, "finish_reason": None}]
+    assert late["id"] == "c"
+    shown = call["choices"][0]["delta"]
+    assert {name: shown[name] for name in begins} == begins
+    ends = passed(stream, chat_chunk(delta={}, finish_reason="tool_calls"))
+    assert [body["choices"][0]["delta"] for body in ends] == [{}]  # and it does not go out again
+
+
+def test_held_back_text_and_arguments_go_out_before_a_choice_ends() -> None:
+    stream = ChatStream(AUDIT)
+    cut = {"index": 0, "function": {"arguments": f'{{"who": "{HELD}'}}
+    passed(stream, chat_chunk(delta={"tool_calls": [cut]}))
+    late, ends = passed(stream, chat_chunk(delta={}, finish_reason="length"))
+    assert late["choices"][0]["finish_reason"] is None
+    assert late["choices"][0]["delta"] == {
+        "tool_calls": [{"index": 0, "function": {"arguments": HELD}}]
+    }
+    assert ends["choices"][0]["finish_reason"] == "length"
+
+
+def block(index: int, kind: str, **more: object) -> dict[str, Any]:
+    return {"type": f"content_block_{kind}", "index": index, **more}
+
+
+@pytest.mark.parametrize(
+    ("sort", "field", "said", "rest"),
+    [
+        ("text_delta", "text", HELD, HELD),
+        ("thinking_delta", "thinking", HELD, HELD),
+        ("input_json_delta", "partial_json", f'{{"who": "{HELD}', HELD),
+    ],
+    ids=["text", "thinking", "arguments"],  # a token is another in every process
+)
+def test_held_back_text_of_a_block_goes_out_before_the_block_ends(
+    sort: str, field: str, said: str, rest: str
+) -> None:
+    stream = MessagesStream(AUDIT)
+    passed(stream, block(0, "delta", delta={"type": sort, field: said}))
+    use = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+    out = passed(stream, block(0, "stop"), block(1, "start", content_block=use))
+    assert out == [
+        block(0, "delta", delta={"type": sort, field: rest}),
+        block(0, "stop"),
+        block(1, "start", content_block=use),
+    ]
+    stop = {"type": "message_stop"}
+    assert passed(stream, stop) == [stop]
+
+
+def test_held_back_text_goes_out_before_the_signature_that_ends_a_thought() -> None:
+    stream = MessagesStream(AUDIT)
+    signature = block(0, "delta", delta={"type": "signature_delta", "signature": "c2lnbmVk"})
+    thought = block(0, "delta", delta={"type": "thinking_delta", "thinking": HELD})
+    assert passed(stream, thought, signature)[1:] == [thought, signature]
+
+
+PLACE = {"item_id": "i", "output_index": 0, "content_index": 0}
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        {"type": "response.output_text.done", **PLACE, "text": HELD},
+        {"type": "response.content_part.done", **PLACE, "part": {"text": HELD}},
+        {"type": "response.output_item.done", "output_index": 0, "item": {"id": "i"}},
+    ],
+    ids=["text", "part", "item"],
+)
+def test_held_back_text_of_a_response_goes_out_before_its_item_ends(ends: dict[str, Any]) -> None:
+    stream = ResponsesStream(AUDIT)
+    delta = {"type": "response.output_text.delta", **PLACE, "delta": HELD, "sequence_number": 0}
+    other = {**delta, "item_id": "j", "output_index": 1, "sequence_number": 1}
+    passed(stream, delta, other)
+    late, done = passed(stream, {**ends, "sequence_number": 2})
+    assert late == {**delta, "sequence_number": 2}
+    assert done == {**ends, "sequence_number": 3}
+    ended = {"type": "response.completed", "response": {}, "sequence_number": 3}
+    assert passed(stream, ended) == [
+        {**other, "sequence_number": 4},
+        {**ended, "sequence_number": 5},
+    ]
+
+
 def test_a_stream_that_breaks_off_gives_what_it_kept_and_says_so(running: Running) -> None:
     for path, body in (
         ("/chat/completions", {"messages": [{"role": "user", "content": NAME}]}),

@@ -15,9 +15,10 @@ import pytest
 from click.testing import CliRunner
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from starlette.types import Message, Receive, Scope, Send
 
 from rootguard.channels.mcp.server import build_server, http_app
-from rootguard.channels.mcp.transport import MAX_MESSAGE
+from rootguard.channels.mcp.transport import MAX_MESSAGE, RequestFilter
 from rootguard.cli.main import cli
 from rootguard.errors import StoreUnavailableError
 from rootguard.session import Person, load_profile
@@ -144,6 +145,26 @@ def test_a_request_of_either_revision_with_bad_parameters_is_answered_without_an
         )
         assert "error" in reply.json()
         assert not leaks(reply.text)
+
+
+@pytest.mark.parametrize(("length", "status"), [(10, 400), (11, 413)])
+def test_a_body_in_pieces_is_counted_before_the_sdk_sees_it(length: int, status: int) -> None:
+    """The SDK has a limit of its own, which is not asked here: nothing reaches it."""
+    pieces = [b"]", b" " * (length - 2), b"["]
+    told: list[Message] = []
+
+    async def sdk(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise AssertionError("reached")
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": pieces.pop(), "more_body": bool(pieces)}
+
+    async def send(message: Message) -> None:
+        told.append(message)
+
+    filtered = RequestFilter(sdk, max_message=10)
+    anyio.run(filtered, {"type": "http", "method": "POST", "headers": []}, receive, send)
+    assert told[0]["status"] == status
 
 
 def test_the_key_is_needed_and_compared_whole(address: str) -> None:

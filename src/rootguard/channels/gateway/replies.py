@@ -316,7 +316,7 @@ class ChatStream(Stream):
         speaks = [name for name in self._TEXTS if isinstance(delta.get(name), str) and delta[name]]
         calls = _objects(delta.get("tool_calls"))
         switched: dict[str, object] = {}
-        if speaks or calls:
+        if speaks or calls or isinstance(delta.get("function_call"), dict):
             for name in self._TEXTS:
                 if name not in speaks and (rest := self._close((index, name))):
                     switched[name] = rest
@@ -428,11 +428,9 @@ class ResponsesStream(Stream):
         if step == "done":
             yield from self._late((base, place))
         if kind in {"response.content_part.done", "response.output_item.done"}:
-            ended = [
-                key
-                for key in self._open
-                if isinstance(key, tuple) and key[1][0] == body.get("item_id")
-            ]
+            item = body.get("item")  # an item's own end names it here, all others by `item_id`
+            whose = item.get("id") if isinstance(item, dict) else body.get("item_id")
+            ended = [k for k in self._open if isinstance(k, tuple) and k[1][0] == whose]
             for key in ended:
                 yield from self._late(key)
         if kind in {"response.completed", "response.incomplete", "response.failed", "error"}:
