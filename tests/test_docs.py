@@ -100,6 +100,12 @@ def broken_links(page: Page) -> list[str]:
     return broken
 
 
+def blocks(language: str, page: Page) -> list[str]:
+    """The page's blocks in a language."""
+    found = re.findall(rf"^```{language}\n(.*?)^```", page.text, re.DOTALL | re.MULTILINE)
+    return [str(text) for text in found]
+
+
 def command_lines(text: str) -> list[str]:
     """Everything that is written as a call of `rootguard`, in blocks and within sentences."""
     lines = [line for line in _INLINE.findall(text) if not line.endswith("=")]
@@ -173,13 +179,23 @@ def test_a_wrong_page_would_be_noticed() -> None:
     assert problem("rootguard mcp proxy --profile me.toml -- server --whatever") is None
 
 
-def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_python_block_can_be_parsed(page: Page) -> None:
+    for block in blocks("python", page):
+        compile(block, page.path, "exec")
+
+
+@pytest.mark.parametrize("path", ["README.md", "docs/vault.md"])
+def test_the_python_of_a_page_runs_from_its_top(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"^```python\n(.*?)^```", Page("README.md").text, re.DOTALL | re.MULTILINE)
-    assert len(blocks) >= 2
-    names: dict[str, object] = {}
-    exec(compile("\n".join(blocks), "README.md", "exec"), names)
-    assert (tmp_path / "vault.sqlite3").exists()
+    page = Page(path)
+    for text in blocks("toml", page):
+        Path("policy.toml").write_text(text, encoding="utf-8")
+    program = blocks("python", page)
+    assert len(program) >= 2
+    exec(compile("\n".join(program), path, "exec"), {})
+    assert Path("vault.sqlite3").exists()
 
 
 def test_the_readme_says_how_to_run_the_tests() -> None:
