@@ -22,6 +22,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 from rootguard.batch import files  # noqa: E402
 from rootguard.batch.arrow import RecordBatch, Table  # noqa: E402
+from tests.support.patience import PATIENCE  # noqa: E402
 
 FIB4 = load_template("fib4")
 ROOTS = ("age", "ast", "alt", "plt")
@@ -145,7 +146,7 @@ def test_a_run_killed_half_way_and_started_again_gives_the_same_bytes(tmp_path: 
     killed = subprocess.run(
         [sys.executable, "-c", KILLED, *arguments(source, target)],
         capture_output=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     assert killed.returncode == -signal.SIGKILL
@@ -242,7 +243,7 @@ def test_a_file_larger_than_the_memory_that_is_used_is_streamed(tmp_path: Path) 
         [sys.executable, "-c", MEASURED, *files_named, *words],
         capture_output=True,
         text=True,
-        timeout=250,
+        timeout=PATIENCE,
         check=True,
     )
     medium, large, tables = (int(word) for word in done.stdout.splitlines()[-1].split())

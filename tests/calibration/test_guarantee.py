@@ -28,6 +28,7 @@ from tests.support.calibrated import (
     levels_at,
     toy,
 )
+from tests.support.patience import PATIENCE
 
 CLEAR = ("4", "5")
 """Little enough noise for every output to keep a release of its own."""
@@ -142,7 +143,7 @@ def test_the_same_noised_roots_give_the_same_release_whatever_the_process() -> N
             env={**os.environ, "PYTHONHASHSEED": seed},
             check=True,
             capture_output=True,
-            timeout=60,
+            timeout=PATIENCE,
         ).stdout
         for seed in ("1", "2")
     }

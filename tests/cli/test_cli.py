@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from rootguard import catalog
 from rootguard.cli.main import Commands, cli
+from tests.support.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,7 +28,7 @@ def program(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
         text=True,
         check=False,
         env={**os.environ, **environment},
-        timeout=120,
+        timeout=PATIENCE,
     )
 
 
@@ -249,6 +250,6 @@ def test_the_commands_in_the_readme_run(tmp_path: Path) -> None:
         arguments = command.split()[1:]
         done = subprocess.run(
             [sys.executable, "-c", "from rootguard.cli.main import main; main()", *arguments],
-            capture_output=True, text=True, check=False, timeout=120, cwd=ROOT / "examples",
+            capture_output=True, text=True, check=False, timeout=PATIENCE, cwd=ROOT / "examples",
         )  # fmt: skip
         assert done.returncode == 0, (command, done.stderr)

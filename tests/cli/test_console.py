@@ -17,6 +17,7 @@ from rootguard import open_store
 from rootguard.cli import console as console_cli
 from rootguard.cli.main import cli
 from tests.support.console_servers import KEY, PROFILE, open_person
+from tests.support.patience import PATIENCE
 
 _COMMAND = "from rootguard.cli.console import command; command()"
 
@@ -47,7 +48,7 @@ def running(*options: str, key: str = "") -> Iterator[str]:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
     finally:
         if process.poll() is None:
             process.kill()
@@ -62,10 +63,10 @@ def test_the_link_holds_a_fresh_key_that_opens_the_page(vault: Path) -> None:
             found = re.fullmatch(r"(http://127\.0\.0\.1:\d+/console/)#key=([\w-]{32})", link)
             assert found is not None
             page, key = found.groups()
-            assert httpx2.get(page, timeout=60).status_code == 200
-            assert httpx2.get(f"{page}api/me", timeout=60).status_code == 401
+            assert httpx2.get(page, timeout=PATIENCE).status_code == 200
+            assert httpx2.get(f"{page}api/me", timeout=PATIENCE).status_code == 401
             shown = httpx2.get(
-                f"{page}api/me", headers={"authorization": f"Bearer {key}"}, timeout=60
+                f"{page}api/me", headers={"authorization": f"Bearer {key}"}, timeout=PATIENCE
             )
             assert shown.json()["principal"] == "owner"
             keys.add(key)
@@ -79,10 +80,10 @@ def test_a_principal_of_the_vault_is_shown_without_a_profile(vault: Path) -> Non
         told = json.loads(line)
         assert told == {"url": told["url"], "link": f"{told['url']}#key={KEY}", "key": KEY}
         headers = {"authorization": f"Bearer {KEY}"}
-        found = httpx2.get(f"{told['url']}api/crossings", headers=headers, timeout=60).json()
+        found = httpx2.get(f"{told['url']}api/crossings", headers=headers, timeout=PATIENCE).json()
         assert found["total"] == 5
         graph = httpx2.get(
-            f"{told['url']}api/graph?template=fib4", headers=headers, timeout=60
+            f"{told['url']}api/graph?template=fib4", headers=headers, timeout=PATIENCE
         ).json()
         assert graph["budget"] == pytest.approx(0.9)
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.gateway_processes import UPSTREAM, run
 from tests.support.gateways import NAME, PROFILE, TELLING, leaked
+from tests.support.patience import PATIENCE
 from tests.support.upstream import recording_upstream
 
 
@@ -85,7 +86,7 @@ def test_the_command_guards_an_agent_until_it_is_told_to_stop(profile: Path) -> 
                 )
         finally:
             process.send_signal(signal.SIGTERM)
-            _, errors = process.communicate(timeout=60)
+            _, errors = process.communicate(timeout=PATIENCE)
     assert NAME in (answer.choices[0].message.content or "")
     assert leaked(recording) == []
     assert recording.headers[0]["authorization"] == "Bearer sk-upstream"

@@ -31,6 +31,7 @@ from tests.support.console_servers import (
     open_person,
     viewer_of,
 )
+from tests.support.patience import PATIENCE
 
 READS = ("me", "crossings", "crossings?after=0&limit=5", "live", "graph", "ledger", "outlook")
 PATHS = (*(f"api/{path}" for path in READS), "api/", "api/nothing", "api/../api/me")
@@ -81,7 +82,7 @@ def test_a_key_is_shown_once_and_a_cookie_opens_the_rest_until_it_is_given_back(
     served: Served,
 ) -> None:
     base = f"{served.address}/console/api"
-    with httpx2.Client(trust_env=False, timeout=60) as browser:
+    with httpx2.Client(trust_env=False, timeout=PATIENCE) as browser:
         for wrong in ({"key": "no"}, {"key": 7}, {}, [KEY], {"key": KEY + " "}):
             refused = browser.post(f"{base}/login", json=wrong)
             assert (refused.status_code, refused.json()) == (
@@ -170,9 +171,9 @@ def test_without_keys_the_one_person_is_answered_at_once_on_loopback_alone() -> 
     from tests.support.upstream import serving
 
     with serving(make_server(app.alone())) as address:
-        assert httpx2.get(f"{address}/console/api/me", timeout=60).status_code == 200
+        assert httpx2.get(f"{address}/console/api/me", timeout=PATIENCE).status_code == 200
         there = {"host": "attacker.example"}
-        answer = httpx2.get(f"{address}/console/api/me", headers=there, timeout=60)
+        answer = httpx2.get(f"{address}/console/api/me", headers=there, timeout=PATIENCE)
         assert (answer.status_code, answer.json()["error"]["message"]) == (421, TEXTS[421])
 
 

@@ -19,6 +19,7 @@ from tests.support.consoles import (
     opened,
     world,
 )
+from tests.support.patience import PATIENCE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -80,7 +81,7 @@ def page(browser: "Browser", there: World) -> Iterator["Page"]:
 
 def show(page: "Page", there: World, view: str) -> None:
     page.goto(f"{there.page}#/{view}")
-    page.locator(READY[view]).first.wait_for(timeout=120_000)
+    page.locator(READY[view]).first.wait_for()
 
 
 def test_a_key_is_needed_and_a_wrong_one_is_told_apart_from_a_right_one(
@@ -88,6 +89,7 @@ def test_a_key_is_needed_and_a_wrong_one_is_told_apart_from_a_right_one(
 ) -> None:
     context = browser.new_context()
     page = context.new_page()
+    page.set_default_timeout(PATIENCE * 1000)
     page.goto(there.page)
     page.get_by_label("Key").wait_for()
     assert page.evaluate("fetch('api/crossings').then((answer) => answer.status)") == 401
@@ -141,7 +143,7 @@ def test_every_view_shows_what_it_is_for(page: "Page", there: World) -> None:
 
     show(page, there, "attack")
     page.get_by_role("button", name="Start the attack").click()
-    page.get_by_role("button", name="Attack again").wait_for(timeout=120_000)
+    page.get_by_role("button", name="Attack again").wait_for()
     assert "have not moved" in page.locator(".sentence").inner_text()
     assert page.locator(".plot canvas").count() == 3
 
@@ -233,9 +235,9 @@ def test_the_sliders_say_what_the_command_line_says(
 
     show(page, there, "choose")
     page.get_by_label("Mechanism").select_option(mechanism)
-    page.locator(".slider input").wait_for(timeout=120_000)
+    page.locator(".slider input").wait_for()
     page.get_by_label(turns, exact=True).check(force=True)
-    page.locator(".slider input").wait_for(timeout=120_000)
+    page.locator(".slider input").wait_for()
     epsilons = sorted({epsilon for _, epsilon in expected})
     for config, label in (("roots", "Even"), ("opt", "Weighted"), ("calibrated", "Calibrated")):
         page.get_by_label(label, exact=True).check(force=True)
@@ -257,6 +259,7 @@ def test_no_view_breaks_the_content_security_policy(browser: "Browser", there: W
     context = browser.new_context()
     context.add_init_script(WATCH)
     page = context.new_page()
+    page.set_default_timeout(PATIENCE * 1000)
     complaints: list[str] = []
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda problem: complaints.append(str(problem)))
@@ -264,7 +267,7 @@ def test_no_view_breaks_the_content_security_policy(browser: "Browser", there: W
     for view in VIEWS:
         show(page, there, view)
     page.get_by_role("button", name="Start the attack").click()
-    page.get_by_role("button", name="Attack again").wait_for(timeout=120_000)
+    page.get_by_role("button", name="Attack again").wait_for()
     assert page.evaluate("window.violations") == []
     assert complaints == []
 
@@ -281,7 +284,7 @@ def test_no_raw_value_is_in_any_byte_that_the_browser_is_sent(
     for view in VIEWS:
         show(page, there, view)
     page.get_by_role("button", name="Start the attack").click()
-    page.get_by_role("button", name="Attack again").wait_for(timeout=120_000)
+    page.get_by_role("button", name="Attack again").wait_for()
     show(page, there, "boundary")
     page.locator(".state[data-state=live]").wait_for()
     there.chat(TELLING)
@@ -306,6 +309,6 @@ def test_a_lost_connection_is_told_and_mends_itself(page: "Page", there: World) 
     finally:
         there.wire.mend()
     there.person().release("alt")
-    page.locator(".state[data-state=live]").wait_for(timeout=60_000)
+    page.locator(".state[data-state=live]").wait_for()
     page.locator(".crossing .asked", has_text="alt").first.wait_for()
     assert page.get_by_text("The connection is lost").count() == 0

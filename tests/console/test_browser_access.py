@@ -22,6 +22,7 @@ from tests.support.consoles import (
     world,
     write_profile,
 )
+from tests.support.patience import PATIENCE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
@@ -66,7 +67,7 @@ def page(browser: "Browser", there: World) -> Iterator["Page"]:
 
 def show(page: "Page", there: World, view: str) -> None:
     page.goto(f"{there.direct}#/{view}")
-    page.locator(READY[view]).first.wait_for(timeout=120_000)
+    page.locator(READY[view]).first.wait_for()
 
 
 def judged(page: "Page") -> list[str]:
@@ -96,6 +97,7 @@ def test_axe_finds_nothing_serious_in_any_view(
     settings: Any = {"color_scheme": theme, "viewport": {"width": width, "height": 800}}
     stranger = browser.new_context(**settings)
     page = stranger.new_page()
+    page.set_default_timeout(PATIENCE * 1000)
     page.goto(there.direct)
     page.get_by_label("Key").wait_for()
     assert judged(page) == []
@@ -106,7 +108,7 @@ def test_axe_finds_nothing_serious_in_any_view(
         show(page, there, view)
         if view == "attack":
             page.get_by_role("button", name="Start the attack").click()
-            page.get_by_role("button", name="Attack again").wait_for(timeout=120_000)
+            page.get_by_role("button", name="Attack again").wait_for()
         for summary in page.locator("summary").all():
             summary.click()
         assert judged(page) == [], view
@@ -128,7 +130,7 @@ def test_no_view_is_wider_than_the_screen(browser: "Browser", there: World, widt
         show(page, there, view)
         if view == "attack":
             page.get_by_role("button", name="Start the attack").click()
-            page.get_by_role("button", name="Attack again").wait_for(timeout=120_000)
+            page.get_by_role("button", name="Attack again").wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") <= width, view
     page.context.close()
 
@@ -264,6 +266,7 @@ def test_ten_thousand_crossings_are_few_rows_and_both_ends_are_reached(
     with console(profile, store) as link:
         context = browser.new_context()
         page = context.new_page()
+        page.set_default_timeout(PATIENCE * 1000)
         page.goto(link)
         page.wait_for_function(
             "(many) => document.querySelector('.timeline')?.ariaRowCount === String(many + 1)",

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PATIENCE
+
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "console-ui"
 STATIC = ROOT / "src" / "rootguard" / "console" / "static"
@@ -30,7 +32,7 @@ def test_building_the_sources_again_gives_the_committed_bytes(tmp_path: Path) ->
 
     def npm(*arguments: str) -> int:
         return subprocess.run(
-            ["npm", *arguments], cwd=copy, env=environment, capture_output=True, timeout=240
+            ["npm", *arguments], cwd=copy, env=environment, capture_output=True, timeout=PATIENCE
         ).returncode
 
     if npm("ci") != 0:

@@ -20,6 +20,7 @@ from rootguard.values import Principal
 from tests.support.console_servers import KEY, Served, console, events, open_person, viewer_of
 from tests.support.gateway_processes import started
 from tests.support.gateways import NAME, PHONE, PROFILE
+from tests.support.patience import PATIENCE
 from tests.support.upstream import recording_upstream
 
 VAULT_KEY = bytes(range(32))
@@ -72,7 +73,7 @@ def releasing(url: str) -> Iterator[Callable[[str], None]]:
         yield release
     finally:
         pipe.close()
-        process.wait(60)
+        process.wait(PATIENCE)
 
 
 def test_what_another_process_releases_is_shown_at_once(url: str) -> None:
@@ -142,18 +143,18 @@ def test_nobody_is_asked_while_nobody_listens(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(store, "crossings", watched)
     with console(viewer_of(store)) as served:
         with listening(served):
-            assert asked.wait(30)
+            assert asked.wait(PATIENCE)
         while served.get("api/me").status_code == 200:  # until the stream's end was noticed
             asked.clear()
             if not asked.wait(3 * console_app.POLL_SECONDS):
                 break
         with listening(served):
-            assert asked.wait(30)
+            assert asked.wait(PATIENCE)
 
 
 def test_an_open_stream_does_not_keep_a_server_from_stopping() -> None:
     with console(viewer_of(MemoryStore())) as served:
-        client = httpx2.Client(trust_env=False, timeout=60)
+        client = httpx2.Client(trust_env=False, timeout=PATIENCE)
         stream = client.stream(
             "GET",
             f"{served.address}/console/api/live",
@@ -168,12 +169,14 @@ def test_an_open_stream_does_not_keep_a_server_from_stopping() -> None:
 def chat(address: str, text: str, key: str = "none") -> httpx2.Response:
     body = {"model": "m", "messages": [{"role": "user", "content": text}]}
     headers = {"authorization": f"Bearer {key}"}
-    return httpx2.post(f"{address}/v1/chat/completions", json=body, headers=headers, timeout=60)
+    return httpx2.post(
+        f"{address}/v1/chat/completions", json=body, headers=headers, timeout=PATIENCE
+    )
 
 
 def crossings(address: str, key: str = "none") -> list[Any]:
     headers = {"authorization": f"Bearer {key}"}
-    answer = httpx2.get(f"{address}/console/api/crossings", headers=headers, timeout=60)
+    answer = httpx2.get(f"{address}/console/api/crossings", headers=headers, timeout=PATIENCE)
     assert answer.status_code == 200, answer.text
     found: list[Any] = answer.json()["crossings"]
     return found
@@ -231,13 +234,17 @@ def test_each_key_of_a_gateway_opens_its_own_console(tmp_path: Path) -> None:
                 pass
             assert crossings(address, "key-of-otto") == []
             for headers in ({}, {"authorization": "Bearer key-of-nobody"}):
-                answer = httpx2.get(f"{address}/console/api/crossings", headers=headers, timeout=60)
+                answer = httpx2.get(
+                    f"{address}/console/api/crossings", headers=headers, timeout=PATIENCE
+                )
                 assert answer.status_code == 401
-            page = httpx2.get(f"{address}/console/", headers={"host": "box.example"}, timeout=60)
+            page = httpx2.get(
+                f"{address}/console/", headers={"host": "box.example"}, timeout=PATIENCE
+            )
             assert page.status_code == 200
         finally:
             process.terminate()
-            process.communicate(timeout=60)
+            process.communicate(timeout=PATIENCE)
     with closing(open_store(store)) as kept:
         assert kept.verify() == ()
         assert kept.crossed(Principal("otto")) == (0, 0)
@@ -251,4 +258,4 @@ def test_a_gateway_has_no_console_unless_it_is_asked_for(tmp_path: Path) -> None
         started(profile, upstream=upstream, store="memory:") as running,
     ):
         for path in ("/console", "/console/", "/console/api/me"):
-            assert httpx2.get(f"{running.address}{path}", timeout=60).status_code == 404
+            assert httpx2.get(f"{running.address}{path}", timeout=PATIENCE).status_code == 404

@@ -13,6 +13,7 @@ import pytest
 from rootguard.evaluation import language_model
 from rootguard.evaluation.language_model import LocalModel, ModelError, default_model
 from tests.support.models import smollm2
+from tests.support.patience import PATIENCE
 
 HELLO = [{"role": "user", "content": "What is your AST? Answer with a tool call."}]
 SCHEMA = {
@@ -118,7 +119,7 @@ def test_a_wrong_grammar_is_refused_and_the_prompt_is_not_quoted(model: LocalMod
 def test_nobody_else_can_use_the_port_of_a_model(model: LocalModel) -> None:
     where = urlsplit(str(model._server.listening_address))
     assert where.hostname == "127.0.0.1"
-    connection = http.client.HTTPConnection(where.hostname, where.port, timeout=30)
+    connection = http.client.HTTPConnection(where.hostname, where.port, timeout=PATIENCE)
     connection.request("POST", "/tokenize", b'{"content":"AST"}')
 
     assert connection.getresponse().status == 401

@@ -35,6 +35,7 @@ from rootguard.session.draws import noise_once, sight_once
 from rootguard.store import Record, Store
 from rootguard.values import Principal, Raw, RootName
 from tests.support.canary import own_locals
+from tests.support.patience import PATIENCE
 
 OWNER = Principal("owner")
 AST, SBP = RootName("ast"), RootName("sbp")
@@ -183,7 +184,7 @@ def test_two_processes_on_one_file_agree_on_one_draw(tmp_path: Path) -> None:
             pipe.send("go")
         released = {pipe.recv() for pipe in pipes}
         for worker in workers:
-            worker.join(timeout=60)
+            worker.join(timeout=PATIENCE)
         assert released == {opened(store).release("ast")}
         assert len(noised(store)) == 1
 

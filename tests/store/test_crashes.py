@@ -12,6 +12,7 @@ import pytest
 from rootguard.accounting import Ledger
 from rootguard.values import RootName
 from rootguard.vault import open_store
+from tests.support.patience import PATIENCE
 from tests.support.store_contents import ANA, SEED, content, fill, sql
 from tests.support.store_writers import processes, rotate_until_killed, write_until_killed
 
@@ -26,7 +27,7 @@ def kill_a_writer(
         args=(dict(os.environ), url, first, statement, after, hasty, str(released)),
     )
     writer.start()
-    writer.join(timeout=60)
+    writer.join(timeout=PATIENCE)
     check_released(url, released.read_text().splitlines()[-60:])
     return writer.exitcode == -signal.SIGKILL
 
@@ -103,7 +104,7 @@ def test_a_change_of_key_killed_anywhere_leaves_a_store_that_opens(url: str) -> 
                 target=rotate_until_killed, args=(dict(os.environ), url, statement, after)
             )
             process.start()
-            process.join(timeout=60)
+            process.join(timeout=PATIENCE)
             with closing(sql(url, None)) as store:
                 assert content(store) == before
                 assert store.verify() == ()

@@ -27,6 +27,7 @@ from rootguard.store.base import KEPT_CROSSINGS, TOWARD, Toward
 from rootguard.store.sql import SqlStore
 from rootguard.values import Principal
 from tests.support.console_servers import SENTINELS, open_person
+from tests.support.patience import PATIENCE
 
 OWNER, EVE = Principal("owner"), Principal("eve")
 VALUES = {"age": 52.0, "ast": 31.0, "alt": 28.0, "plt": 214.0}
@@ -300,7 +301,7 @@ def test_a_killed_writer_leaves_a_sound_journal_up_to_its_last_flush(url: str) -
             writer.stdin.flush()
             writer.stdout.readline()
             writer.send_signal(signal.SIGKILL)
-            writer.wait(60)
+            writer.wait(PATIENCE)
             assert reader.verify() == ()
             kept = reader.crossings(OWNER)
             assert len(kept) in (5, 6)

@@ -12,6 +12,7 @@ from rootguard.errors import StoreUnavailableError
 from rootguard.store import Store
 from rootguard.values import RootName
 from rootguard.vault import open_store
+from tests.support.patience import PATIENCE
 from tests.support.postgres import own_server
 from tests.support.store_contents import ANA, KEY, at, draw, fill, sql
 
@@ -43,11 +44,11 @@ def test_a_server_that_goes_away_and_comes_back_loses_nothing(
         store = sql(server.url("postgres"))
         writer = threading.Thread(target=write, args=(store,))
         writer.start()
-        assert half_way.wait(timeout=60)
+        assert half_way.wait(timeout=PATIENCE)
         server.stop()
-        assert refused.wait(timeout=60)
+        assert refused.wait(timeout=PATIENCE)
         server.start()
-        writer.join(timeout=60)
+        writer.join(timeout=PATIENCE)
         kept = [store.levels(ANA, RootName(f"r{number}")) for number in range(60)]
         assert [[level.sanitized.index for level in levels] for levels in kept] == [
             [index] for index in told

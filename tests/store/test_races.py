@@ -8,6 +8,7 @@ import pytest
 from rootguard.accounting import Ledger
 from rootguard.values import RootName
 from rootguard.vault import open_store
+from tests.support.patience import PATIENCE
 from tests.support.store_contents import ANA, database_of, sql
 from tests.support.store_writers import come_with_environment, processes, race
 
@@ -27,7 +28,7 @@ def run_race(url: str, *, writers: int, roots: int, blind: bool = False) -> None
         answers.append(receive.recv())
         receive.close()
     for process in running:
-        process.join(timeout=60)
+        process.join(timeout=PATIENCE)
         assert process.exitcode == 0
     with closing(sql(url)) as store:
         assert len({tuple(answer) for answer in answers}) == 1, "writers were told different values"
@@ -79,7 +80,7 @@ def test_processes_that_open_a_new_store_at_once_open_the_same_one(url: str) -> 
         told.add(receive.recv())
         receive.close()
     for process in running:
-        process.join(timeout=60)
+        process.join(timeout=PATIENCE)
     assert len(told) == 1
     with closing(open_store(url)) as store:
         assert told == {(store.fingerprint_key, ())}

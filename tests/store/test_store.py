@@ -25,6 +25,7 @@ from rootguard.identifiers import IssuedToken
 from rootguard.store import Disclosure, MemoryStore, Record, Store
 from rootguard.values import Domain, Principal, RootName, Sanitized
 from rootguard.vault import open_store
+from tests.support.patience import PATIENCE
 
 ANA, EVE = Principal("ana"), Principal("eve")
 AGE, AST = RootName("age"), RootName("ast")
@@ -368,14 +369,14 @@ def test_of_racing_writers_exactly_one_is_kept_and_all_are_told_which(store: Sto
     def write(writer: int) -> None:
         for version in range(1, rounds + 1):
             mine = [draw(root, writer, version=version, micro=1 + writer) for root in roots]
-            start.wait(timeout=60)
+            start.wait(timeout=PATIENCE)
             answers[writer].append(store.commit(ANA, mine))
 
     threads = [threading.Thread(target=write, args=(writer,)) for writer in range(writers)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=120)
+        thread.join(timeout=PATIENCE)
     for version, told in enumerate(zip(*answers, strict=True), start=1):
         assert len(set(told)) == 1  # every writer got the same records
         assert (
@@ -394,7 +395,7 @@ def test_new_principals_and_tokens_may_arrive_all_at_once(store: Store) -> None:
     told: list[IssuedToken] = []
 
     def arrive(person: Principal) -> None:
-        start.wait(timeout=60)
+        start.wait(timeout=PATIENCE)
         store.commit(person, [draw(AGE, 1, principal=person)])
         told.append(store.tokens(ANA).add(token("Bob", sealed=person.encode())))
 
@@ -402,7 +403,7 @@ def test_new_principals_and_tokens_may_arrive_all_at_once(store: Store) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=PATIENCE)
     assert store.principals() == (ANA, *people)
     assert len(told) == len(people)
     assert set(told) == {store.tokens(ANA).find("Bob")}

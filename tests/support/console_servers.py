@@ -13,6 +13,7 @@ from rootguard.channels.http_server import make_server
 from rootguard.console import Console, Doors, Viewer, of_profile, own_key
 from rootguard.session import Person, parse_profile
 from rootguard.store import Store
+from tests.support.patience import PATIENCE
 from tests.support.upstream import serving
 
 KEY = "0123456789abcdef-a-key-of-nobody"
@@ -80,7 +81,7 @@ def console(
     )
     server = make_server(page.alone(), shutdown_timeout=10)
     page.stopping = lambda: server.should_exit
-    with serving(server) as address, httpx2.Client(trust_env=False, timeout=60) as client:
+    with serving(server) as address, httpx2.Client(trust_env=False, timeout=PATIENCE) as client:
         yield Served(address=address, client=client)
 
 

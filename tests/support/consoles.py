@@ -26,6 +26,7 @@ import pytest
 from rootguard.session import Person, load_profile
 from rootguard.store import Store
 from rootguard.vault import open_store
+from tests.support.patience import PATIENCE
 from tests.support.upstream import Recording, recording_upstream
 
 if TYPE_CHECKING:
@@ -107,10 +108,10 @@ class Wire:
         """Stop."""
         self.cut()
         self._listening.shutdown(socket.SHUT_RDWR)
-        self._accepting.join(30)
+        self._accepting.join(PATIENCE)
         self._listening.close()
         for each in self._serving:
-            each.join(30)
+            each.join(PATIENCE)
 
     def _accept(self) -> None:
         while True:
@@ -178,7 +179,7 @@ class World:
             {"authorization": f"Bearer {KEY}", "content-type": "application/json"},
         )
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as problem:
             return problem.code
@@ -220,7 +221,7 @@ def program(command: str, arguments: Sequence[str], environment: dict[str, str])
     finally:
         process.terminate()
         try:
-            process.communicate(timeout=60)
+            process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
@@ -263,6 +264,7 @@ def opened(browser: "Browser", address: str, **settings: Any) -> "Page":  # noqa
     """A new page, past the key, in a context of these settings."""
     context = browser.new_context(**settings)
     page = context.new_page()
+    page.set_default_timeout(PATIENCE * 1000)
     page.goto(f"{address}#key={KEY}")
     page.locator("#tabs a").first.wait_for()
     return page

@@ -11,6 +11,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from rootguard.cli.gateway import command
+from tests.support.patience import PATIENCE
 
 _COMMAND = "from rootguard.cli.gateway import command; command()"
 
@@ -50,7 +51,7 @@ def started(
         base = line.split("=", 1)[1].split()[0]
         yield Started(address=base.removesuffix("/v1"), pid=process.pid)
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
         stopped = True
     finally:
         if not stopped:

@@ -16,6 +16,7 @@ from rootguard.events import RootNoised
 from rootguard.values import Principal, RootName
 from rootguard.vault import open_store
 from tests.support.gateway_processes import Started
+from tests.support.patience import PATIENCE
 from tests.support.upstream import Recording
 
 CHATS, TURNS, REPLICAS = 5, 10, 3
@@ -59,7 +60,7 @@ def talk(gateways: Sequence[Started]) -> None:
 
     def chat(number: int) -> None:
         try:
-            with httpx2.Client(trust_env=False, timeout=60) as client:
+            with httpx2.Client(trust_env=False, timeout=PATIENCE) as client:
                 start.wait()
                 converse(client, number)
         except Exception as problem:  # noqa: BLE001 - looked at below

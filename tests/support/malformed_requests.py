@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from tests.support.gateways import NAME, RECORD, TELLING, Running
+from tests.support.patience import PATIENCE
 
 MAX_BODY = 32 * 1024
 
@@ -197,7 +198,7 @@ def complete(answer: bytes) -> bool:
 
 def talk(running: Running, sent: Sent) -> bytes:
     host, port = running.address.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=20) as connection:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
         answer = b""
         try:
             connection.sendall(sent.data)

@@ -18,6 +18,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.support.canary import NAME, SENTINELS
+from tests.support.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 ROOTGUARD = (sys.executable, "-c", "from rootguard.cli.main import main; main()")
@@ -109,7 +110,7 @@ def http_server(
         yield address
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE)
 
 
 def over_stdio(
@@ -136,7 +137,9 @@ def over_http(
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
 
     async def run() -> _Result:
-        async with httpx2.AsyncClient(transport=recorder, headers=headers, timeout=30) as http:
+        async with httpx2.AsyncClient(
+            transport=recorder, headers=headers, timeout=PATIENCE
+        ) as http:
             wire = streamable_http_client(address, http_client=http)
             async with Client(wire, mode=mode) as client:
                 return await talk(client)

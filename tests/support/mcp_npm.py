@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.mcp_clients import environment
+from tests.support.patience import PATIENCE
 
 OLDEST_NODE = 22
 PACKAGES = ("@modelcontextprotocol/conformance", "@modelcontextprotocol/inspector")
@@ -42,7 +43,7 @@ class Npm:
             env=environment() | {"HOME": str(folder), "PATH": path},
             stdin=subprocess.DEVNULL,
             text=True,
-            timeout=240,
+            timeout=PATIENCE,
         )
 
 

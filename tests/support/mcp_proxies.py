@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.support.mcp_clients import ROOT, ROOTGUARD, environment
+from tests.support.patience import PATIENCE
 
 CLINIC = (sys.executable, str(ROOT / "examples" / "clinic_server.py"), "--stdio")
 HOSTILE = (sys.executable, str(ROOT / "examples" / "hostile_server.py"), "--stdio")
 DOUBLE = (sys.executable, str(ROOT / "tests" / "support" / "mcp_double.py"))
-PATIENCE = 180
 _GRACE = 5
 POLICY = """
 [tiers.clinic]

@@ -22,13 +22,13 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 from rootguard.batch import sanitize  # noqa: E402
 from rootguard.batch.arrow import Table  # noqa: E402
+from tests.support.patience import PATIENCE  # noqa: E402
 
 FIB4 = load_template("fib4")
 PLAN = make_plan(FIB4, Fraction("0.9"))
 KEY = bytes(range(32))
 ROWS = 3000
 SENTINEL = 91.827364519
-PATIENCE = 550
 RUNS = Path(__file__).with_name("spark_runs.py")
 needs_spark = pytest.mark.skipif(
     find_spec("pyspark") is None or shutil.which("java") is None,
@@ -67,7 +67,7 @@ def runs(kind: str, folder: Path) -> Path:
             start_new_session=True,
         )
         try:
-            process.wait(timeout=PATIENCE)
+            process.wait(timeout=2 * PATIENCE)  # a JVM, or several
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # with every JVM it may have left

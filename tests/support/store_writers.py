@@ -13,6 +13,7 @@ from typing import Any
 
 from rootguard.store.sql import SqlStore
 from rootguard.vault import open_store
+from tests.support.patience import PATIENCE
 from tests.support.store_contents import ANA, draw, sql
 
 processes = multiprocessing.get_context("forkserver")
@@ -32,7 +33,7 @@ def race(
     store = sql(url)
     if blind:
         store.__class__ = Blind
-    start.wait(timeout=60)
+    start.wait(timeout=PATIENCE)
     kept = [store.commit(ANA, [draw(f"r{n}", writer, micro=1 + writer)])[0] for n in range(roots)]
     report.send([record.sanitized.index for record in kept])
     report.close()
@@ -42,7 +43,7 @@ def race(
 def come_first(
     url: str, start: Barrier, report: "Connection[Any, Any]"
 ) -> None:  # pragma: no cover
-    start.wait(timeout=60)
+    start.wait(timeout=PATIENCE)
     with closing(open_store(url)) as store:
         report.send((store.fingerprint_key, store.verify()))
     report.close()

@@ -2,7 +2,6 @@
 
 import random
 import sys
-import time
 from collections.abc import Callable
 from itertools import pairwise
 from types import SimpleNamespace
@@ -19,6 +18,7 @@ from rootguard.errors import UnknownNameError
 from rootguard.evaluation.study.tables import to_markdown
 from rootguard.identifiers.formats import KINDS, Kind, read
 from rootguard.identifiers.names import read_name
+from tests.support.growth import grows_linearly
 
 RULES = Rules()
 SPANS = st.builds(
@@ -177,41 +177,24 @@ def test_what_is_found_can_be_protected_as_its_kind_or_as_a_code() -> None:
     assert set(refused) == {"date"}
 
 
-def _cost(work: Callable[[str], object], unit: str, length: int, runs: int) -> float:
-    """CPU seconds for a text of this length, best of some runs."""
-    text = (unit * (length // len(unit) + 1))[:length]
-    spent = []
-    for _ in range(runs):
-        start = time.process_time()
-        work(text)
-        spent.append(time.process_time() - start)
-    return min(spent)
-
-
-def _grows_linearly(work: Callable[[str], object], unit: str, length: int) -> bool:
-    """Whether the text costs far less than 64 times the work that an eighth of it does."""
-    small = max(_cost(work, unit, length // 8, runs=3), 0.002)
-    return _cost(work, unit, length, runs=1) < 24 * small
-
-
 @pytest.mark.parametrize(
     "unit",
     ["1 ", "Dr. ", "my name is ", "1/", "(0", "A. ", "O'", "de ", "4111 ", "GB82 ", "Name: "],
 )
 def test_the_cost_grows_with_the_length_and_no_faster(unit: str) -> None:
-    assert _grows_linearly(RULES.find, unit, 32_000)
+    assert grows_linearly(RULES.find, unit, 32_000)
 
 
 def test_a_hundred_kilobytes_made_to_be_slow_cost_no_more_than_their_share() -> None:
     unit = "Dr. A. de O'my name is 1/12 4111 (0 GB82 a@a.b+1.Name: MRN born 3 "
-    assert _grows_linearly(RULES.find, unit, 100_000)
+    assert grows_linearly(RULES.find, unit, 100_000)
 
 
 def test_the_check_of_growth_sees_quadratic_work() -> None:
     def quadratic(text: str) -> int:
         return sum(text[i:].count("a@") for i in range(0, len(text), 50))
 
-    assert not _grows_linearly(quadratic, "a@a.", 100_000)
+    assert not grows_linearly(quadratic, "a@a.", 100_000)
 
 
 def test_a_missing_spacy_and_an_unknown_pipeline_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

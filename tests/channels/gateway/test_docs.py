@@ -11,6 +11,7 @@ import pytest
 
 from rootguard.channels.faults import FAULTS
 from tests.support.gateway_processes import Started, started
+from tests.support.patience import PATIENCE
 from tests.support.upstream import Recording, recording_upstream
 
 PAGE = (Path(__file__).parents[3] / "docs" / "gateway.md").read_text(encoding="utf-8")
@@ -63,7 +64,7 @@ def test_the_example_of_curl_runs_and_tells_nothing(tmp_path: Path) -> None:
     with documented(tmp_path) as (gateway, recording):
         command = block("sh", "curl").replace("http://127.0.0.1:8791", gateway.address)
         done = subprocess.run(
-            ["sh", "-c", command], capture_output=True, text=True, timeout=60, check=True
+            ["sh", "-c", command], capture_output=True, text=True, timeout=PATIENCE, check=True
         )
         check(recording, done.stdout, requests=1)
 

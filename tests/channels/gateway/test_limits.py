@@ -35,6 +35,7 @@ from tests.support.gateways import (
     leaked,
     open_person,
 )
+from tests.support.patience import PATIENCE
 from tests.support.upstream import by, recording_upstream, serving
 
 CHAT: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": TELLING}]}
@@ -52,13 +53,13 @@ def ask(
     running: Running, body: object = CHAT, *, headers: dict[str, str] | None = None
 ) -> httpx2.Response:
     url = f"{running.base}/chat/completions"
-    return httpx2.post(url, json=body, trust_env=False, headers=headers, timeout=60)
+    return httpx2.post(url, json=body, trust_env=False, headers=headers, timeout=PATIENCE)
 
 
 def counts(running: Running) -> dict[str, float]:
     """What is counted once no request is under way any more."""
     while True:
-        page = httpx2.get(f"{running.address}/metrics", trust_env=False, timeout=60).text
+        page = httpx2.get(f"{running.address}/metrics", trust_env=False, timeout=PATIENCE).text
         lines = (line.rsplit(" ", 1) for line in page.splitlines() if line[:1] != "#")
         found = {name: float(number) for name, number in lines}
         if found["rootguard_requests_under_way"] == 0:
@@ -211,7 +212,7 @@ def test_a_web_page_cannot_post_in_a_simple_request(running: Running) -> None:
         content=json.dumps(CHAT),
         headers={"content-type": "text/plain"},
         trust_env=False,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert fault(answer) == (415, "unsupported_body")
 
@@ -301,7 +302,7 @@ def test_only_some_headers_and_no_cookies_reach_the_upstream(running: Running) -
     ],
 )
 def test_anything_else_is_a_fixed_404(running: Running, method: str, path: str) -> None:
-    answer = httpx2.request(method, running.address + path, trust_env=False, timeout=60)
+    answer = httpx2.request(method, running.address + path, trust_env=False, timeout=PATIENCE)
     assert fault(answer) == (404, "not_found")
     assert answer.json()["error"]["message"] == FAULTS["not_found"].text
 
@@ -309,7 +310,7 @@ def test_anything_else_is_a_fixed_404(running: Running, method: str, path: str) 
 def test_private_things_in_ids_paths_and_queries_are_refused(running: Running) -> None:
     running.upstream.reset()
     for path in (f"/models/{EMAIL}", "/models/a?limit=1&x=2", "/models?after_id=a%20b"):
-        answer = httpx2.get(running.base + path, trust_env=False, timeout=60)
+        answer = httpx2.get(running.base + path, trust_env=False, timeout=PATIENCE)
         assert answer.status_code == 400
     assert fault(ask(running, {**CHAT, "model": EMAIL})) == (400, "private_id")
     assert fault(ask(running, headers={"openai-project": NAME})) == (400, "private_id")
@@ -327,7 +328,7 @@ def test_the_metrics_count_replacements_refusals_and_strangers_and_hold_no_value
         assert token not in said
         ask(made, {"model": "m", "messages": [], "surprise": 1})
         found = counts(made)
-        assert httpx2.get(f"{made.address}/healthz", trust_env=False, timeout=60).json() == {
+        assert httpx2.get(f"{made.address}/healthz", trust_env=False, timeout=PATIENCE).json() == {
             "status": "ok"
         }
     chat = 'route="/v1/chat/completions"'
@@ -368,10 +369,10 @@ def test_more_requests_than_allowed_at_once_are_refused() -> None:
     with gateway(concurrency=1) as made:
         made.upstream.stop_after = 2
         thread, results = in_thread(lambda: ask(made, {**CHAT, "stream": True}).status_code)
-        assert made.upstream.paused.wait(30)
+        assert made.upstream.paused.wait(PATIENCE)
         assert fault(ask(made)) == (503, "busy")
         made.upstream.go_on.set()
-        thread.join(30)
+        thread.join(PATIENCE)
         assert results == [200]
 
 
@@ -386,12 +387,12 @@ def test_shutting_down_finishes_the_streams_that_run() -> None:
             url = f"{address}/v1/chat/completions"
             body = {**CHAT, "stream": True}
             thread, results = in_thread(
-                lambda: httpx2.post(url, json=body, trust_env=False, timeout=60).text
+                lambda: httpx2.post(url, json=body, trust_env=False, timeout=PATIENCE).text
             )
-            assert recording.paused.wait(30)
+            assert recording.paused.wait(PATIENCE)
             server.should_exit = True
             recording.go_on.set()
-            thread.join(30)
+            thread.join(PATIENCE)
     assert "[DONE]" in str(results[0])
 
 
@@ -400,7 +401,7 @@ def test_a_connection_that_never_finishes_its_headers_is_closed(
 ) -> None:
     monkeypatch.setattr(LimitedProtocol, "header_timeout", 0.2)
     host, port = running.address.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=30) as half:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as half:
         half.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: local")
         assert half.recv(100) == b""
 

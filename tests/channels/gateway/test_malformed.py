@@ -15,6 +15,7 @@ import pytest
 from rootguard.channels.faults import FAULTS
 from tests.support.gateways import SENTINELS, Running, gateway, leaked
 from tests.support.malformed_requests import MAX_BODY, VALID, malformed, talk
+from tests.support.patience import PATIENCE
 
 TEXTS = {fault.text for fault in FAULTS.values()}
 
@@ -34,7 +35,7 @@ def peak() -> int:
 
 def test_the_bodies_that_the_fuzzer_spoils_are_good_before(running: Running) -> None:
     for path, body in VALID.items():
-        answer = httpx2.post(running.address + path, json=body, trust_env=False, timeout=60)
+        answer = httpx2.post(running.address + path, json=body, trust_env=False, timeout=PATIENCE)
         assert answer.status_code == 200, answer.text
     assert leaked(running.upstream) == []
 
@@ -68,7 +69,10 @@ def test_two_thousand_malformed_requests_are_refused_in_fixed_words(
     assert statuses["400"] > 1000
     assert {"404", "413", "415", "421", "431"} <= statuses.keys()
     assert statuses["silent"] < 300
-    assert httpx2.get(f"{running.address}/healthz", trust_env=False, timeout=60).status_code == 200
+    assert (
+        httpx2.get(f"{running.address}/healthz", trust_env=False, timeout=PATIENCE).status_code
+        == 200
+    )
 
 
 def test_a_refused_request_noises_nothing() -> None:
@@ -76,11 +80,13 @@ def test_a_refused_request_noises_nothing() -> None:
         path = "/v1/chat/completions"
         spoiled = {**VALID[path], "surprise": 1}
         assert (
-            httpx2.post(made.address + path, json=spoiled, trust_env=False, timeout=60).status_code
+            httpx2.post(
+                made.address + path, json=spoiled, trust_env=False, timeout=PATIENCE
+            ).status_code
             == 400
         )
         assert not made.person.known("ast")
         assert httpx2.post(
-            made.address + path, json=VALID[path], trust_env=False, timeout=60
+            made.address + path, json=VALID[path], trust_env=False, timeout=PATIENCE
         ).is_success
         assert made.person.known("ast")

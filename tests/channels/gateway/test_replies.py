@@ -23,6 +23,7 @@ from rootguard.channels.gateway.replies import (
     write_reply,
 )
 from tests.support.gateways import NAME, RECORD, Running, channel_of, gateway, open_person
+from tests.support.patience import PATIENCE
 from tests.support.upstream import by
 
 PERSON = open_person()
@@ -95,7 +96,7 @@ def test_over_http_a_name_cut_at_every_byte_is_restored(running: Running) -> Non
     ask = {"model": "m", "stream": True, "messages": [{"role": "user", "content": said}]}
     running.upstream.reset()
     running.upstream.cut = lambda text: [text]
-    with httpx2.Client(base_url=running.base, trust_env=False, timeout=60) as client:
+    with httpx2.Client(base_url=running.base, trust_env=False, timeout=PATIENCE) as client:
         running.upstream.byte_cut = 0
         client.post("/chat/completions", json=ask)
         start = running.upstream.written.index(f"é {token} ü".encode())
@@ -114,9 +115,9 @@ def seen_when_it_stops(running: Running, text: str, sent: int) -> str:
     running.upstream.stop_after = 1 + sent
     body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": NAME}]}
     url = f"{running.base}/chat/completions"
-    with httpx2.stream("POST", url, json=body, trust_env=False, timeout=60) as reply:
+    with httpx2.stream("POST", url, json=body, trust_env=False, timeout=PATIENCE) as reply:
         lines = reply.iter_lines()
-        assert running.upstream.paused.wait(30)
+        assert running.upstream.paused.wait(PATIENCE)
         seen, arrived = "", 0
         while arrived < 1 + sent:  # one event for each of the upstream's, whatever is in it
             line = next(lines)
@@ -391,7 +392,7 @@ def test_a_stream_that_breaks_off_gives_what_it_kept_and_says_so(running: Runnin
         running.upstream.stop_after = 4
         running.upstream.breaks = True
         asked = {"model": "m", "stream": True, **body}
-        text = httpx2.post(running.base + path, json=asked, trust_env=False, timeout=60).text
+        text = httpx2.post(running.base + path, json=asked, trust_env=False, timeout=PATIENCE).text
         assert FAULTS["upstream_unreachable"].text in text
 
 

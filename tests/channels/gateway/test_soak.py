@@ -23,6 +23,7 @@ import pytest
 from tests.support.gateway_processes import Started, started
 from tests.support.gateways import NAME, PROFILE, SENTINELS, TELLING, Running, leaked, open_person
 from tests.support.malformed_requests import malformed, talk
+from tests.support.patience import PATIENCE
 from tests.support.upstream import Recording, recording_upstream
 
 SECONDS = float(os.environ.get("ROOTGUARD_SOAK_SECONDS", "600"))
@@ -87,7 +88,9 @@ class Visitors:
     def _repeat(
         self, kind: Callable[[httpx2.Client, random.Random], None], rng: random.Random
     ) -> None:
-        with httpx2.Client(base_url=self._gateway.address, trust_env=False, timeout=60) as client:
+        with httpx2.Client(
+            base_url=self._gateway.address, trust_env=False, timeout=PATIENCE
+        ) as client:
             while not self._over.is_set() and not self.problems:
                 try:
                     kind(client, rng)
@@ -163,7 +166,7 @@ def test_memory_is_flat_under_a_long_mixed_load(
         )
         with visitors.calling():
             samples = watch(gateway, recording, SECONDS)
-        page = httpx2.get(f"{gateway.address}/metrics", trust_env=False, timeout=60).text
+        page = httpx2.get(f"{gateway.address}/metrics", trust_env=False, timeout=PATIENCE).text
     assert visitors.problems == []
     assert min(visitors.done[kind] for kind in ("chat", "stream", "dropped stream")) > 10
     assert visitors.done["malformed"] > 100

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.gateway_processes import UPSTREAM, run, started
 from tests.support.gateways import PROFILE, TELLING, leaked
+from tests.support.patience import PATIENCE
 from tests.support.upstream import recording_upstream
 
 spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
@@ -47,7 +48,7 @@ def test_the_command_loads_a_pipeline_and_uses_it_beside_the_rules(
         text = f"{TELLING} I met {NAMED} today."
         body = {"model": "m", "messages": [{"role": "user", "content": text}]}
         answer = httpx2.post(
-            f"{gateway.base}/chat/completions", json=body, trust_env=False, timeout=60
+            f"{gateway.base}/chat/completions", json=body, trust_env=False, timeout=PATIENCE
         )
         assert answer.status_code == 200
     assert leaked(recording) == []

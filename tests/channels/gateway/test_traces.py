@@ -15,6 +15,8 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from tests.support.patience import PATIENCE
+
 
 @pytest.fixture
 def exported(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
@@ -29,7 +31,9 @@ def exported(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
 
 def post(running: Running, content: object, *, stream: bool = False) -> httpx2.Response:
     body = {"model": "m", "messages": [{"role": "user", "content": content}], "stream": stream}
-    return httpx2.post(f"{running.base}/chat/completions", json=body, trust_env=False, timeout=60)
+    return httpx2.post(
+        f"{running.base}/chat/completions", json=body, trust_env=False, timeout=PATIENCE
+    )
 
 
 def spans_of(exporter: InMemorySpanExporter) -> tuple[ReadableSpan, ...]:
@@ -63,7 +67,7 @@ def test_a_span_holds_nothing_private(exported: InMemorySpanExporter) -> None:
     with gateway(traced=True) as running:
         post(running, TELLING)
         post(running, f"{TELLING} my ferritin is 480 ng/mL")
-        httpx2.get(f"{running.base}/models/KZ-8841730", trust_env=False, timeout=60)
+        httpx2.get(f"{running.base}/models/KZ-8841730", trust_env=False, timeout=PATIENCE)
     written = " ".join(span.to_json() for span in spans_of(exported))
     assert len(spans_of(exported)) == 3
     assert not [each for each in (*SENTINELS, "480") if each in written]

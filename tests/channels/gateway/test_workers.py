@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.gateway_processes import UPSTREAM, Started, run, started
 from tests.support.glucose_chats import CHATS, PROFILE, TURNS, check_one_value, talk
+from tests.support.patience import PATIENCE
 from tests.support.upstream import recording_upstream
 
 WORKERS = 3
@@ -33,7 +34,7 @@ def workers_of(gateway: Started) -> list[int]:
 
 
 def counted(gateway: Started, line: str) -> float:
-    page = httpx2.get(f"{gateway.address}/metrics", trust_env=False, timeout=60).text
+    page = httpx2.get(f"{gateway.address}/metrics", trust_env=False, timeout=PATIENCE).text
     return sum(float(each.split()[-1]) for each in page.splitlines() if each.startswith(line))
 
 
@@ -79,7 +80,7 @@ def test_a_worker_that_dies_is_replaced_and_all_end_together(profile: Path, tmp_
         first = workers_of(gateway)
         os.kill(first[0], signal.SIGKILL)
         until(lambda: len(workers_of(gateway)) == 2 and first[0] not in workers_of(gateway))
-        answer = httpx2.get(f"{gateway.address}/healthz", trust_env=False, timeout=60)
+        answer = httpx2.get(f"{gateway.address}/healthz", trust_env=False, timeout=PATIENCE)
         assert answer.status_code == 200
         last = workers_of(gateway)
     until(lambda: all(gone(pid) for pid in last))

@@ -32,6 +32,7 @@ from tests.support.mcp_clients import (
     serve_command,
     write_profile,
 )
+from tests.support.patience import PATIENCE
 
 SENTINEL = str(SENTINELS["ast"])
 KEY = "correct horse battery staple"
@@ -91,7 +92,7 @@ def test_malformed_and_oversized_lines_are_answered_and_the_server_lives(profile
             replies[reply["id"]] = reply
             codes += [reply["error"]["code"]] if "error" in reply else []
         process.stdin.close()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=PATIENCE) == 0
     assert len(replies[99]["result"]["tools"]) == 5
     assert "result" in replies["first"]
     assert replies[7]["error"]["code"] == types.INVALID_REQUEST
@@ -113,7 +114,7 @@ def _post(address: str, body: bytes, **headers: str) -> httpx2.Response:
     return httpx2.post(
         address,
         content=body,
-        timeout=30,
+        timeout=PATIENCE,
         headers={
             "Authorization": f"Bearer {KEY}",
             "Content-Type": "application/json",
@@ -192,9 +193,9 @@ def test_a_web_page_or_another_host_name_gets_nothing(address: str) -> None:
 
 def test_no_session_is_kept_by_the_transport_and_nothing_comes_unasked(address: str) -> None:
     key = {"Authorization": f"Bearer {KEY}"}
-    assert httpx2.get(address, headers=key, timeout=60).status_code == 405
-    assert httpx2.delete(address, headers=key, timeout=60).status_code == 405
-    assert httpx2.get(address, timeout=60).status_code == 401
+    assert httpx2.get(address, headers=key, timeout=PATIENCE).status_code == 405
+    assert httpx2.delete(address, headers=key, timeout=PATIENCE).status_code == 405
+    assert httpx2.get(address, timeout=PATIENCE).status_code == 401
     assert "mcp-session-id" not in _post(address, json.dumps(INITIALIZE).encode()).headers
 
 
@@ -230,7 +231,11 @@ def test_a_wrong_profile_ends_the_server_at_once_with_a_sentence(tmp_path: Path)
     profile = tmp_path / "me.toml"
     profile.write_text(f'templates = ["fib4"]\n[values]\nast = "{SENTINEL}"\n', encoding="utf-8")
     done = subprocess.run(
-        serve_command(profile), capture_output=True, env=environment(), timeout=60, check=False
+        serve_command(profile),
+        capture_output=True,
+        env=environment(),
+        timeout=PATIENCE,
+        check=False,
     )
     assert done.returncode == 3
     assert done.stdout == b""
@@ -338,6 +343,10 @@ def test_starting_imports_only_what_serving_needs() -> None:
         f"print([name for name in {HEAVY} if name in sys.modules])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, env=environment(), timeout=60, check=True
+        [sys.executable, "-c", code],
+        capture_output=True,
+        env=environment(),
+        timeout=PATIENCE,
+        check=True,
     )
     assert done.stdout.decode().split("\n")[:2] == ["False", "[]"]

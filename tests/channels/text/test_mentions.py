@@ -16,6 +16,7 @@ from rootguard.language.numbers import fold, scan, spell
 from rootguard.language.units import convert
 from rootguard.template import Root, load_template
 from rootguard.values import RootName
+from tests.support.growth import grows_linearly
 
 SPELLED = [
     (template, text, expected)
@@ -180,21 +181,24 @@ def test_a_mention_shows_no_number_in_its_repr() -> None:
     assert "2323" not in repr(mention)
 
 
-@pytest.mark.timeout(120)
-@pytest.mark.parametrize(
-    "unit_text",
-    [
-        *("1", "1 ", "111 ", "1,", "1.", "AST ", "AST, ", "AST 23 ", "aspartate ", "twenty "),
-        *("-", "\"'", "|", "a,b\n", "1/2/3/", "GPT-4 ", "I am ", "I am 1 ", "$1k a year "),
-        *("5'11\" ", "reference range ", "[", "1e", "10^9/L ", "1 and ", "BP 1/2 ", "２３ "),
-        *("A\u200bST", "AST AST 1 ", "hundred ", "1 over ", "((((", "one point "),
-    ],
+HOSTILE = (
+    *("1", "1 ", "111 ", "1,", "1.", "AST ", "AST, ", "AST 23 ", "aspartate ", "twenty "),
+    *("-", "\"'", "|", "a,b\n", "1/2/3/", "GPT-4 ", "I am ", "I am 1 ", "$1k a year "),
+    *("5'11\" ", "reference range ", "[", "1e", "10^9/L ", "1 and ", "BP 1/2 ", "２３ "),
+    *("A\u200bST", "AST AST 1 ", "hundred ", "1 over ", "((((", "one point "),
 )
-def test_a_hostile_text_takes_linear_time(unit_text: str) -> None:
-    text = unit_text * (100_000 // len(unit_text))
+
+
+def read_through(text: str) -> None:
     find_mentions(text, ALL)
     stray_numbers(text, [], ALL)
     find_mentions("AST" + text + "23", ALL)
+
+
+@pytest.mark.parametrize("length", [8_000, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("unit_text", HOSTILE)
+def test_a_hostile_text_takes_linear_time(unit_text: str, length: int) -> None:
+    assert grows_linearly(read_through, unit_text, length)
 
 
 @pytest.mark.parametrize(

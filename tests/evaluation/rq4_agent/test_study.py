@@ -31,6 +31,7 @@ from rootguard.evaluation.rq4_agent.study import AgentSession, Grid, Transcripts
 from rootguard.template import load_template
 from rootguard.values import RootName
 from tests.support.agents import Garbling, held, patient_group
+from tests.support.patience import PATIENCE
 
 FIB4 = tuple(map(RootName, ("age", "ast", "alt", "plt")))
 ONE = Grid(epsilons=(Fraction("0.1"),), budgets=("2k+1",))
@@ -307,9 +308,9 @@ def test_a_run_that_is_killed_goes_on_without_repeating_or_losing_a_session(
     before = path.read_bytes()
     kept = before.count(b"\n")
 
-    done = subprocess.run(command(out), capture_output=True, check=True, timeout=120)
+    done = subprocess.run(command(out), capture_output=True, check=True, timeout=PATIENCE)
     whole = subprocess.run(
-        command(tmp_path / "whole"), capture_output=True, check=True, timeout=120
+        command(tmp_path / "whole"), capture_output=True, check=True, timeout=PATIENCE
     )
 
     assert json.loads(done.stdout)["held_now"] == 12 - kept
