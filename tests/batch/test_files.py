@@ -21,7 +21,7 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
 from rootguard.batch import files  # noqa: E402
-from rootguard.batch.arrow import RecordBatch, Table  # noqa: E402
+from rootguard.batch.columns import RecordBatch, Table  # noqa: E402
 from tests.support.patience import PATIENCE  # noqa: E402
 
 FIB4 = load_template("fib4")

@@ -18,9 +18,9 @@ from tests.support.canary import SENTINELS, leaks
 
 pa = pytest.importorskip("pyarrow")
 
-from rootguard.batch import Released, restore_ids, sanitize  # noqa: E402
-from rootguard.batch import register as registers  # noqa: E402
-from rootguard.batch.arrow import Table  # noqa: E402
+from rootguard.batch import TableRelease, restore_ids, sanitize  # noqa: E402
+from rootguard.batch import keys as registers  # noqa: E402
+from rootguard.batch.columns import Table  # noqa: E402
 
 FIB4 = load_template("fib4")
 PLAN = make_plan(FIB4, Fraction("0.9"))
@@ -53,7 +53,7 @@ def people(rows: int = ROWS, *, seed: int = 1) -> Table:
     )
 
 
-def run(table: Table, store: Store, **options: Any) -> Released:  # noqa: ANN401
+def run(table: Table, store: Store, **options: Any) -> TableRelease:  # noqa: ANN401
     plan = options.pop("plan", PLAN)
     return sanitize(table, plan, template=FIB4, id_column="mrn", store=store, **options)
 

@@ -28,8 +28,8 @@ pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
 
-from rootguard.batch import Released, sanitize  # noqa: E402
-from rootguard.batch.arrow import Table  # noqa: E402
+from rootguard.batch import TableRelease, sanitize  # noqa: E402
+from rootguard.batch.columns import Table  # noqa: E402
 from rootguard.batch.kernel import nearest  # noqa: E402
 
 FIB4 = load_template("fib4")
@@ -54,7 +54,7 @@ def people(rows: int = ROWS, seed: int = 1) -> Table:
     )
 
 
-def run(table: Table, **options: object) -> Released:
+def run(table: Table, **options: object) -> TableRelease:
     usual: dict[str, Any] = {"template": FIB4, "id_column": "mrn"}
     if "store" not in options:
         usual["key"] = KEY

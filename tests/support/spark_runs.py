@@ -22,13 +22,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyspark
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from rootguard import Guard, load_template, open_store
 from rootguard.batch import sanitize, sanitize_spark
-from rootguard.batch.arrow import pa, pc
 from rootguard.calibration import make_plan
 
 pq: Any = import_module("pyarrow.parquet")

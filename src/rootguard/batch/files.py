@@ -13,15 +13,17 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
+from pyarrow import parquet
+
 from rootguard.allocation import Plan
-from rootguard.batch.arrow import RecordBatch, Schema, Table, pa
+from rootguard.batch.columns import RecordBatch, Schema, Table, lay_out
 from rootguard.batch.kernel import REJECTS, Kernel
 from rootguard.batch.keys import Secret
-from rootguard.batch.layout import lay_out
 from rootguard.batch.tables import ROWS
 from rootguard.errors import FileError, NoiseError, RootGuardError
 from rootguard.identifiers import Kind
@@ -144,7 +146,7 @@ def _flow(
 ) -> Summary:
     """Read ahead and write behind, in threads: Arrow and NumPy work outside Python's lock."""
     first = released = rejected = 0
-    with _Ahead(reader.batches()) as batches, _Behind(out) as written:
+    with _ReadAhead(reader.batches()) as batches, _WriteBehind(out) as written:
         for whole in batches:
             for start in range(0, len(whole), ROWS):
                 batch = whole.slice(start, ROWS)
@@ -159,7 +161,7 @@ def _flow(
     return Summary(released=released, rejected=rejected)
 
 
-class _Ahead:
+class _ReadAhead:
     """An iterator that is run ahead in a thread, a few items at the most."""
 
     def __init__(self, items: Iterator[RecordBatch]) -> None:
@@ -200,7 +202,7 @@ class _Ahead:
         self._thread.join()
 
 
-class _Behind:
+class _WriteBehind:
     """Writes batches in a thread, lets few wait, and stops its feeder if writing fails."""
 
     def __init__(self, draft: "_Draft") -> None:
@@ -267,7 +269,6 @@ def _reading(path: Path) -> Iterator[_Reader]:
 
 @contextlib.contextmanager
 def _read_parquet(path: Path) -> Iterator[_Reader]:
-    parquet: Any = import_module("pyarrow.parquet")
     file = None
     with contextlib.suppress(pa.ArrowInvalid):
         file = parquet.ParquetFile(path, pre_buffer=False, memory_map=True)
@@ -291,7 +292,6 @@ def _together(metadata: Any) -> int:  # noqa: ANN401 - Arrow has no types
 @contextlib.contextmanager
 def _read_csv(path: Path) -> Iterator[_Reader]:
     """Every cell as text, so that what passes unread passes to the letter."""
-    arrow_csv: Any = import_module("pyarrow.csv")
     names: list[str] | None = None
     with contextlib.suppress(UnicodeDecodeError, csv.Error), path.open(newline="") as text:
         names = next(csv.reader(text), None)
@@ -364,10 +364,8 @@ class _Draft:
     def __enter__(self) -> Self:
         _sweep(self._path)
         if _format(self._path) == "parquet":
-            parquet: Any = import_module("pyarrow.parquet")
             self._writer = parquet.ParquetWriter(self._draft, self._schema)
         else:
-            arrow_csv: Any = import_module("pyarrow.csv")
             self._schema = pa.schema([_plain(field) for field in self._schema])
             self._writer = arrow_csv.CSVWriter(self._draft, self._schema)
         return self

@@ -9,13 +9,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from rootguard.allocation import Plan, Share
-from rootguard.batch.arrow import Array, RecordBatch, Schema, pa
-from rootguard.batch.columns import Mask, Numbers, absent, numbers, text_bytes, texts
-from rootguard.batch.layout import Layout
-from rootguard.batch.tokens import BatchTokens
+from rootguard.batch.columns import (
+    Array,
+    Layout,
+    Mask,
+    Numbers,
+    RecordBatch,
+    Schema,
+    absent,
+    numbers,
+    text_bytes,
+    texts,
+)
+from rootguard.batch.restore import BatchTokens
 from rootguard.calibration import Calibration, Level
 from rootguard.errors import PlanError, PrivateValueError
 from rootguard.expressions import evaluate_many, names
@@ -30,9 +40,9 @@ from rootguard.values import Domain, MechanismName, RootName
 REJECTS = pa.schema([("row", pa.int64()), ("column", pa.string()), ("reason", pa.string())])
 """The side table: which row, counted from 0, which column, and why. Never what stood there."""
 
-Marked = Callable[[Entries, int], None]
-"""Is told the marks of people and how many rows they and those served by name make."""
-Kept = Callable[[Array, Mapping[RootName, Numbers]], "Override"]
+EntrySink = Callable[[Entries, int], None]
+"""Takes the fingerprints of people and how many rows they and those served by name make."""
+VaultLookup = Callable[[Array, Mapping[RootName, Numbers]], "Override"]
 """Looks up people whom a vault knows by name, given ids and their numbers."""
 
 
@@ -46,7 +56,7 @@ class Override:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Made:
+class BatchResult:
     """What was made of a batch: new columns for the rows that are kept, and the side table."""
 
     columns: dict[str, Array]
@@ -95,8 +105,8 @@ class Kernel:
         identifier_key: bytes | None = None,
         calibrate: bool = False,
         version: int = 1,
-        kept: Kept | None = None,
-        marked: Marked | None = None,
+        lookup: VaultLookup | None = None,
+        sink: EntrySink | None = None,
     ) -> None:
         if plan.digest != template.digest:
             raise PlanError("the plan was made for another template; nothing was drawn")
@@ -105,8 +115,8 @@ class Kernel:
         self.template = template
         self._graph = Graph.of(template)
         self._prf = prf
-        self._kept = kept
-        self._marked = marked
+        self._lookup = lookup
+        self._sink = sink
         self._noise = {
             share.root: _Noise(prf, share, plan.mechanism, version) for share in plan.shares
         }
@@ -139,7 +149,7 @@ class Kernel:
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=schema), made.rejects
 
-    def make(self, batch: RecordBatch, first: int = 0) -> Made:
+    def make(self, batch: RecordBatch, first: int = 0) -> BatchResult:
         """The new columns; of the batch only the columns that `layout.needed` names are read."""
         ids = texts(batch.column(self.layout.id_column))
         if ids is None:
@@ -153,14 +163,14 @@ class Kernel:
         tokens, unwritten = self._tokenised(batch)
         refused = self._refusals(ids, given, unwritten)
         people = self._prf.people(*text_bytes(ids))
-        override = None if self._kept is None else self._kept(ids, given)
+        override = None if self._lookup is None else self._lookup(ids, given)
         if override is not None and override.capped.size:
             over = np.zeros(len(batch), dtype=np.bool_)
             over[override.capped] = True
             refused.append((self.layout.id_column, "over a cap of this person", over))
         keep, rejects = self._side(refused, first, len(batch))
         snapped = {root: nearest(self._noise[root].domain, given[root].values) for root in given}
-        if self._marked is not None:
+        if self._sink is not None:
             released = len(batch) if keep is None else int(keep.sum())
             entries = self._entries(people, snapped, given)
             if keep is not None or override is not None:
@@ -168,13 +178,13 @@ class Kernel:
                 if override is not None:
                     rows[override.rows] = False
                 entries = entries[rows]
-            self._marked(entries, released)
+            self._sink(entries, released)
         columns = self._answers(self._released(people, snapped, given, override), given)
         columns |= tokens
         if keep is not None:
             mask = pa.array(keep)
             columns = {name: array.filter(mask) for name, array in columns.items()}
-        return Made(columns=columns, keep=keep, rejects=rejects)
+        return BatchResult(columns=columns, keep=keep, rejects=rejects)
 
     def _entries(
         self,

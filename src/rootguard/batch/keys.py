@@ -2,7 +2,12 @@
 
 A table of millions leaves no draws: under the store's secret the draw of a row can be made again at
 any time. What is kept is a line for each run and root, at the price that each new value cost its
-person, and keyed marks by which a value is known again (see `register`).
+person, and keyed fingerprints by which a value is known again.
+
+A `Register` gathers the fingerprints in a file without a name, in pieces that are in the order of
+the store's rows, so that a table of any length takes little memory, and puts them into the store at
+the end, in one transaction. A run that is made again finds all its fingerprints there: nothing is
+new, and nothing is charged twice.
 
 People whom the store knows by their id (opened, capped or erased there) are served by the store:
 their kept values stand, a value it does not hold is drawn and committed for that person alone, and
@@ -11,27 +16,159 @@ after an erasure the noise is a fresh one.
 
 import contextlib
 import os
+import tempfile
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn, SupportsIndex
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from rootguard.allocation import Plan
-from rootguard.batch.arrow import Array, pa, pc
-from rootguard.batch.columns import Numbers
+from rootguard.batch.columns import Array, Layout, Numbers
 from rootguard.batch.kernel import Kernel, Override
-from rootguard.batch.layout import Layout
-from rootguard.batch.register import Register, check_standing
 from rootguard.calibration import Calibration, Level
-from rootguard.errors import BudgetError, FileError, StoreKeyError
+from rootguard.errors import BudgetError, FileError, PlanError, StoreError, StoreKeyError
 from rootguard.graph import Graph
 from rootguard.mechanisms.keyed import KEY_BYTES, Prf
 from rootguard.session.draws import noise_once
-from rootguard.store import Store
-from rootguard.store.marks import table_prf
+from rootguard.store import Store, Tabled, marks
+from rootguard.store.marks import Entries, table_prf
 from rootguard.template import Template
-from rootguard.values import Principal, Raw, RootName
+from rootguard.values import MICRO, Principal, Raw, RootName, to_micro
+
+PIECE = 1 << 17
+"""Entries that are put in order together: few enough for the processor's cache."""
+
+
+class Register:
+    """Gathers entries, then keeps them."""
+
+    def __init__(self, plan: Plan, version: int, store: Store) -> None:
+        self._plan, self._version, self._store = plan, version, store
+        self._named = frozenset(store.principals())
+        self._type = marks.entry_type(len(plan.shares))
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as this does
+        weakref.finalize(self, self._file.close)
+        self._bounds: list[tuple[int, NDArray[np.int64]]] = []
+        self._held: list[Entries] = []
+        self._rows = self._length = 0
+        self.rows = 0
+        """Rows of the table, those of people who are served by name included."""
+
+    def add(self, entries: Entries, rows: int) -> None:
+        """Take in the entries of some rows, in any order; people served by name have none."""
+        self.rows += rows
+        self._held.append(entries)
+        self._rows += len(entries)
+        if self._rows >= PIECE:
+            self._write()
+
+    def _write(self) -> None:
+        whole = np.concatenate([np.empty(0, self._type), *self._held])
+        self._held, self._rows = [], 0
+        whole, bounds = marks.by_shelf(whole)
+        self._file.seek(self._length * self._type.itemsize)
+        self._file.write(whole.tobytes())
+        self._bounds.append((self._length, bounds))
+        self._length += len(whole)
+
+    def _shelf(self, number: int) -> Entries:
+        """The run's entries for a shelf."""
+        size = self._type.itemsize
+        pieces = [np.empty(0, self._type)]
+        for first, bounds in self._bounds:
+            begin, end = int(bounds[number]), int(bounds[number + 1])
+            self._file.seek((first + begin) * size)
+            pieces.append(np.frombuffer(self._file.read((end - begin) * size), self._type))
+        return np.concatenate(pieces)
+
+    def keep(self) -> None:
+        """Put the run into the store, before its table is shown."""
+        self._write()
+        roots = sorted(share.root for share in self._plan.shares)
+        drawn = np.zeros(len(roots), dtype=np.int64)
+        most = np.zeros(len(roots), dtype=np.int64)
+
+        def merge(number: int, shelf: bytes) -> bytes | None:
+            new = self._shelf(number)
+            if not len(new):
+                return None
+            entries = marks.merge(shelf, new)
+            counted = marks.count(entries)
+            np.maximum(most, counted.most, out=most)
+            before = len(shelf) // self._type.itemsize
+            if len(entries) == before:
+                return None
+            drawn[:] += counted.values
+            if before:
+                drawn[:] -= marks.count(marks.read(shelf, len(roots))).values
+            return entries.tobytes()
+
+        def told() -> list[Tabled]:
+            return [
+                Tabled(
+                    table=table_name(self._plan, self._version),
+                    root=root,
+                    version=self._version,
+                    micro_epsilon=to_micro(self._plan[root].epsilon),
+                    mechanism=self._plan.mechanism,
+                    domain=self._plan[root].domain,
+                    rows=self.rows,
+                    drawn=int(drawn[place]),
+                    most=int(most[place]),
+                )
+                for place, root in enumerate(roots)
+            ]
+
+        self._store.keep_table(table_name(self._plan, self._version), merge, told)
+        self._check_newcomers()
+
+    def _check_newcomers(self) -> None:
+        """Refuse a table that holds somebody who was opened by name while it was made.
+
+        Whoever opens a session from now on finds the marks.
+        """
+        prf = marks.table_prf(self._store.fingerprint_key)
+        for name in set(self._store.principals()) - self._named:
+            tag = prf.tags(prf.person(name))[0]
+            if tag in self._shelf(marks.shelf_of(int(tag)))["tag"]:
+                raise StoreError(
+                    "somebody in this table was opened in a session meanwhile; nothing was "
+                    "released, run it again"
+                )
+
+    def __repr__(self) -> str:
+        return f"<register of {self.rows} rows>"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("a register cannot be pickled or copied")
+
+
+def table_name(plan: Plan, version: int) -> str:
+    """Whose runs share their people: the same noise on the same roots."""
+    return f"{plan.template} {plan.hash[:32]} {version}"
+
+
+def check_levels(store: Store, plan: Plan, version: int) -> None:
+    """Refuse to draw again what the store's tables hold at another level, unless that is asked for.
+
+    The same roots of the same people at two levels are two draws, and cost both.
+    """
+    stand = {(run.root, run.version): run for run in store.tables()}
+    for share in plan.shares:
+        run = stand.get((share.root, version))
+        if run is None:
+            continue
+        now = (to_micro(share.epsilon), plan.mechanism, share.domain)
+        if now != (run.micro_epsilon, run.mechanism, run.domain):
+            raise PlanError(
+                f"tables of this store noise {share.root} at epsilon {run.micro_epsilon / MICRO:g} "
+                f"({run.mechanism}); use that plan, or draw {version + 1}, which costs again"
+            )
 
 
 class Secret:
@@ -73,15 +210,17 @@ class Secret:
             identifier_key=None if store is None else store.identifier_key,
             calibrate=calibrate,
             version=version,
-            kept=None if store is None else _Known(store, template, plan, calibrate=calibrate),
-            marked=None if register is None else register.add,
+            lookup=None
+            if store is None
+            else _VaultPeople(store, template, plan, calibrate=calibrate),
+            sink=None if register is None else register.add,
         )
 
     def register(self, plan: Plan, version: int) -> Register | None:
         """Where a run under this secret is written down; None without a store."""
         if self.store is None:
             return None
-        check_standing(self.store, plan, version)
+        check_levels(self.store, plan, version)
         return Register(plan, version, self.store)
 
     def keys(self) -> tuple[bytes, bytes | None]:
@@ -110,7 +249,7 @@ def read_key(file: Path) -> bytes:
     return key
 
 
-class _Known:
+class _VaultPeople:
     """Rows of people whom a store knows by name."""
 
     def __init__(self, store: Store, template: Template, plan: Plan, *, calibrate: bool) -> None:

@@ -1,21 +1,90 @@
-"""Ids back from a table's tokens, for the owner of the store that made them.
+"""Identifiers of many people as tokens that rest on the key alone, and ids back from them.
 
-A table keeps no registry of tokens. Its permutation is undone instead, and what comes out counts
-only if the store knows that person from a table or by name: an altered token gives somebody else's
-id or nobody's, and nobody's is refused. Ids alone are restored; whatever else a row held is the
-owner's own to look up. Names are not: many share a token.
+A session keeps a registry of the tokens it issued, so that it can restore them. A table of millions
+has none: the token is the first candidate that `identifiers` would issue under the same key, which
+is a permutation of all identifiers of one shape. For the owner of the store it is inverted, and
+what comes out counts only if the store knows that person from a table or by name: an altered token
+gives somebody else's id or nobody's, and nobody's is refused. Ids alone are restored; whatever else
+a row held is the owner's own to look up. Names are not: many share a token.
 """
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+import pyarrow as pa
 
-from rootguard.batch.tokens import BatchTokens, Forgetful
+from rootguard.batch.columns import Array, Mask
 from rootguard.errors import IdentifierError, RootGuardError
 from rootguard.identifiers import Identifiers, IssuedToken, Kind
 from rootguard.identifiers.registry import Seal
 from rootguard.store import Store, marks
+
+_REMEMBERED = 1 << 16
+
+
+class EmptyRegistry:
+    """A registry that keeps nothing."""
+
+    def add(self, entry: IssuedToken) -> IssuedToken:
+        """Give the entry back."""
+        return entry
+
+    def find(self, token: str) -> IssuedToken | None:  # noqa: ARG002 - the protocol's signature
+        """Nothing was kept."""
+        return None
+
+    def since(self, count: int) -> Iterator[IssuedToken]:  # noqa: ARG002
+        """There are none."""
+        return iter(())
+
+    def __iter__(self) -> Iterator[IssuedToken]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+class BatchTokens:
+    """Tokens for whole columns."""
+
+    __slots__ = ("_identifiers", "_key", "_known")
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._known: dict[tuple[Kind, str], str | None] = {}
+        self._identifiers = Identifiers(key, EmptyRegistry())
+
+    def protect(self, kind: Kind, texts: Array) -> tuple[Array, Mask]:
+        """A token for each text, and where a text is not an identifier of that kind."""
+        coded = texts.dictionary_encode()
+        tokens = [self.token(kind, text) for text in coded.dictionary.to_pylist()]
+        made = pa.array(tokens, pa.large_string()).take(coded.indices)
+        wrong = np.zeros(len(texts), dtype=np.bool_)
+        if None in tokens:
+            wrong = (made.is_null().to_numpy(zero_copy_only=False)) & (
+                texts.is_valid().to_numpy(zero_copy_only=False)
+            )
+        return made, wrong
+
+    def token(self, kind: Kind, text: str) -> str | None:
+        """The token of one text; None if it is not an identifier of that kind."""
+        if (kind, text) in self._known:
+            return self._known[kind, text]
+        if len(self._known) >= _REMEMBERED:
+            # An instance indexes what it issues; a fresh one now and then keeps memory flat.
+            self._known.clear()
+            self._identifiers = Identifiers(self._key, EmptyRegistry())
+        token = None
+        with contextlib.suppress(IdentifierError):
+            token = self._identifiers.protect(kind, text)
+        self._known[kind, text] = token
+        return token
+
+    def __repr__(self) -> str:
+        return "<tokens>"
+
 
 _ATTEMPTS = 3
 """A token is another than the first candidate only where that was the identifier itself."""
@@ -40,8 +109,8 @@ def _attempt(
     try:
         if kind == "person":
             return IdentifierError("names in a table share tokens; they cannot be restored")
-        undone = _Undone(store.identifier_key, kind)
-        found = {token: undone.id_of(token) for token in tokens if token is not None}
+        inverse = _InverseTokens(store.identifier_key, kind)
+        found = {token: inverse.id_of(token) for token in tokens if token is not None}
         ids = [name for name in dict.fromkeys(found.values()) if name is not None]
         known = set(_known(ids, store))
     except RootGuardError as refusal:
@@ -75,7 +144,7 @@ def _known(ids: Sequence[str], store: Store) -> Iterator[str]:
                     yield name
 
 
-class _Undone:
+class _InverseTokens:
     """Undoes the permutation; what it gives has yet to be found in a store."""
 
     def __init__(self, key: bytes, kind: Kind) -> None:
@@ -83,7 +152,7 @@ class _Undone:
         self._kind = kind
         self._tokens = BatchTokens(key)
         self._inverses = [
-            Identifiers(key, _Assumed(seal, kind, attempt)) for attempt in range(_ATTEMPTS)
+            Identifiers(key, _AssumedRegistry(seal, kind, attempt)) for attempt in range(_ATTEMPTS)
         ]
 
     def id_of(self, token: str) -> str | None:
@@ -96,7 +165,7 @@ class _Undone:
         return None
 
 
-class _Assumed(Forgetful):
+class _AssumedRegistry(EmptyRegistry):
     """A registry in which every token was issued, at one attempt."""
 
     def __init__(self, seal: Seal, kind: Kind, attempt: int) -> None:

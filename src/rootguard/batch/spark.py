@@ -12,17 +12,16 @@ either the key itself or the name of a file on the executors that holds it.
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from rootguard.allocation import Plan
-from rootguard.batch.arrow import Array, RecordBatch, Schema, pa
-from rootguard.batch.kernel import REJECTS, Kernel, Marked
+from rootguard.batch.columns import Array, Layout, RecordBatch, Schema, lay_out
+from rootguard.batch.kernel import REJECTS, EntrySink, Kernel
 from rootguard.batch.keys import Secret, read_key
-from rootguard.batch.layout import Layout, lay_out
 from rootguard.batch.tables import ROWS
 from rootguard.errors import (
     NoiseError,
@@ -46,7 +45,7 @@ _KERNELS = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SparkReleased:
+class SparkRelease:
     """Two data frames that Spark computes when they are asked for."""
 
     table: DataFrame
@@ -69,7 +68,7 @@ def sanitize_spark(
     row_column: str | None = None,
     calibrate: bool = False,
     version: int = 1,
-) -> SparkReleased:
+) -> SparkRelease:
     """`sanitize` for a Spark data frame: row for row what one machine makes under the same key.
 
     `key` travels inside the tasks, so it is refused where Spark's own traffic is in clear;
@@ -104,7 +103,7 @@ def _attempt(
     *,
     calibrate: bool,
     version: int,
-) -> SparkReleased | RootGuardError:
+) -> SparkRelease | RootGuardError:
     """The release, or the error to raise where no frame holds a key."""
     try:
         layout = lay_out(
@@ -139,14 +138,14 @@ def _attempt(
         return refusal
 
 
-def _planned(df: DataFrame, task: "_Task") -> SparkReleased:
-    return SparkReleased(
+def _planned(df: DataFrame, task: "_Task") -> SparkRelease:
+    return SparkRelease(
         table=df.mapInArrow(_rows(task), _schema(df, task.layout)),
         rejects=df.mapInArrow(_told(task), _SIDE),
     )
 
 
-def _with_store(df: DataFrame, task: "_Task", secret: Secret) -> SparkReleased:
+def _with_store(df: DataFrame, task: "_Task", secret: Secret) -> SparkRelease:
     """What only the driver can do: serve the people whom the store knows, and keep the run."""
     store = secret.store
     register = secret.register(task.plan, task.version)
@@ -169,7 +168,7 @@ def _with_store(df: DataFrame, task: "_Task", secret: Secret) -> SparkReleased:
     marks.unpersist()
     register.keep()
     made = _planned(rest, task)
-    return SparkReleased(
+    return SparkRelease(
         table=made.table.unionByName(served.table), rejects=made.rejects.unionByName(served.rejects)
     )
 
@@ -178,7 +177,8 @@ def _split(
     df: DataFrame, id_column: str, principals: tuple[str, ...]
 ) -> tuple[DataFrame, DataFrame]:
     """The rows of people with these names, and all others."""
-    functions = import_module("pyspark.sql.functions")
+    from pyspark.sql import functions
+
     known = df.sparkSession.createDataFrame([(name,) for name in principals], "principal string")
     name = functions.col("`" + id_column.replace("`", "``") + "`").cast("string")
     same = name == known["principal"]
@@ -187,7 +187,7 @@ def _split(
     )
 
 
-def _served(df: DataFrame, task: "_Task", kernel: Kernel) -> SparkReleased:
+def _served(df: DataFrame, task: "_Task", kernel: Kernel) -> SparkRelease:
     """Rows that the driver works on itself. They are few: people opened one by one."""
     released, told = [], []
     schema = _schema(df, task.layout)
@@ -199,7 +199,7 @@ def _served(df: DataFrame, task: "_Task", kernel: Kernel) -> SparkReleased:
         told.append(outcome[1])
     session = df.sparkSession
     none = session.createDataFrame([], schema), session.createDataFrame([], _SIDE)
-    return SparkReleased(
+    return SparkRelease(
         table=session.createDataFrame(pa.Table.from_batches(released), schema)
         if released
         else none[0],
@@ -277,7 +277,7 @@ class _Task:
             )
             found.clear()
 
-    def kernel(self, marked: Marked | None = None) -> Kernel:
+    def kernel(self, sink: EntrySink | None = None) -> Kernel:
         """The kernel that this task runs."""
         key = self.key
         if key is None and self.key_file is not None:
@@ -295,7 +295,7 @@ class _Task:
             identifier_key=self.identifier_key,
             calibrate=self.calibrate,
             version=self.version,
-            marked=marked,
+            sink=sink,
         )
 
     def __repr__(self) -> str:
@@ -347,7 +347,8 @@ def _numbered(rejects: RecordBatch, batch: RecordBatch, row_column: str | None) 
 
 def _schema(df: DataFrame, layout: Layout) -> Schema:
     """Spark's schema of what comes out: the table's own, where nothing is computed."""
-    types = import_module("pyspark.sql.types")
+    from pyspark.sql import types
+
     made = dict.fromkeys([*layout.columns.values(), *layout.computed], types.DoubleType())
     made |= dict.fromkeys(layout.identifiers, types.StringType())
     if layout.risk is not None:

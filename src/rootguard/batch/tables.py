@@ -6,17 +6,15 @@ type, its missing values and its categories do too.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from rootguard.allocation import Plan
-from rootguard.batch.arrow import Array, Table, pa
-from rootguard.batch.columns import Mask
+from rootguard.batch.columns import Array, Mask, Table, lay_out
 from rootguard.batch.kernel import REJECTS, Kernel
 from rootguard.batch.keys import Secret
-from rootguard.batch.layout import lay_out
 from rootguard.errors import NoiseError, PrivateValueError, RootGuardError
 from rootguard.identifiers import Kind
 from rootguard.store import Store
@@ -28,7 +26,7 @@ ROWS = 1 << 15
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Released:
+class TableRelease:
     """A table that may be shown, and the side table of the rows that are not in it."""
 
     table: Table
@@ -52,7 +50,7 @@ def sanitize(
     columns: Mapping[str, str] | None = None,
     calibrate: bool = False,
     version: int = 1,
-) -> Released:
+) -> TableRelease:
     """Noise every person's roots once and compute everything else from the noised roots.
 
     The noise is a function of the key, the id, the root and its value: the same row gives the same
@@ -86,7 +84,7 @@ def _attempt(
     *,
     calibrate: bool,
     version: int,
-) -> Released | RootGuardError:
+) -> TableRelease | RootGuardError:
     """The release, or the error to raise where no frame holds the table."""
     try:
         secret = Secret.of(*secrets)
@@ -113,7 +111,7 @@ def _attempt(
         return released
 
 
-def _run(form: "_Form", table: Table, kernel: Kernel) -> Released:
+def _run(form: "_Form", table: Table, kernel: Kernel) -> TableRelease:
     read = form.arrow(table, kernel.layout.needed)
     made: dict[str, list[Array]] = {}
     keeps: list[Mask] = []
@@ -134,7 +132,7 @@ def _run(form: "_Form", table: Table, kernel: Kernel) -> Released:
     out = form.put(table, whole, keep)
     if isinstance(out, pa.Table):
         out = out.replace_schema_metadata(kernel.schema(out.schema).metadata)
-    return Released(
+    return TableRelease(
         table=out,
         rejects=form.made(pa.Table.from_batches(rejects, REJECTS)),
         rows=int(keep.sum()),
@@ -201,14 +199,16 @@ class _Polars(_Form):
         return table.select(needed).to_arrow()
 
     def put(self, table: Table, made: Mapping[str, Array], keep: Mask) -> Table:
-        polars: Any = import_module("polars")
+        import polars
+
         out = table if keep.all() else table.filter(polars.Series(keep))
         return out.with_columns(
             **{name: polars.from_arrow(column) for name, column in made.items()}
         )
 
     def made(self, rejects: Table) -> Table:
-        polars: Any = import_module("polars")
+        import polars
+
         return polars.from_arrow(rejects)
 
 
@@ -218,7 +218,8 @@ def _series(series: Any) -> Array:  # noqa: ANN401 - pandas has no types
         return pa.Array.from_pandas(series)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         pass
-    pandas: Any = import_module("pandas")
+    import pandas
+
     cells = [
         None if cell is None or cell is pandas.NA else repr(float(cell)) if Raw.accepts(cell) else
         ("" if isinstance(cell, float) and cell != cell else str(cell) if isinstance(cell, str)
