@@ -18,9 +18,10 @@ from scipy.optimize import minimize
 from benchmarks.measure import Case, Contender
 from rootguard import Template, load_template
 from rootguard.advice.people import Cohort
+from rootguard.advice.utility import PAPER_CONFIGURATIONS
 from rootguard.allocation import EPSILON_MIN, sensitivities
 from rootguard.evaluation.cohorts import load_cohort
-from rootguard.evaluation.rq1_utility.study import PAPER_CONFIGURATIONS, PAPER_MECHANISMS, Sweep
+from rootguard.evaluation.rq1_utility.study import PAPER_MECHANISMS, Sweep
 from rootguard.expressions import evaluate
 from rootguard.graph import Graph
 from rootguard.mechanisms.base import Floats

@@ -15,9 +15,9 @@ import numpy as np
 from benchmarks.measure import Case, Contender
 from rootguard import load_template
 from rootguard.advice.people import synthetic_cohort
+from rootguard.advice.utility import PAPER_CONFIGURATIONS
 from rootguard.attacks.belief import prior
 from rootguard.attacks.map import Observation, map_estimate, map_estimates
-from rootguard.evaluation.rq1_utility.study import PAPER_CONFIGURATIONS
 from rootguard.evaluation.rq2_reconstruction.study import AttackCell, AttackSweep, Victims
 from rootguard.mechanisms import MECHANISMS, mechanism
 from rootguard.mechanisms.base import Floats, Indices

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from rootguard.advice.epsilon import Explanation, explain, with_misses
 from rootguard.cli.main import cli
-from rootguard.evaluation.explanation import Explanation, explain, with_misses
 from rootguard.template import load_template
 
 EPSILONS = tuple(Fraction(text) for text in ("0.01", "0.1", "1"))

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from rootguard.advice.utility import CONFIGURATIONS
 from rootguard.cli.bench import CONFIGURATION_NAMES, command
-from rootguard.evaluation.rq1_utility.study import CONFIGURATIONS, Row, Subject
+from rootguard.evaluation.rq1_utility.study import Subject, UtilityRow
 from rootguard.evaluation.study import plots
 from rootguard.evaluation.study.rows import columns
 
-ROW_COLUMNS = columns(Row)
+ROW_COLUMNS = columns(UtilityRow)
 PAPERS = ("--config", "all", "--config", "roots", "--config", "opt")
 QUICK = ("--template", "homa", "--template", "nlr", "--mechanism", "geometric", *PAPERS)
 MINE = """
@@ -165,7 +166,7 @@ def test_the_same_seed_gives_the_same_bytes_also_after_a_stop(
     arguments = ("all", *QUICK, "--out", tmp_path, "--repeats", 2)
     run, calls = Subject.run, iter(range(99))
 
-    def stop(self: Subject, outlines: list[Row]) -> list[Row]:
+    def stop(self: Subject, outlines: list[UtilityRow]) -> list[UtilityRow]:
         if next(calls) == 1:
             raise KeyboardInterrupt
         return run(self, outlines)
@@ -177,7 +178,7 @@ def test_the_same_seed_gives_the_same_bytes_also_after_a_stop(
     assert 0 < kept < 180
     computed: list[int] = []
 
-    def count(self: Subject, outlines: list[Row]) -> list[Row]:
+    def count(self: Subject, outlines: list[UtilityRow]) -> list[UtilityRow]:
         wanted = list(outlines)
         computed.append(len(wanted))
         return run(self, wanted)

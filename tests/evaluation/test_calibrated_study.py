@@ -12,9 +12,10 @@ import pytest
 
 from rootguard import load_template
 from rootguard.advice.people import PAPER_TEMPLATES
+from rootguard.advice.utility import CALIBRATED, Configuration
 from rootguard.evaluation.cohorts import load_cohort
 from rootguard.evaluation.rq1_utility.means import aggregates
-from rootguard.evaluation.rq1_utility.study import CALIBRATED, EPSILONS, Configuration, Row, Sweep
+from rootguard.evaluation.rq1_utility.study import EPSILONS, Sweep, UtilityRow
 from tests.support.cohort import FOLDER, needs_cohort
 
 BESIDE: tuple[Configuration, ...] = ("opt", *CALIBRATED)
@@ -26,12 +27,12 @@ WORSE_THAN_OPT, WORSE_THAN_MEDIAN, FALL = 1.02, 1.05, 2.0
 class Study:
     """Rows by template, epsilon and configuration."""
 
-    def __init__(self, rows: list[Row]) -> None:
+    def __init__(self, rows: list[UtilityRow]) -> None:
         assert not any(row.error for row in rows)
         self.rows = rows
         self._by_place = {(r.cell.template, r.cell.epsilon, r.cell.config): r for r in rows}
 
-    def pairs(self, config: Configuration) -> Iterator[tuple[Row, Row]]:
+    def pairs(self, config: Configuration) -> Iterator[tuple[UtilityRow, UtilityRow]]:
         """Each row of `opt` and the one that stands beside it."""
         for (template, epsilon, name), row in self._by_place.items():
             if name == "opt":
@@ -44,7 +45,7 @@ class Study:
         return min(means["2k+1", at, "geometric", config].value for config in CALIBRATED)
 
 
-def ratio(row: Row, other: float | None) -> float:
+def ratio(row: UtilityRow, other: float | None) -> float:
     assert row.wmape is not None
     assert other is not None
     return row.wmape / other

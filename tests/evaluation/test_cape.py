@@ -30,7 +30,7 @@ from rootguard.evaluation.cape import (
     utilities,
 )
 from rootguard.evaluation.language_model import ModelError
-from rootguard.evaluation.metrics import Floats
+from rootguard.mechanisms.base import Floats
 from rootguard.template import load_template
 from rootguard.values import RootName
 from tests.support.goodness import FALSE_ALARM, fit

@@ -7,7 +7,9 @@ import pytest
 
 from rootguard import load_template
 from rootguard.advice.seeds import generator
-from rootguard.evaluation.metrics import Bootstrap, Estimate, Floats, class_numbers, mean_se, wins
+from rootguard.advice.utility import class_numbers
+from rootguard.evaluation.metrics import Bootstrap, Estimate, mean_se, wins
+from rootguard.mechanisms.base import Floats
 from rootguard.template import RiskClass
 
 TRUTH = np.array([1.0, -2.0, 5.0])

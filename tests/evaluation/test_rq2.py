@@ -12,22 +12,14 @@ import pytest
 from click.testing import CliRunner
 
 from rootguard.advice.people import PAPER_TEMPLATES, Cohort, synthetic_cohort
+from rootguard.advice.utility import PAPER_CONFIGURATIONS, calibration_of
 from rootguard.attacks.belief import prior
 from rootguard.attacks.map import map_estimates
-from rootguard.attacks.oracle import grid
+from rootguard.attacks.oracle import grid, snap
 from rootguard.cli.bench import ATTACK_CONFIGURATION_NAMES, rq2
 from rootguard.evaluation.cohorts import read_cohort
-from rootguard.evaluation.rq1_utility.study import (
-    PAPER_CONFIGURATIONS,
-    STUDY_MECHANISMS,
-    calibration_of,
-    snap,
-)
-from rootguard.evaluation.rq2_reconstruction.claims import (
-    compare_attacks,
-    means,
-    published_attacks,
-)
+from rootguard.evaluation.rq1_utility.study import STUDY_MECHANISMS
+from rootguard.evaluation.rq2_reconstruction.claims import compare_attacks, means, published_attacks
 from rootguard.evaluation.rq2_reconstruction.study import (
     ATTACK_CONFIGURATIONS,
     EPSILONS,

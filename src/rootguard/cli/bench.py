@@ -101,8 +101,9 @@ def everything(**given: Any) -> None:  # noqa: ANN401 - click's options
 
 
 def _run_utility(given: dict[str, Any], *, utility: bool = True, structure: bool = True) -> None:
+    from rootguard.advice.utility import CONFIGURATIONS
     from rootguard.evaluation.rq1_utility.findings import UtilityStudy
-    from rootguard.evaluation.rq1_utility.study import CONFIGURATIONS, Sweep
+    from rootguard.evaluation.rq1_utility.study import Sweep
 
     study = UtilityStudy(
         sweep=Sweep(**_sweep(given, CONFIGURATIONS)),
@@ -116,7 +117,8 @@ def _run_utility(given: dict[str, Any], *, utility: bool = True, structure: bool
 
 def _sweep(given: dict[str, Any], configurations: tuple[str, ...]) -> dict[str, Any]:
     """What the sweeps of RQ1 and RQ2 are asked for."""
-    from rootguard.evaluation.rq1_utility.study import SEARCHED, STUDY_MECHANISMS
+    from rootguard.advice.utility import SEARCHED
+    from rootguard.evaluation.rq1_utility.study import STUDY_MECHANISMS
 
     chosen = tuple(mechanism_named(name) for name in dict.fromkeys(given["mechanisms"]))
     mechanisms, asked = chosen or STUDY_MECHANISMS, given["configurations"]

@@ -11,7 +11,7 @@ from rootguard.mechanisms import mechanism_named
 from rootguard.template import load_template
 
 if TYPE_CHECKING:
-    from rootguard.evaluation.explanation import Explanation, Outlook
+    from rootguard.advice.epsilon import Explanation, Tradeoff
 
 _TURNS = ("k+1", "2k+1", "3k+1")
 _ADVICE = "calibrated"
@@ -70,8 +70,8 @@ def command(
       rootguard explain homa --turns 3k+1 --plot homa.png
       rootguard explain fib4 --miss-rate 0.05 --mentions 20 --json
     """
-    from rootguard.evaluation.explanation import EPSILONS, explain
-    from rootguard.evaluation.rq1_utility.study import CONFIGURATIONS, Turns
+    from rootguard.advice.epsilon import EPSILONS, explain
+    from rootguard.advice.utility import CONFIGURATIONS, Turns
 
     loaded = load_template(template)
     configurations = tuple(c for c in CONFIGURATIONS if population or c != "population")
@@ -89,7 +89,7 @@ def command(
             progress=lambda: bar.advance(task),
         )
     if plot is not None:
-        from rootguard.evaluation.explanation_plot import draw
+        from rootguard.advice.epsilon import draw
 
         draw(found, plot)
     if as_json:
@@ -99,7 +99,7 @@ def command(
 
 
 def _as_json(found: "Explanation", miss_rate: float | None, mentions: int) -> dict[str, object]:
-    from rootguard.evaluation.explanation import with_misses
+    from rootguard.advice.epsilon import with_misses
 
     enough = {config: found.enough(config) for config in found.configurations}
     body: dict[str, object] = {
@@ -119,7 +119,7 @@ def _as_json(found: "Explanation", miss_rate: float | None, mentions: int) -> di
                 "adversary_error": each.adversary_error,
                 "advantage": each.advantage,
             }
-            for each in found.outlooks
+            for each in found.tradeoffs
         ],
     }
     if miss_rate is not None:
@@ -159,7 +159,7 @@ def _print(found: "Explanation", miss_rate: float | None, mentions: int) -> None
 
 
 def _print_misses(found: "Explanation", miss_rate: float, mentions: int) -> None:
-    from rootguard.evaluation.explanation import with_misses
+    from rootguard.advice.epsilon import with_misses
 
     outlooks = found.of("opt")
     bounds = with_misses(outlooks, miss_rate=miss_rate, mentions=mentions)
@@ -200,7 +200,7 @@ def _advice(found: "Explanation") -> list[str]:
     return lines
 
 
-def _risk(each: "Outlook") -> str:
+def _risk(each: "Tradeoff") -> str:
     return "" if each.risk_error is None else f"{each.risk_error:.1f}"
 
 

@@ -214,7 +214,7 @@ def _local(given: dict[str, Any]) -> "Backend":
 
 
 def _grid(given: dict[str, Any]) -> "Grid":
-    from rootguard.evaluation.rq1_utility.study import TURNS
+    from rootguard.advice.utility import TURNS
     from rootguard.evaluation.rq4_agent.patients import AGENT_CONFIGURATIONS, AGENT_EPSILONS
     from rootguard.evaluation.rq4_agent.study import Grid
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, get_args
 
-from rootguard.evaluation.explanation import EPSILONS, Explanation, Outlook, explain
-from rootguard.evaluation.rq1_utility.study import CONFIGURATIONS, Configuration, Turns
+from rootguard.advice.epsilon import EPSILONS, Explanation, Tradeoff, explain
+from rootguard.advice.utility import CONFIGURATIONS, Configuration, Turns
 from rootguard.template import Template
 from rootguard.values import MechanismName
 
@@ -107,7 +107,7 @@ def outlook_json(found: Explanation) -> dict[str, object]:
                 "adversary_error": each.adversary_error,
                 "advantage": each.advantage,
             }
-            for each in found.outlooks
+            for each in found.tradeoffs
         ],
         "choices": {
             "mechanisms": list(MECHANISMS),
@@ -121,7 +121,7 @@ def outlook_json(found: Explanation) -> dict[str, object]:
     }
 
 
-def _sentence(found: Explanation, each: Outlook) -> str:
+def _sentence(found: Explanation, each: Tradeoff) -> str:
     """What one choice means for this template."""
     classes = "" if each.risk_error is None else f", in the wrong class {each.risk_error:.1f} %"
     said = (

@@ -31,13 +31,15 @@ from numpy.typing import NDArray
 
 from rootguard.advice.people import Cohort
 from rootguard.advice.seeds import generator
+from rootguard.advice.utility import UtilityCell
 from rootguard.evaluation.language_model import LocalModel, ModelError
-from rootguard.evaluation.metrics import Bootstrap, Floats, mean_se
-from rootguard.evaluation.rq1_utility.study import Cell, Subject
+from rootguard.evaluation.metrics import Bootstrap, mean_se
+from rootguard.evaluation.rq1_utility.study import Subject
 from rootguard.evaluation.study.rows import epsilon_text
 from rootguard.evaluation.study.tables import Sheet
 from rootguard.expressions import evaluate_many
 from rootguard.graph import Graph
+from rootguard.mechanisms.base import Floats
 from rootguard.session.questions.wording import Vocabulary, digits, sentence, statement
 from rootguard.template import Template
 from rootguard.values import RootName
@@ -303,7 +305,7 @@ def cape_rows(
     subject = Subject(template, cohort, seed=seed, repeats=1)
     opt = subject.run(
         subject.outline(
-            Cell(
+            UtilityCell(
                 budget="2k+1", epsilon=e, template=template.name, mechanism="laplace", config="opt"
             )
         )

@@ -20,7 +20,7 @@ from rootguard.advice.learning.template import bounds_of, learned_template, temp
 from rootguard.advice.people import Column, synthetic_cohort
 from rootguard.advice.seeds import generator
 from rootguard.allocation import Plan, make_plan
-from rootguard.evaluation.rq1_utility.study import snap
+from rootguard.attacks.oracle import snap
 from rootguard.expressions import evaluate_many
 from rootguard.graph import Graph
 from rootguard.mechanisms import mechanism

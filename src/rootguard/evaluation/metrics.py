@@ -11,16 +11,15 @@ kind alone, from the spread between repeats.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import nan
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rootguard.advice.utility import class_numbers
+from rootguard.mechanisms.base import Floats
 from rootguard.template import RiskClass
-
-Floats = NDArray[np.float64]
 
 RESAMPLES = 1000
 MAX_PATIENTS = 50_000
@@ -129,26 +128,23 @@ def _figures(errors: Floats, whole: float, redone: Floats) -> list[Estimate]:
     ]
 
 
-def class_numbers(classes: Sequence[RiskClass], values: Floats) -> Floats:
-    """The number of each value's class, from 0: how many limits it lies past."""
-    numbers = np.zeros(values.shape)
-    for risk in classes:
-        if risk.limit is not None:
-            numbers += values > risk.limit if risk.inclusive else values >= risk.limit
-    return numbers
-
-
 def mean_se(errors: Iterable[float]) -> float:
     """The paper's propagation for a mean of k independent figures: sqrt(sum SE**2) / k."""
     squares = [error**2 for error in errors]
     return math.sqrt(math.fsum(squares)) / len(squares)
 
 
-def mean_estimate(estimates: Sequence[Estimate]) -> Estimate:
-    """The mean of independent figures; its Monte Carlo error is known if all of theirs are."""
+def mean_estimate(
+    estimates: Sequence[Estimate], *, total: Callable[[Iterable[float]], float] = sum
+) -> Estimate:
+    """The mean of independent figures; its Monte Carlo error is known if all of theirs are.
+
+    Means of eight figures with six decimals often lie half-way between two such, so how they are
+    summed shows in what is printed: each study keeps to its own way.
+    """
     spreads = [each.monte_carlo for each in estimates if each.monte_carlo is not None]
     return Estimate(
-        value=math.fsum(each.value for each in estimates) / len(estimates),
+        value=total(each.value for each in estimates) / len(estimates),
         se=mean_se(each.se for each in estimates),
         monte_carlo=mean_se(spreads) if len(spreads) == len(estimates) else None,
     )

@@ -25,20 +25,11 @@ from rootguard.advice.drawing import (
     legend_above,
     new_figure,
 )
+from rootguard.advice.utility import CONFIGURATIONS, SEARCHED, TURNS, Configuration, Turns
 from rootguard.allocation import EPSILON_MIN, sensitivities
 from rootguard.calibration import make_plan
 from rootguard.errors import BudgetError, FormulaError
-from rootguard.evaluation.rq1_utility.study import (
-    CONFIGURATIONS,
-    DIGITS,
-    MEDIAN,
-    SEARCHED,
-    TURNS,
-    Configuration,
-    Row,
-    Sweep,
-    Turns,
-)
+from rootguard.evaluation.rq1_utility.study import DIGITS, MEDIAN, Sweep, UtilityRow
 from rootguard.evaluation.study.plots import Drawing, panel_grid, plain_log
 from rootguard.evaluation.study.rows import CsvTable, epsilon_text, named, table
 from rootguard.evaluation.study.tables import Sheet, filled, number
@@ -192,7 +183,7 @@ class Regime:
     ratio: float | None
 
 
-def regimes(templates: Iterable[Template], rows: Iterable[Row]) -> tuple[Regime, ...]:
+def regimes(templates: Iterable[Template], rows: Iterable[UtilityRow]) -> tuple[Regime, ...]:
     """One per template with both figures at the paper's focus, largest gap first."""
     known = {template.name: template for template in templates}
     figures = {
@@ -235,7 +226,7 @@ class Gain:
     median: float | None
 
 
-def gains(rows: Iterable[Row], mechanism_name: MechanismName) -> tuple[Gain, ...]:
+def gains(rows: Iterable[UtilityRow], mechanism_name: MechanismName) -> tuple[Gain, ...]:
     """What each step from `all` to `population` does to each template, in the order of the rows."""
     figures: dict[str, dict[Configuration, float]] = {}
     medians: dict[str, float | None] = {}
@@ -299,7 +290,7 @@ class Structure:
     regimes: tuple[Regime, ...]
     amplified: tuple[Amplification, ...]
     gains: tuple[Gain, ...]
-    measured: tuple[Row, ...]
+    measured: tuple[UtilityRow, ...]
 
     @property
     def files(self) -> dict[str, CsvTable]:
@@ -345,7 +336,9 @@ def gain_mechanism(mechanisms: Sequence[MechanismName]) -> MechanismName:
     return next((name for name in SEARCHED if name in mechanisms), mechanisms[0])
 
 
-def analyse(templates: Sequence[Template], sweep: Sweep, measured: Iterable[Row]) -> Structure:
+def analyse(
+    templates: Sequence[Template], sweep: Sweep, measured: Iterable[UtilityRow]
+) -> Structure:
     """RQ3. `measured` must hold the cells of `focus_sweep` for the regimes to be known.
 
     Those of `gain_sweep` tell the gains. Shares of population plans are shown at the focus alone.

@@ -9,6 +9,7 @@ import pytest
 
 from rootguard import load_template
 from rootguard.advice.people import PAPER_TEMPLATES
+from rootguard.advice.utility import PAPER_CONFIGURATIONS, Configuration
 from rootguard.evaluation.cohorts import load_cohort
 from rootguard.evaluation.published import published_cells, published_wins
 from rootguard.evaluation.rq1_utility.claims import (
@@ -22,12 +23,10 @@ from rootguard.evaluation.rq1_utility.figures import rq1_figures
 from rootguard.evaluation.rq1_utility.means import aggregates, rq1_sheets
 from rootguard.evaluation.rq1_utility.study import (
     EPSILONS,
-    PAPER_CONFIGURATIONS,
     PAPER_MECHANISMS,
     STUDY_MECHANISMS,
-    Configuration,
-    Row,
     Sweep,
+    UtilityRow,
 )
 from rootguard.evaluation.rq3_structure import (
     FOCUS,
@@ -49,7 +48,7 @@ TEMPLATES = tuple(load_template(name) for name in PAPER_TEMPLATES)
 
 
 @pytest.fixture(scope="module")
-def published() -> list[Row]:
+def published() -> list[UtilityRow]:
     """Rows whose means are the published ones, as far as they can be: each template has the mean.
 
     Per template they then differ from the paper's, which is what the tests of mismatches need.
@@ -69,7 +68,7 @@ def published() -> list[Row]:
             if rce is not None and template.name == "homa":
                 rce /= 2
             rows.append(
-                Row(
+                UtilityRow(
                     cell=cell,
                     wmape=value,
                     wmape_se=se,
@@ -106,7 +105,7 @@ def test_the_published_tables_are_whole() -> None:
     assert {Fraction(str(c.epsilon)) for c in cells} == set(EPSILONS)
 
 
-def test_equal_means_match_in_every_cell_with_homa_doubled(published: list[Row]) -> None:
+def test_equal_means_match_in_every_cell_with_homa_doubled(published: list[UtilityRow]) -> None:
     found = compare(published)
     assert found.matching("wmape", "aggregate") == (270, 270)
     assert found.matching("rce", "aggregate") == (90, 90)
@@ -121,7 +120,7 @@ def test_equal_means_match_in_every_cell_with_homa_doubled(published: list[Row])
     assert plain == pytest.approx(15.7 * 7.5 / 8)  # our own tables keep the paper's definition
 
 
-def test_a_cell_that_does_not_match_has_a_reason(published: list[Row]) -> None:
+def test_a_cell_that_does_not_match_has_a_reason(published: list[UtilityRow]) -> None:
     found = compare(published)
     missed = [c for c in found.cells if not c.matches]
     assert missed
@@ -131,7 +130,7 @@ def test_a_cell_that_does_not_match_has_a_reason(published: list[Row]) -> None:
     assert "Cells that do not match" in titles
 
 
-def test_the_rule_for_a_match_is_the_one_that_is_stated(published: list[Row]) -> None:
+def test_the_rule_for_a_match_is_the_one_that_is_stated(published: list[UtilityRow]) -> None:
     def one(value: float) -> Comparison:
         return compare([replace(row, wmape=value) for row in published])
 
@@ -150,32 +149,32 @@ def test_the_rule_for_a_match_is_the_one_that_is_stated(published: list[Row]) ->
     assert not wanted(one(20.5 + 3.9), 0.1)
 
 
-def test_a_template_of_ones_own_is_not_compared(published: list[Row]) -> None:
+def test_a_template_of_ones_own_is_not_compared(published: list[UtilityRow]) -> None:
     foreign = [replace(row, template_hash="mine") for row in published]
     found = compare(foreign)
     assert (len(found.cells), len(found.wins), len(found.disorders)) == (0, 0, 0)
     assert comparison_sheets(found) == ()
 
 
-def test_means_are_compared_only_with_all_eight_templates(published: list[Row]) -> None:
+def test_means_are_compared_only_with_all_eight_templates(published: list[UtilityRow]) -> None:
     found = compare([row for row in published if row.cell.template != "nlr"])
     assert {c.table for c in found.cells} == {"template"}
 
 
-def test_the_published_disorder_is_named(published: list[Row]) -> None:
+def test_the_published_disorder_is_named(published: list[UtilityRow]) -> None:
     found = compare(published).disorders
     places = {(d.key[0], float(d.key[1]), d.key[2]) for d in found}
     assert ("k+1", 0.005, "laplace") in places
     assert all("too" in d.reason for d in found)
 
 
-def test_a_synthetic_cohort_is_the_reason(published: list[Row]) -> None:
+def test_a_synthetic_cohort_is_the_reason(published: list[UtilityRow]) -> None:
     found = compare([replace(row, synthetic=True) for row in published])
     reasons = {c.reason for c in found.cells if not c.matches}
     assert reasons == {"the cohort is synthetic; the paper's is not"}
 
 
-def test_comparison_lines_fit_their_header(published: list[Row]) -> None:
+def test_comparison_lines_fit_their_header(published: list[UtilityRow]) -> None:
     lines = list(comparison_lines(compare(published)))
     assert len(lines) == 624 - 32 + 24  # the means of RCE are published at 2k+1 only
     assert {len(line) for line in lines} == {len(COLUMNS)}
@@ -248,7 +247,7 @@ def test_tables_escape_what_their_language_would_read() -> None:
     assert latex.count("{") == latex.count("}")
 
 
-def test_sheets_put_the_best_in_bold(published: list[Row]) -> None:
+def test_sheets_put_the_best_in_bold(published: list[UtilityRow]) -> None:
     sheets = rq1_sheets(published, focus=FOCUS)
     first = sheets[0]
     assert first.header[1:4] == ("Exp all", "Exp roots", "Exp opt")
@@ -257,9 +256,9 @@ def test_sheets_put_the_best_in_bold(published: list[Row]) -> None:
 
 
 def test_sheets_hold_every_configuration_that_ran_and_the_population_median(
-    published: list[Row],
+    published: list[UtilityRow],
 ) -> None:
-    def row(row: Row, wmape: float, config: Configuration, sensitivity: float) -> Row:
+    def row(row: UtilityRow, wmape: float, config: Configuration, sensitivity: float) -> UtilityRow:
         return replace(
             row,
             cell=replace(row.cell, config=config),
@@ -291,7 +290,7 @@ def test_the_widest_tables_are_made_to_fit_a_page() -> None:
 
 
 def test_figures_are_the_same_bytes_twice_and_say_when_people_are_made_up(
-    tmp_path: Path, published: list[Row]
+    tmp_path: Path, published: list[UtilityRow]
 ) -> None:
     made_up = [replace(row, synthetic=True) for row in published]
     for folder in ("one", "two"):
@@ -308,7 +307,7 @@ def test_figures_are_the_same_bytes_twice_and_say_when_people_are_made_up(
 
 
 def test_every_figure_can_be_drawn(
-    tmp_path: Path, published: list[Row], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, published: list[UtilityRow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plots, "FORMATS", ("svg",))  # the tests of the command write all formats
     sweep = Sweep(mechanisms=PAPER_MECHANISMS, configurations=PAPER_CONFIGURATIONS)
@@ -321,7 +320,7 @@ def test_every_figure_can_be_drawn(
     }  # fmt: skip
 
 
-def test_a_figure_without_data_is_left_out(tmp_path: Path, published: list[Row]) -> None:
+def test_a_figure_without_data_is_left_out(tmp_path: Path, published: list[UtilityRow]) -> None:
     empty = [replace(row, wmape=None, wmape_se=None, error="x") for row in published]
     nothing = analyse([], Sweep(), [])
     assert plots.save(rq1_figures(empty) | rq3_figures(nothing), tmp_path) == {}

@@ -9,19 +9,17 @@ import pytest
 
 from rootguard import Template, load_template
 from rootguard.advice.people import Cohort
+from rootguard.advice.utility import CONFIGURATIONS, PAPER_CONFIGURATIONS, UtilityCell
+from rootguard.attacks.oracle import snap
 from rootguard.errors import CohortError
 from rootguard.evaluation.cohorts import load_cohort
 from rootguard.evaluation.rq1_utility.means import aggregates, win_rates
 from rootguard.evaluation.rq1_utility.study import (
-    CONFIGURATIONS,
     EPSILONS,
-    PAPER_CONFIGURATIONS,
     STUDY_MECHANISMS,
-    Cell,
-    Row,
     Subject,
     Sweep,
-    snap,
+    UtilityRow,
 )
 from rootguard.evaluation.study.rows import read_rows, write_rows
 from rootguard.template import parse_template
@@ -70,7 +68,7 @@ def people(template: str, **columns: list[float]) -> Cohort:
     )
 
 
-def run(*names: str, sweep: Sweep = SMALL) -> list[Row]:
+def run(*names: str, sweep: Sweep = SMALL) -> list[UtilityRow]:
     return list(sweep.run([load_template(name) for name in names], synthetic))
 
 
@@ -158,7 +156,7 @@ def test_another_seed_gives_other_figures() -> None:
 def test_each_configuration_spends_as_the_paper_says() -> None:
     template = load_template("fib4")
     subject = Subject(template, synthetic(template), seed=0, repeats=1)
-    cell = Cell(
+    cell = UtilityCell(
         budget="2k+1", epsilon=TENTH, template="fib4", mechanism="exponential", config="all"
     )
     every = subject.plan(cell)
@@ -245,18 +243,18 @@ def test_rows_read_back_as_they_were_written(tmp_path: Path) -> None:
         *run("homa", sweep=FIVE),
         *SMALL.run([RATIO], lambda _: people("ratio", a=[0.0], b=[1.0])),
     ]
-    write_rows(tmp_path / "rq1.csv", Row, rows)
-    assert read_rows(tmp_path / "rq1.csv", Row) == rows
+    write_rows(tmp_path / "rq1.csv", UtilityRow, rows)
+    assert read_rows(tmp_path / "rq1.csv", UtilityRow) == rows
 
 
 def test_a_file_that_is_not_ours_is_not_resumed_from(tmp_path: Path) -> None:
     path = tmp_path / "rq1.csv"
-    assert read_rows(path, Row) == []
+    assert read_rows(path, UtilityRow) == []
     path.write_text("a,b\n1,2\n")
-    assert read_rows(path, Row) == []
-    write_rows(path, Row, run("homa"))
+    assert read_rows(path, UtilityRow) == []
+    write_rows(path, UtilityRow, run("homa"))
     path.write_text(path.read_text().replace("0.05", "x", 1))
-    assert read_rows(path, Row) == []
+    assert read_rows(path, UtilityRow) == []
 
 
 def test_finished_rows_are_taken_over_and_others_computed_again() -> None:

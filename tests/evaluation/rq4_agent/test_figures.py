@@ -12,18 +12,12 @@ import pytest
 from click.testing import CliRunner
 
 from rootguard.advice.people import PAPER_TEMPLATES
+from rootguard.advice.utility import TURNS
 from rootguard.attacks.belief import prior
 from rootguard.attacks.map import map_estimates
 from rootguard.attacks.oracle import grid
-from rootguard.cli.rq4 import (
-    BACKEND_NAMES,
-    CONFIGURATION_NAMES,
-    DECODING_NAMES,
-    TURN_NAMES,
-    rq4,
-)
+from rootguard.cli.rq4 import BACKEND_NAMES, CONFIGURATION_NAMES, DECODING_NAMES, TURN_NAMES, rq4
 from rootguard.evaluation.cohorts import read_cohort
-from rootguard.evaluation.rq1_utility.study import TURNS
 from rootguard.evaluation.rq4_agent.claims import (
     agent_comparison_sheets,
     agent_sheets,

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from rootguard.advice.people import PAPER_TEMPLATES, synthetic_cohort
+from rootguard.advice.utility import calibration_of
 from rootguard.errors import FileError
-from rootguard.evaluation.rq1_utility.study import calibration_of
 from rootguard.evaluation.rq4_agent.backends import Scripted
 from rootguard.evaluation.rq4_agent.channel import connected
 from rootguard.evaluation.rq4_agent.patients import (

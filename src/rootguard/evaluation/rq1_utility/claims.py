@@ -15,6 +15,7 @@ from fractions import Fraction
 from statistics import NormalDist
 
 from rootguard.advice.people import PAPER_TEMPLATES
+from rootguard.advice.utility import PAPER_CONFIGURATIONS, TURNS
 from rootguard.evaluation.metrics import Estimate
 from rootguard.evaluation.published import Metric, PublishedCell, published_cells, published_wins
 from rootguard.evaluation.rq1_utility.means import (
@@ -25,13 +26,7 @@ from rootguard.evaluation.rq1_utility.means import (
     scaled,
     win_rates,
 )
-from rootguard.evaluation.rq1_utility.study import (
-    DIGITS,
-    PAPER_CONFIGURATIONS,
-    PAPER_MECHANISMS,
-    TURNS,
-    Row,
-)
+from rootguard.evaluation.rq1_utility.study import DIGITS, PAPER_MECHANISMS, UtilityRow
 from rootguard.evaluation.rq3_structure import FOCUS, PowerLaw
 from rootguard.evaluation.study.comparison import (
     LIMIT,
@@ -184,7 +179,7 @@ class Comparison:
         )
 
 
-def compare(rows: Sequence[Row], laws: Sequence[PowerLaw] = ()) -> Comparison:
+def compare(rows: Sequence[UtilityRow], laws: Sequence[PowerLaw] = ()) -> Comparison:
     """Compare a run with the paper. Templates count only if they are the catalog's own."""
     ours = of_catalog(rows)
     complete = {r.cell.template for r in ours if r.wmape is not None} == set(PAPER_TEMPLATES)
@@ -215,7 +210,7 @@ def compare(rows: Sequence[Row], laws: Sequence[PowerLaw] = ()) -> Comparison:
 _Key = tuple[str, float, str | None, str, str]
 
 
-def _means(rows: Sequence[Row], metric: Metric) -> dict[_Key, Estimate]:
+def _means(rows: Sequence[UtilityRow], metric: Metric) -> dict[_Key, Estimate]:
     weights = _WEIGHTS if metric == "rce" else None
     return {
         (budget, float(epsilon), None, name, config): mean
@@ -225,7 +220,7 @@ def _means(rows: Sequence[Row], metric: Metric) -> dict[_Key, Estimate]:
     }
 
 
-def _singles(rows: Sequence[Row], metric: Metric) -> dict[_Key, Estimate]:
+def _singles(rows: Sequence[UtilityRow], metric: Metric) -> dict[_Key, Estimate]:
     found: dict[_Key, Estimate] = {}
     for row in rows:
         c, one = row.cell, estimate(row, metric)
@@ -255,7 +250,7 @@ def _why(cell: PublishedCell, *, synthetic: bool) -> str:
     return "no reason is known"
 
 
-def _compare_wins(rows: Sequence[Row]) -> tuple[ComparedWins, ...]:
+def _compare_wins(rows: Sequence[UtilityRow]) -> tuple[ComparedWins, ...]:
     paper = [row for row in rows if row.cell.mechanism in PAPER_MECHANISMS]
     by_cell = {row.cell: row for row in paper}
     compared = []
@@ -284,7 +279,7 @@ def _compare_wins(rows: Sequence[Row]) -> tuple[ComparedWins, ...]:
     return tuple(compared)
 
 
-def _chance(opt: Row, every: Row) -> float | None:
+def _chance(opt: UtilityRow, every: UtilityRow) -> float | None:
     """That opt wins a single draw: from the spread between repeats, else from the bootstrap."""
     if opt.wmape is None or every.wmape is None:
         return None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rootguard.advice.drawing import BLACK, COLUMN, GREY, PAGE, legend_above, new_figure
 from rootguard.advice.people import PAPER_TEMPLATES
+from rootguard.advice.utility import CALIBRATED, CONFIGURATIONS, TURNS, Configuration
 from rootguard.evaluation.published import PublishedCell, published_cells
 from rootguard.evaluation.rq1_utility.means import (
     Measure,
@@ -14,14 +15,7 @@ from rootguard.evaluation.rq1_utility.means import (
     mean_population_median,
     population_medians,
 )
-from rootguard.evaluation.rq1_utility.study import (
-    CALIBRATED,
-    CONFIGURATIONS,
-    MEDIAN,
-    TURNS,
-    Configuration,
-    Row,
-)
+from rootguard.evaluation.rq1_utility.study import MEDIAN, UtilityRow
 from rootguard.evaluation.rq3_structure import FOCUS, FOCUS_BUDGET
 from rootguard.evaluation.study.plots import Drawing, draw_line, panel_grid, plain_log
 from rootguard.evaluation.study.rows import epsilon_text
@@ -44,7 +38,7 @@ UTILITY_CAPTIONS: Mapping[str, str] = {
 }
 
 
-def rq1_figures(rows: Sequence[Row], *, focus: Fraction = FOCUS) -> dict[str, Drawing]:
+def rq1_figures(rows: Sequence[UtilityRow], *, focus: Fraction = FOCUS) -> dict[str, Drawing]:
     """Double asymmetry, privacy against utility, curves per template, and what calibration does.
 
     The last are of the default mechanism, which alone has population plans, or the first that ran.
@@ -70,7 +64,7 @@ def rq1_figures(rows: Sequence[Row], *, focus: Fraction = FOCUS) -> dict[str, Dr
 
 
 def _double_asymmetry(
-    rows: Sequence[Row], *, focus: Fraction, synthetic: bool, printed: bool
+    rows: Sequence[UtilityRow], *, focus: Fraction, synthetic: bool, printed: bool
 ) -> "Figure | None":
     """More turns help the guard and leave independent noising where it was."""
     means = aggregates(rows, "wmape")
@@ -113,7 +107,9 @@ def _published(mechanism: str, *, printed: bool) -> list[PublishedCell]:
     ]
 
 
-def _privacy_utility(rows: Sequence[Row], *, synthetic: bool, printed: bool) -> "Figure | None":
+def _privacy_utility(
+    rows: Sequence[UtilityRow], *, synthetic: bool, printed: bool
+) -> "Figure | None":
     """The error of the target against epsilon, one panel per mechanism."""
     means = aggregates(rows, "wmape")
     mechanisms = list(dict.fromkeys(key[2] for key in means))
@@ -154,7 +150,7 @@ def _add_median(axes: "Axes", value: float | None) -> None:
 
 
 def _per_template(
-    rows: Sequence[Row],
+    rows: Sequence[UtilityRow],
     measure: Measure,
     name: MechanismName,
     configs: Sequence[Configuration],

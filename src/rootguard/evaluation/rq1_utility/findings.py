@@ -25,7 +25,7 @@ from rootguard.evaluation.rq1_utility.means import (
     mean_population_median,
     rq1_sheets,
 )
-from rootguard.evaluation.rq1_utility.study import DIGITS, MEDIAN, Row, Sweep
+from rootguard.evaluation.rq1_utility.study import DIGITS, MEDIAN, Sweep, UtilityRow
 from rootguard.evaluation.rq3_structure import (
     FOCUS,
     FOCUS_BUDGET,
@@ -41,13 +41,7 @@ from rootguard.evaluation.rq3_structure import (
 from rootguard.evaluation.study.comparison import counts_json, counts_sheet
 from rootguard.evaluation.study.page import Findings, Section
 from rootguard.evaluation.study.rows import CsvTable, read_rows
-from rootguard.evaluation.study.runner import (
-    Progress,
-    Resumption,
-    failures,
-    gather,
-    sweep_facts,
-)
+from rootguard.evaluation.study.runner import Progress, Resumption, failures, gather, sweep_facts
 from rootguard.evaluation.study.tables import Sheet
 from rootguard.template import Template
 
@@ -86,8 +80,8 @@ class UtilityStudy:
     def _load(self, template: Template) -> Cohort:
         return load_cohort(template, self.directory)
 
-    def _kept(self, path: Path, progress: Progress) -> list[Row]:
-        known = {row.cell: row for row in read_rows(path, Row)}
+    def _kept(self, path: Path, progress: Progress) -> list[UtilityRow]:
+        known = {row.cell: row for row in read_rows(path, UtilityRow)}
         return gather(
             self.sweep.run(self.templates, self._load, done=known),
             len(self.sweep) * len(self.templates),
@@ -95,7 +89,7 @@ class UtilityStudy:
             progress=progress,
             resumption=Resumption(
                 path=path,
-                kind=Row,
+                kind=UtilityRow,
                 known=known,
                 key=lambda row: row.cell,
                 every=len(self.sweep) // len(self.sweep.mechanisms),
@@ -103,7 +97,11 @@ class UtilityStudy:
         )
 
     def _findings(
-        self, rows: list[Row], found: Structure | None, comparison: Comparison | None, out: Path
+        self,
+        rows: list[UtilityRow],
+        found: Structure | None,
+        comparison: Comparison | None,
+        out: Path,
     ) -> Findings:
         measured = rows or list(found.measured if found else ())
         synthetic = any(row.synthetic for row in measured)
@@ -174,7 +172,7 @@ class UtilityStudy:
             failed=all(row.error for row in measured),
         )
 
-    def _accuracy(self, rows: list[Row]) -> Sheet:
+    def _accuracy(self, rows: list[UtilityRow]) -> Sheet:
         """The mean error of each configuration, for the terminal."""
         means = aggregates(rows, "wmape")
         name, configs = gain_mechanism(self.sweep.mechanisms), self.sweep.configurations
@@ -192,11 +190,11 @@ class UtilityStudy:
         )
 
 
-def _label(row: Row) -> str:
+def _label(row: UtilityRow) -> str:
     return f"{row.cell.template} {row.cell.mechanism}"
 
 
-def _means(rows: list[Row]) -> list[dict[str, object]]:
+def _means(rows: list[UtilityRow]) -> list[dict[str, object]]:
     """Every mean over templates, and the population's median beside them."""
     found: dict[tuple[object, ...], dict[str, object]] = {}
     for measure in MEASURES:

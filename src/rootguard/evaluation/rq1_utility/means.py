@@ -9,17 +9,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
+from rootguard.advice.utility import CONFIGURATIONS, TURNS, Configuration, Turns
 from rootguard.evaluation.metrics import Estimate, mean_estimate, wins
-from rootguard.evaluation.rq1_utility.study import (
-    CONFIGURATIONS,
-    DIGITS,
-    MEDIAN,
-    PAPER_MECHANISMS,
-    TURNS,
-    Configuration,
-    Row,
-    Turns,
-)
+from rootguard.evaluation.rq1_utility.study import DIGITS, MEDIAN, PAPER_MECHANISMS, UtilityRow
 from rootguard.evaluation.study.rows import CsvTable, epsilon_text
 from rootguard.evaluation.study.tables import Sheet, Strong, filled
 from rootguard.values import MechanismName
@@ -43,7 +35,7 @@ METRIC_NAMES: Mapping[Measure, str] = {
 AggregateKey = tuple[Turns, Fraction, MechanismName, Configuration]
 
 
-def estimate(row: Row, measure: Measure) -> Estimate | None:
+def estimate(row: UtilityRow, measure: Measure) -> Estimate | None:
     """A figure of a row; None where it has no such figure."""
     value, se = getattr(row, measure), getattr(row, f"{measure}_se")
     if value is None or se is None:
@@ -51,7 +43,7 @@ def estimate(row: Row, measure: Measure) -> Estimate | None:
     return Estimate(value=value, se=se, monte_carlo=getattr(row, f"{measure}_mc"))
 
 
-def population_medians(rows: Iterable[Row]) -> dict[str, float]:
+def population_medians(rows: Iterable[UtilityRow]) -> dict[str, float]:
     """By template, the wMAPE of answering everybody with the population's median target."""
     return {
         row.cell.template: row.median_wmape
@@ -60,7 +52,7 @@ def population_medians(rows: Iterable[Row]) -> dict[str, float]:
     }
 
 
-def mean_population_median(rows: Sequence[Row]) -> float | None:
+def mean_population_median(rows: Sequence[UtilityRow]) -> float | None:
     """The mean over the templates that were measured; None where one of them has no median."""
     found = population_medians(rows)
     measured = {row.cell.template for row in rows if row.wmape is not None}
@@ -68,7 +60,7 @@ def mean_population_median(rows: Sequence[Row]) -> float | None:
 
 
 def aggregates(
-    rows: Iterable[Row], measure: Measure, *, weights: Mapping[str, float] | None = None
+    rows: Iterable[UtilityRow], measure: Measure, *, weights: Mapping[str, float] | None = None
 ) -> dict[AggregateKey, Estimate]:
     """Means over templates of a figure, each first multiplied by its template's weight if given.
 
@@ -110,13 +102,13 @@ class Wins:
     pairs: int
 
 
-def win_mechanisms(rows: Iterable[Row]) -> tuple[MechanismName, ...]:
+def win_mechanisms(rows: Iterable[UtilityRow]) -> tuple[MechanismName, ...]:
     """The paper's mechanisms where all of them ran, so that counts compare; else all that ran."""
     ran = tuple(dict.fromkeys(row.cell.mechanism for row in rows))
     return PAPER_MECHANISMS if set(PAPER_MECHANISMS) <= set(ran) else ran
 
 
-def win_rates(rows: Iterable[Row]) -> tuple[Wins, ...]:
+def win_rates(rows: Iterable[UtilityRow]) -> tuple[Wins, ...]:
     """One per template, in the order of the rows."""
     rows = list(rows)
     mechanisms = win_mechanisms(rows)
@@ -137,7 +129,7 @@ def win_rates(rows: Iterable[Row]) -> tuple[Wins, ...]:
     return tuple(results)
 
 
-def aggregate_files(rows: Sequence[Row]) -> dict[str, CsvTable]:
+def aggregate_files(rows: Sequence[UtilityRow]) -> dict[str, CsvTable]:
     """The published files' shape, with our figures: `rq1_wmape.csv` and its siblings."""
     files: dict[str, CsvTable] = {}
     for measure in MEASURES:
@@ -177,7 +169,7 @@ def _rank(budget: Turns, epsilon: Fraction) -> tuple[int, Fraction]:
     return TURNS[budget], -epsilon
 
 
-def rq1_sheets(rows: Sequence[Row], *, focus: Fraction) -> tuple[Sheet, ...]:
+def rq1_sheets(rows: Sequence[UtilityRow], *, focus: Fraction) -> tuple[Sheet, ...]:
     """Aggregates per budget, each template at the epsilon in focus, and the win rates."""
     columns = _columns(rows)
     sheets = []
@@ -224,7 +216,7 @@ def rq1_sheets(rows: Sequence[Row], *, focus: Fraction) -> tuple[Sheet, ...]:
 _Column = tuple[MechanismName, Configuration]
 
 
-def _columns(rows: Sequence[Row]) -> tuple[_Column, ...]:
+def _columns(rows: Sequence[UtilityRow]) -> tuple[_Column, ...]:
     """The mechanisms and configurations that ran, mechanisms in the order of the rows."""
     ran = dict.fromkeys((row.cell.mechanism, row.cell.config) for row in rows)
     mechanisms = dict.fromkeys(name for name, _ in ran)

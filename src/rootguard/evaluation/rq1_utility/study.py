@@ -1,78 +1,51 @@
 """The paper's utility study (RQ1): how wrong the target gets under each way of spending a budget.
 
-A cell is one template, mechanism, epsilon, turn budget and configuration. The turn budget t is
-k+1, 2k+1 or 3k+1 turns for k noised roots, and B = t * epsilon is spent as the configuration says:
+The ways are `rootguard.advice.utility`'s. The paper has the first three of them. Beside them stands
+what costs no privacy at all: answering everybody with the population's median target. The search
+for a population plan takes seconds, so a sweep makes it for the default mechanism only, geometric,
+unless `Sweep.searched` says otherwise.
 
-- `all`: every release gets fresh noise at epsilon and the target is computed from the last noised
-  value of each root; the earlier ones change nothing, so one draw per root at epsilon is enough;
-- `roots`: each root is noised once at B / k;
-- `opt`: each root is noised once under the optimal plan for B;
-- `calibrated`: the very draws of `opt`, released through the population's figures (`calibration`),
-  so that the two differ by calibration alone;
-- `population`: noised under the plan that is best over the population, then calibrated. The search
-  for such a plan takes seconds, so a sweep makes it for the default mechanism only, geometric,
-  unless `Sweep.searched` says otherwise.
-
-The paper has the first three. Beside them stands what costs no privacy at all: answering everybody
-with the population's median target.
-
-Values are snapped to the grid and clamped to the bounds as in a real release; the truth they are
-compared with is not. Sensitivities come from the template's population figures, never from the
-cohort. What fails is a row with an `error` and no figures. One case is a choice: where any noised
-patient's target has no value (a division by zero, say), the whole cell has none, because leaving
-such patients out would make the configuration that produces them look better.
+What fails is a row with an `error` and no figures. One case is a choice: where any noised patient's
+target has no value (a division by zero, say), the whole cell has none, because leaving such
+patients out would make the configuration that produces them look better.
 """
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
 from itertools import product
 from types import MappingProxyType
-from typing import Literal, assert_never
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rootguard import __version__
 from rootguard.advice.people import Cohort
 from rootguard.advice.seeds import generator
-from rootguard.allocation import Plan
-from rootguard.calibration import Calibration, Level, make_plan
-from rootguard.calibration.priors import has_figures, people
+from rootguard.advice.utility import (
+    CONFIGURATIONS,
+    SEARCHED,
+    TURNS,
+    Configuration,
+    Trial,
+    Turns,
+    UtilityCell,
+)
 from rootguard.errors import RootGuardError
-from rootguard.evaluation.metrics import Bootstrap, Floats
+from rootguard.evaluation.metrics import Bootstrap
 from rootguard.evaluation.study.rows import named
-from rootguard.expressions import evaluate_many
 from rootguard.graph import Graph
-from rootguard.mechanisms import mechanism
-from rootguard.mechanisms.base import Indices
+from rootguard.mechanisms.base import Floats
 from rootguard.template import Template
-from rootguard.values import AllocationName, Domain, MechanismName, RootName
-
-Configuration = Literal["all", "roots", "opt", "calibrated", "population"]
-Turns = Literal["k+1", "2k+1", "3k+1"]
-
-PAPER_CONFIGURATIONS: tuple[Configuration, ...] = ("all", "roots", "opt")
-CALIBRATED: tuple[Configuration, ...] = ("calibrated", "population")
-"""Those that release calibrated roots."""
-CONFIGURATIONS: tuple[Configuration, ...] = (*PAPER_CONFIGURATIONS, *CALIBRATED)
-TURNS: Mapping[Turns, int] = {"k+1": 1, "2k+1": 2, "3k+1": 3}
-"""Adversarial queries per root before the final turn."""
+from rootguard.values import MechanismName
 
 EPSILONS = tuple(
     Fraction(text) for text in ("0.005", "0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1", "2", "5")
 )
 PAPER_MECHANISMS: tuple[MechanismName, ...] = ("exponential", "laplace", "staircase")
 STUDY_MECHANISMS: tuple[MechanismName, ...] = (*PAPER_MECHANISMS, "geometric")
-SEARCHED: tuple[MechanismName, ...] = ("geometric",)
-"""Whose population plans are searched for unless others are asked for."""
-CENSUS = 4096
-"""People over whom the population's median target is taken."""
-
 MEDIAN = "population median"
-"""What the figure is called that needs no release: see `Row.median_wmape`."""
+"""What the figure is called that needs no release: see `UtilityRow.median_wmape`."""
 DIGITS = 6
 """Decimals that figures are kept to, so that a row read back equals the row that was written."""
 _DRAWS = 1 << 18
@@ -82,18 +55,7 @@ _SEARCHES = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Cell:
-    """One figure of the study."""
-
-    budget: Turns
-    epsilon: Fraction
-    template: str
-    mechanism: MechanismName
-    config: Configuration
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
+class UtilityRow:
     """What became of a cell, and everything that decided it. No figures where there is an error.
 
     Figures are in percent. `sensitivity` is the share of the patients truly in the highest risk
@@ -104,7 +66,7 @@ class Row:
     None without population figures.
     """
 
-    cell: Cell
+    cell: UtilityCell
     wmape: float | None = None
     wmape_se: float | None = None
     rce: float | None = None
@@ -141,127 +103,59 @@ class Row:
         )
 
 
-class Subject:
-    """A cohort made ready: true targets, snapped roots and one bootstrap for all of its cells."""
+class Subject(Trial):
+    """A trial with one bootstrap for all of its cells."""
 
     def __init__(self, template: Template, cohort: Cohort, *, seed: int, repeats: int) -> None:
-        if repeats < 1:
-            raise ValueError("at least one repeat is needed")
-        self.template = template
-        self.graph = Graph.of(template)
-        self.roots = self.graph.roots
-        self._formula = self.graph.in_roots(template.target.formula)
-        self._domains = {root: template.roots[root].domain for root in self.roots}
-        self._points = {root: _points(domain) for root, domain in self._domains.items()}
-        self._columns = {root: np.asarray(cohort.columns[root], float) for root in self.roots}
-        self._indices = {  # once per repeat, so that one call draws them all
-            root: np.tile(snap(self._domains[root], np.nan_to_num(column)), repeats)
-            for root, column in self._columns.items()
-        }
-        self.patients = len(next(iter(self._columns.values())))
+        super().__init__(template, cohort, seed=seed, repeats=repeats)
         self._digest = template.digest
-        self._cohort = cohort
-        self._seed = seed
-        self._repeats = repeats
-        self._truth = evaluate_many(self._formula, self._by_name(self._columns))
-        self._bootstrap = Bootstrap(self._truth, generator(seed, "bootstrap", template.name))
-        self._plan = lru_cache(maxsize=512)(self._make_plan)
-        self._fault = self._find_fault()
-        self._median_wmape = None if self._fault else self._find_median_wmape()
-
-    def _find_fault(self) -> str:
-        """Why no cell can be measured on this cohort; empty if all can."""
-        unusable = [root for root, column in self._columns.items() if not np.isfinite(column).all()]
-        if unusable:
-            return f"some values of {', '.join(unusable)} are not numbers"
-        if missing := int(np.isnan(self._truth).sum()):
-            return f"the true target has no value for {missing} patients"
-        return "" if self._truth.any() else "every true target is zero: no error relates to that"
+        self._bootstrap = Bootstrap(self.truth, generator(seed, "bootstrap", template.name))
+        self._median_wmape = None if self.fault else self._find_median_wmape()
 
     def _find_median_wmape(self) -> float | None:
         median = self.population_median()
         if median is None:
             return None
-        off = np.abs(median - self._truth).sum()
-        return _rounded(100 * float(off / np.abs(self._truth).sum()))
+        off = np.abs(median - self.truth).sum()
+        return _rounded(100 * float(off / np.abs(self.truth).sum()))
 
-    def population_median(self) -> float | None:
-        """The target of the median person of the template's population; None without figures."""
-        if not any(has_figures(self.template.roots[root]) for root in self.roots):
-            return None
-        found = people(self.template, self.roots, CENSUS)
-        columns = {
-            str(root): self._points[root][index]
-            for root, index in zip(self.roots, found, strict=True)
-        }
-        return float(np.nanmedian(evaluate_many(self._formula, columns)))
-
-    @staticmethod
-    def _by_name(columns: Mapping[RootName, Floats]) -> dict[str, Floats]:
-        return {str(root): column for root, column in columns.items()}
-
-    @property
-    def truth(self) -> Floats:
-        """Each patient's true target."""
-        return self._truth
-
-    def plan(self, cell: Cell) -> Plan:
-        """Who gets which epsilon. `all` noises each root at the cell's own epsilon."""
-        turns = TURNS[cell.budget] * len(self.roots) + 1
-        match cell.config:
-            case "all":
-                return self._plan(cell.mechanism, cell.epsilon * len(self.roots), "uniform")
-            case "roots":
-                return self._plan(cell.mechanism, cell.epsilon * turns, "uniform")
-            case "opt" | "calibrated":
-                return self._plan(cell.mechanism, cell.epsilon * turns, "optimal")
-            case "population":
-                return self._plan(cell.mechanism, cell.epsilon * turns, "population")
-            case _:
-                assert_never(cell.config)
-
-    def _make_plan(self, name: MechanismName, budget: Fraction, allocation: AllocationName) -> Plan:
-        return make_plan(self.template, budget, mechanism_name=name, allocation=allocation)
-
-    def outline(self, cell: Cell) -> Row:
+    def outline(self, cell: UtilityCell) -> UtilityRow:
         """The row of a cell before anything is drawn: its provenance, or why it cannot be run."""
-        row = Row(
+        row = UtilityRow(
             cell=cell,
             median_wmape=self._median_wmape,
             roots=len(self.roots),
             patients=self.patients,
             template_hash=self._digest,
-            cohort=self._cohort.digest,
-            synthetic=self._cohort.synthetic,
-            seed=self._seed,
-            repeats=self._repeats,
+            cohort=self.cohort.digest,
+            synthetic=self.cohort.synthetic,
+            seed=self.seed,
+            repeats=self.repeats,
         )
         try:
             return replace(row, plan_hash=self.plan(cell).hash)
         except RootGuardError as refusal:
             return replace(row, error=str(refusal))
 
-    def run(self, outlines: Iterable[Row]) -> list[Row]:
+    def run(self, outlines: Iterable[UtilityRow]) -> list[UtilityRow]:
         """Draw and measure outlined cells: the same figures each, whatever runs beside them."""
-        finished: list[Row] = []
-        ready: list[Row] = []
+        finished: list[UtilityRow] = []
+        ready: list[UtilityRow] = []
         drawn: list[dict[str, Floats]] = []
         for row in outlines:
-            if row.error or self._fault:
-                finished.append(replace(row, error=row.error or self._fault))
+            if row.error or self.fault:
+                finished.append(replace(row, error=row.error or self.fault))
                 continue
             try:
-                drawn.append(self._received(row.cell))
+                drawn.append(self.received(row.cell))
                 ready.append(row)
             except (RootGuardError, ArithmeticError, ValueError) as refusal:
                 finished.append(replace(row, error=str(refusal)))
         if ready:
-            columns = {root: np.concatenate([one[root] for one in drawn]) for root in drawn[0]}
-            shape = (len(ready), self._repeats, self.patients)
-            finished += self._measure(ready, evaluate_many(self._formula, columns).reshape(shape))
+            finished += self._measure(ready, self.targets(drawn))
         return finished
 
-    def _measure(self, rows: Sequence[Row], released: Floats) -> list[Row]:
+    def _measure(self, rows: Sequence[UtilityRow], released: Floats) -> list[UtilityRow]:
         missing = np.isnan(released).sum(axis=(1, 2))
         whole = released[missing == 0]
         risks = self.template.risk
@@ -291,47 +185,6 @@ class Subject:
             )
         return finished
 
-    def _received(self, cell: Cell) -> dict[str, Floats]:
-        """Each root as the service receives it, repeats and patients in one row."""
-        plan = self.plan(cell)
-        stream = "opt" if cell.config == "calibrated" else cell.config
-        noised = self._noised(plan, cell, stream)
-        if cell.config not in CALIBRATED:
-            return self._by_name({root: self._points[root][i] for root, i in noised.items()})
-        return self._by_name(calibration_of(self.template, plan).release_many(noised))
-
-    def _noised(self, plan: Plan, cell: Cell, stream: Configuration) -> dict[RootName, Indices]:
-        source = generator(
-            self._seed, cell.template, cell.mechanism, cell.epsilon, cell.budget, stream
-        )
-        noised = {}
-        for share in plan.shares:
-            noise = mechanism(plan.mechanism, share.epsilon, share.domain.size)
-            noised[share.root] = noise.draw_many(self._indices[share.root], source)
-        return noised
-
-
-def calibration_of(template: Template, plan: Plan) -> Calibration:
-    """How releases under a plan are calibrated."""
-    levels = {
-        share.root: Level(domain=share.domain, mechanism=plan.mechanism, epsilon=share.epsilon)
-        for share in plan.shares
-    }
-    return Calibration(template, levels)
-
-
-def snap(domain: Domain, column: Floats) -> NDArray[np.int64]:
-    """`Domain.nearest` for a column: clamped to the bounds, half-way goes up."""
-    steps = (np.clip(column, domain.lower, domain.upper) - domain.lower) / domain.step
-    return np.minimum(np.floor(steps + 0.5), domain.size - 1).astype(np.int64)
-
-
-def _points(domain: Domain) -> Floats:
-    """Every grid point; the last is the upper bound itself."""
-    points = domain.lower + np.arange(domain.size, dtype=np.float64) * domain.step
-    points[-1] = domain.upper
-    return points
-
 
 def _rounded(value: float | None) -> float | None:
     if value is None or not math.isfinite(value):
@@ -351,14 +204,14 @@ class Sweep:
     configurations: tuple[Configuration, ...] = CONFIGURATIONS
     searched: tuple[MechanismName, ...] = SEARCHED
 
-    def cells(self, template: str) -> Iterator[Cell]:
+    def cells(self, template: str) -> Iterator[UtilityCell]:
         """Every cell of a template, in the order in which rows are written."""
         for name, budget, epsilon, config in product(
             self.mechanisms, self.budgets, self.epsilons, self.configurations
         ):
             if config == "population" and name not in self.searched:
                 continue
-            yield Cell(
+            yield UtilityCell(
                 budget=budget, epsilon=epsilon, template=template, mechanism=name, config=config
             )
 
@@ -371,8 +224,8 @@ class Sweep:
         templates: Iterable[Template],
         load: Callable[[Template], Cohort],
         *,
-        done: Mapping[Cell, Row] = MappingProxyType({}),
-    ) -> Iterator[Row]:
+        done: Mapping[UtilityCell, UtilityRow] = MappingProxyType({}),
+    ) -> Iterator[UtilityRow]:
         """A row per cell. A row in `done` is taken over if it came from the same computation."""
         for template in templates:
             try:
@@ -388,9 +241,9 @@ class Sweep:
                 known |= {row.cell: row for row in found}
                 yield from (known[cell] for cell in batch)
 
-    def _refused(self, template: Template, refusal: Exception) -> Iterator[Row]:
+    def _refused(self, template: Template, refusal: Exception) -> Iterator[UtilityRow]:
         for cell in self.cells(template.name):
-            yield Row(
+            yield UtilityRow(
                 cell=cell,
                 roots=len(Graph.of(template).roots),
                 patients=0,
@@ -403,8 +256,8 @@ class Sweep:
             )
 
 
-def _batches(cells: Iterable[Cell], most: int) -> Iterator[list[Cell]]:
-    batch: list[Cell] = []
+def _batches(cells: Iterable[UtilityCell], most: int) -> Iterator[list[UtilityCell]]:
+    batch: list[UtilityCell] = []
     for cell in cells:
         batch.append(cell)
         searches = sum(each.config == "population" for each in batch)
@@ -415,6 +268,6 @@ def _batches(cells: Iterable[Cell], most: int) -> Iterator[list[Cell]]:
         yield batch
 
 
-def _same(found: Row | None, outline: Row) -> bool:
+def _same(found: UtilityRow | None, outline: UtilityRow) -> bool:
     """Whether a row that was found is the finished form of this outline."""
     return found is not None and not found.error and found.provenance == outline.provenance

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 
 from rootguard.advice.drawing import BLACK, COLOURS, GREY, LABELS, MARKERS, legend_above
 from rootguard.advice.people import PAPER_TEMPLATES, Cohort
+from rootguard.advice.utility import PAPER_CONFIGURATIONS
 from rootguard.attacks.belief import PRIORS, PriorName
 from rootguard.evaluation.cohorts import load_cohort
 from rootguard.evaluation.metrics import Estimate, mean_estimate
-from rootguard.evaluation.rq1_utility.study import DIGITS, PAPER_CONFIGURATIONS
+from rootguard.evaluation.rq1_utility.study import DIGITS
 from rootguard.evaluation.rq2_reconstruction.study import (
     ATTACK_CONFIGURATIONS,
     STRATEGIES,
@@ -152,7 +153,7 @@ def means(rows: Sequence[AttackRow]) -> dict[AttackCell, Estimate]:
         members = [each.get(replace(cell, template=template)) for template in templates]
         known = [member for member in members if member is not None]
         if len(known) == len(templates):
-            made[cell] = mean_estimate(known)
+            made[cell] = mean_estimate(known, total=math.fsum)
     return made
 
 

@@ -40,26 +40,19 @@ import numpy as np
 from rootguard import __version__
 from rootguard.advice.people import Cohort
 from rootguard.advice.seeds import generator
+from rootguard.advice.utility import CONFIGURATIONS, SEARCHED, Configuration, calibration_of
 from rootguard.allocation import Plan
 from rootguard.attacks.belief import PRIORS, Prior, PriorName, prior
 from rootguard.attacks.map import map_path, map_paths
-from rootguard.attacks.oracle import grid
+from rootguard.attacks.oracle import grid, snap
 from rootguard.calibration import make_plan
 from rootguard.errors import RootGuardError
-from rootguard.evaluation.metrics import Bootstrap, Floats
-from rootguard.evaluation.rq1_utility.study import (
-    CONFIGURATIONS,
-    DIGITS,
-    SEARCHED,
-    STUDY_MECHANISMS,
-    Configuration,
-    calibration_of,
-    snap,
-)
+from rootguard.evaluation.metrics import Bootstrap
+from rootguard.evaluation.rq1_utility.study import DIGITS, STUDY_MECHANISMS
 from rootguard.evaluation.study.rows import named
 from rootguard.graph import Graph
 from rootguard.mechanisms import Mechanism, mechanism
-from rootguard.mechanisms.base import Indices
+from rootguard.mechanisms.base import Floats, Indices
 from rootguard.template import Template
 from rootguard.values import AllocationName, MechanismName, RootName
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Literal
 
 from rootguard.advice.drawing import COLOURS, LABELS, MARKERS, PAGE, legend_above, new_figure
 from rootguard.advice.people import PAPER_TEMPLATES
+from rootguard.advice.utility import TURNS, Turns
 from rootguard.evaluation.metrics import mean_se
-from rootguard.evaluation.rq1_utility.study import TURNS, Turns
 from rootguard.evaluation.rq4_agent.figures import FAITHS, AgentRow, compliance
 from rootguard.evaluation.rq4_agent.patients import (
     AGENT_CONFIGURATIONS,

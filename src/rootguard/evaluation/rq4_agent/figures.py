@@ -26,10 +26,11 @@ import numpy as np
 
 from rootguard import __version__
 from rootguard.advice.seeds import generator
+from rootguard.advice.utility import class_numbers
 from rootguard.attacks.belief import prior
 from rootguard.attacks.map import map_estimates
 from rootguard.attacks.oracle import grid
-from rootguard.evaluation.metrics import Bootstrap, Floats, class_numbers
+from rootguard.evaluation.metrics import Bootstrap
 from rootguard.evaluation.rq1_utility.study import DIGITS, Subject
 from rootguard.evaluation.rq4_agent.patients import AgentCell, PatientGroup
 from rootguard.evaluation.rq4_agent.study import Faith, Grid, run_digest
@@ -38,6 +39,7 @@ from rootguard.evaluation.study.tables import Sheet
 from rootguard.expressions import evaluate_many
 from rootguard.graph import Graph
 from rootguard.mechanisms import mechanism
+from rootguard.mechanisms.base import Floats
 from rootguard.values import RootName
 
 RQ1_REPEATS = 20

@@ -22,11 +22,12 @@ import numpy as np
 from rootguard.advice.crowds import IndependentNoising
 from rootguard.advice.people import Cohort
 from rootguard.advice.seeds import generator
+from rootguard.advice.utility import TURNS, Turns, UtilityCell
 from rootguard.allocation import Plan
-from rootguard.evaluation.metrics import Floats
-from rootguard.evaluation.rq1_utility.study import TURNS, Cell, Subject, Turns
+from rootguard.evaluation.rq1_utility.study import Subject
 from rootguard.evaluation.rq4_agent.replies import Parser
 from rootguard.events import RootNoised
+from rootguard.mechanisms.base import Floats
 from rootguard.sanitizer import sanitize
 from rootguard.session.person import Person
 from rootguard.session.profile import Profile, Texts
@@ -73,9 +74,9 @@ class AgentCell:
     config: AgentConfiguration
 
     @property
-    def plain(self) -> Cell:
+    def plain(self) -> UtilityCell:
         """The cell of the utility study that this one should agree with."""
-        return Cell(
+        return UtilityCell(
             budget=self.budget,
             epsilon=self.epsilon,
             template=self.template,

@@ -29,9 +29,9 @@ from mcp.server.lowlevel import Server
 
 from rootguard import __version__
 from rootguard.advice.seeds import generator
+from rootguard.advice.utility import TURNS, Turns
 from rootguard.channels.mcp.server import build_server
 from rootguard.errors import FileError
-from rootguard.evaluation.rq1_utility.study import TURNS, Turns
 from rootguard.evaluation.rq4_agent.backends import Backend, BackendStoppedError
 from rootguard.evaluation.rq4_agent.channel import ToolCall, connected, independent_server
 from rootguard.evaluation.rq4_agent.patients import (

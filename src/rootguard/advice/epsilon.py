@@ -9,37 +9,42 @@ studies; nobody's own values are needed, and none could be given.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 from math import log2
+from pathlib import Path
 
 import numpy as np
 
 from rootguard.accounting import advantage_bound, bound_with_misses
+from rootguard.advice.drawing import COLOURS, LABELS, MARKERS, PAGE, legend_above, new_figure, style
 from rootguard.advice.people import Cohort, synthetic_cohort
 from rootguard.advice.seeds import generator
+from rootguard.advice.utility import (
+    CONFIGURATIONS,
+    SEARCHED,
+    TURNS,
+    Configuration,
+    Trial,
+    Turns,
+    UtilityCell,
+    class_error,
+    target_error,
+)
 from rootguard.allocation import Plan
 from rootguard.attacks.belief import informed_prior
 from rootguard.attacks.map import map_path
-from rootguard.attacks.oracle import grid
-from rootguard.evaluation.rq1_utility.study import (
-    CONFIGURATIONS,
-    TURNS,
-    Cell,
-    Configuration,
-    Row,
-    Subject,
-    Sweep,
-    Turns,
-    snap,
-)
+from rootguard.attacks.oracle import grid, snap
+from rootguard.errors import RootGuardError
 from rootguard.graph import Graph
 from rootguard.mechanisms import mechanism
 from rootguard.mechanisms.base import Floats
 from rootguard.template import Template
 from rootguard.values import MechanismName
 
-PEOPLE = 400
-REPEATS = 5
+PEOPLE, REPEATS = 400, 5
+"""2,000 draws a figure: its error is near 2 % of it, and a table takes seconds."""
+_DIGITS = 6
+"""Decimals of percent that are kept, as in the studies."""
 EPSILONS = tuple(
     Fraction(text) for text in ("0.005", "0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1")
 )
@@ -50,7 +55,7 @@ NEAR = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Outlook:
+class Tradeoff:
     """What one configuration gives at one epsilon. Errors in percent."""
 
     config: Configuration
@@ -72,22 +77,22 @@ class Explanation:
     template: Template
     mechanism: MechanismName
     turns: int
-    outlooks: tuple[Outlook, ...]
+    tradeoffs: tuple[Tradeoff, ...]
     median_error: float
     """The target's error when everybody is answered with the population's median: no privacy."""
 
-    def of(self, config: Configuration) -> tuple[Outlook, ...]:
+    def of(self, config: Configuration) -> tuple[Tradeoff, ...]:
         """One configuration, by rising epsilon."""
-        found = [outlook for outlook in self.outlooks if outlook.config == config]
-        return tuple(sorted(found, key=lambda outlook: outlook.epsilon))
+        found = [tradeoff for tradeoff in self.tradeoffs if tradeoff.config == config]
+        return tuple(sorted(found, key=lambda tradeoff: tradeoff.epsilon))
 
     @property
     def configurations(self) -> tuple[Configuration, ...]:
         """Which there are, in the usual order."""
-        present = {outlook.config for outlook in self.outlooks}
+        present = {tradeoff.config for tradeoff in self.tradeoffs}
         return tuple(config for config in CONFIGURATIONS if config in present)
 
-    def enough(self, config: Configuration) -> Outlook | None:
+    def enough(self, config: Configuration) -> Tradeoff | None:
         """From here on, twice the budget improves the target by less than a point."""
         path = self.of(config)
         for here, there in pairwise(path):
@@ -111,27 +116,29 @@ def explain(
 ) -> Explanation:
     """Measure every configuration at every epsilon on synthetic people."""
     cohort = synthetic_cohort(template, size=people, seed=seed)
-    sweep = Sweep(
-        seed=seed,
-        repeats=repeats,
-        mechanisms=(mechanism_name,),
-        epsilons=tuple(epsilons),
-        budgets=(turns,),
-        configurations=tuple(configurations),
-    )
-    subject = Subject(template, cohort, seed=seed, repeats=repeats)
-    watched = _Watched(template, cohort, seed)
-    outlooks = []
-    for row in sweep.run([template], lambda _: cohort):
+    trial = Trial(template, cohort, seed=seed, repeats=repeats)
+    adversary = _Adversary(template, cohort, seed)
+    found = []
+    for epsilon, config in product(epsilons, configurations):
+        if config == "population" and mechanism_name not in SEARCHED:
+            continue
+        cell = UtilityCell(
+            budget=turns,
+            epsilon=epsilon,
+            template=template.name,
+            mechanism=mechanism_name,
+            config=config,
+        )
+        one = _tradeoff(trial, cell, adversary)
         progress()
-        if row.wmape is not None:
-            outlooks.append(_outlook(row, subject.plan(row.cell), watched))
+        if one is not None:
+            found.append(one)
     return Explanation(
         template=template,
         mechanism=mechanism_name,
-        turns=TURNS[turns] * len(subject.roots) + 1,
-        outlooks=tuple(outlooks),
-        median_error=_median_error(subject.truth),
+        turns=TURNS[turns] * len(trial.roots) + 1,
+        tradeoffs=tuple(found),
+        median_error=_median_error(trial.truth),
     )
 
 
@@ -139,31 +146,39 @@ def _median_error(truth: Floats) -> float:
     return 100 * float(np.abs(truth - np.median(truth)).sum() / np.abs(truth).sum())
 
 
-def _outlook(row: Row, plan: Plan, watched: "_Watched") -> Outlook:
-    cell = row.cell
+def _tradeoff(trial: Trial, cell: UtilityCell, adversary: "_Adversary") -> Tradeoff | None:
+    """One configuration at one epsilon; None where it cannot be planned or has no target."""
+    try:
+        plan = trial.plan(cell)
+        (released,) = trial.targets([trial.received(cell)])
+    except (RootGuardError, ArithmeticError, ValueError):
+        return None
+    if trial.fault or np.isnan(released).any():
+        return None
     turns = TURNS[cell.budget] * len(plan.shares) + 1
     seen = TURNS[cell.budget] + 1 if cell.config == "all" else 1
     epsilons = {str(share.root): share.epsilon * seen for share in plan.shares}
-    return Outlook(
+    risk = class_error(released, trial.truth, trial.template.risk)
+    return Tradeoff(
         config=cell.config,
         epsilon=cell.epsilon,
         budget=cell.epsilon * turns,
-        target_error=row.wmape or 0.0,
-        risk_error=row.rce,
-        adversary_error=watched.error(cell, plan, seen),
+        target_error=round(target_error(released, trial.truth), _DIGITS),
+        risk_error=None if risk is None else round(risk, _DIGITS),
+        adversary_error=adversary.error(cell, plan, seen),
         advantage=advantage_bound(dict.fromkeys(epsilons, NEAR), epsilons),
     )
 
 
-class _Watched:
-    """Synthetic people and the adversary who watches them: the paper's MAP with its prior."""
+class _Adversary:
+    """Who watches these people and guesses their roots: the paper's MAP with its prior."""
 
     def __init__(self, template: Template, cohort: Cohort, seed: int) -> None:
         self._template = template
         self._seed = seed
         self._truth = {r: np.asarray(cohort.columns[r], float) for r in Graph.of(template).roots}
 
-    def error(self, cell: Cell, plan: Plan, seen: int) -> float:
+    def error(self, cell: UtilityCell, plan: Plan, seen: int) -> float:
         """The mean error over roots, in percent, after so many answers about each root."""
         errors = []
         for share in plan.shares:
@@ -182,10 +197,41 @@ class _Watched:
 
 
 def with_misses(
-    outlooks: Iterable[Outlook], *, miss_rate: float, mentions: int
+    tradeoffs: Iterable[Tradeoff], *, miss_rate: float, mentions: int
 ) -> Mapping[Fraction, float]:
     """The advantage bound by epsilon when a detector misses mentions at this rate."""
     return {
-        outlook.epsilon: bound_with_misses(outlook.advantage, miss_rate, mentions)
-        for outlook in outlooks
+        tradeoff.epsilon: bound_with_misses(tradeoff.advantage, miss_rate, mentions)
+        for tradeoff in tradeoffs
     }
+
+
+def draw(found: Explanation, path: Path) -> None:
+    """Three panels over epsilon, a line per configuration; the file's ending says the format."""
+    panels = [
+        ("target error, %", "target_error"),
+        ("adversary's error on roots, %", "adversary_error"),
+    ]
+    if found.template.risk:
+        panels.insert(1, ("risk-class error, %", "risk_error"))
+    with style():
+        figure, axes = new_figure(PAGE, 2.6, (1, len(panels)), synthetic=True)
+        for axis, (label, field) in zip(axes, panels, strict=True):
+            for config in found.configurations:
+                path_of = found.of(config)
+                axis.plot(
+                    [float(each.epsilon) for each in path_of],
+                    [getattr(each, field) for each in path_of],
+                    color=COLOURS[config],
+                    marker=MARKERS[config],
+                    label=LABELS[config],
+                )
+            axis.set_xscale("log")
+            axis.set_xlabel("epsilon per turn")
+            axis.set_ylabel(label)
+            if field == "target_error":
+                axis.axhline(found.median_error, color="#888888", linestyle=":", linewidth=0.9)
+                axis.set_yscale("log")
+        legend_above(figure, axes[0], len(found.configurations))
+        figure.set_layout_engine("constrained")
+        figure.savefig(path, dpi=200)

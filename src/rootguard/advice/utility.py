@@ -1,0 +1,197 @@
+"""How wrong a target gets, for one cohort, under each way of spending a budget and releasing.
+
+A cell is one template, mechanism, epsilon, turn budget and configuration. The turn budget t is
+k+1, 2k+1 or 3k+1 turns for k noised roots, and B = t * epsilon is spent as the configuration says:
+
+- `all`: every release gets fresh noise at epsilon and the target is computed from the last noised
+  value of each root; the earlier ones change nothing, so one draw per root at epsilon is enough;
+- `roots`: each root is noised once at B / k;
+- `opt`: each root is noised once under the optimal plan for B;
+- `calibrated`: the very draws of `opt`, released through the population's figures (`calibration`),
+  so that the two differ by calibration alone;
+- `population`: noised under the plan that is best over the population, then calibrated.
+
+Values are snapped to the grid and clamped to the bounds as in a real release; the truth they are
+compared with is not. Sensitivities come from the template's population figures, never from the
+cohort.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal, assert_never
+
+import numpy as np
+
+from rootguard.advice.people import Cohort
+from rootguard.advice.seeds import generator
+from rootguard.allocation import Plan
+from rootguard.attacks.oracle import grid, snap
+from rootguard.calibration import Calibration, Level, make_plan
+from rootguard.calibration.priors import has_figures, people
+from rootguard.expressions import evaluate_many
+from rootguard.graph import Graph
+from rootguard.mechanisms import mechanism
+from rootguard.mechanisms.base import Floats, Indices
+from rootguard.template import RiskClass, Template
+from rootguard.values import AllocationName, MechanismName, RootName
+
+Configuration = Literal["all", "roots", "opt", "calibrated", "population"]
+Turns = Literal["k+1", "2k+1", "3k+1"]
+
+PAPER_CONFIGURATIONS: tuple[Configuration, ...] = ("all", "roots", "opt")
+CALIBRATED: tuple[Configuration, ...] = ("calibrated", "population")
+"""Those that release calibrated roots."""
+CONFIGURATIONS: tuple[Configuration, ...] = (*PAPER_CONFIGURATIONS, *CALIBRATED)
+TURNS: Mapping[Turns, int] = {"k+1": 1, "2k+1": 2, "3k+1": 3}
+"""Adversarial queries per root before the final turn."""
+SEARCHED: tuple[MechanismName, ...] = ("geometric",)
+"""Whose population plans are searched for unless others are asked for: the default mechanism, since
+a search takes seconds."""
+CENSUS = 4096
+"""People over whom the population's median target is taken: its error is then far below a percent
+of the spread, and a power of two suits the points, which are spread evenly and not drawn."""
+_PLANS = 512
+"""Plans that are remembered: more than a mechanism's cells of one template have."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UtilityCell:
+    """What one figure is about."""
+
+    budget: Turns
+    epsilon: Fraction
+    template: str
+    mechanism: MechanismName
+    config: Configuration
+
+
+class Trial:
+    """A cohort made ready: true targets and snapped roots. Every repeat draws all the noise anew.
+
+    `fault` says why no cell can be measured on this cohort; it is empty if all can.
+    """
+
+    def __init__(self, template: Template, cohort: Cohort, *, seed: int, repeats: int) -> None:
+        if repeats < 1:
+            raise ValueError("at least one repeat is needed")
+        self.template = template
+        self.cohort = cohort
+        self.seed = seed
+        self.repeats = repeats
+        graph = Graph.of(template)
+        self.roots = graph.roots
+        self._formula = graph.in_roots(template.target.formula)
+        self._domains = {root: template.roots[root].domain for root in self.roots}
+        self._points = {root: grid(domain) for root, domain in self._domains.items()}
+        self._columns = {root: np.asarray(cohort.columns[root], float) for root in self.roots}
+        self._indices = {  # once per repeat, so that one call draws them all
+            root: np.tile(snap(self._domains[root], column), repeats)
+            for root, column in self._columns.items()
+        }
+        self.patients = len(next(iter(self._columns.values())))
+        self.truth = evaluate_many(self._formula, _by_name(self._columns))
+        self._plan = lru_cache(maxsize=_PLANS)(self._make_plan)
+        self.fault = self._find_fault()
+
+    def _find_fault(self) -> str:
+        unusable = [root for root, column in self._columns.items() if not np.isfinite(column).all()]
+        if unusable:
+            return f"some values of {', '.join(unusable)} are not numbers"
+        if missing := int(np.isnan(self.truth).sum()):
+            return f"the true target has no value for {missing} patients"
+        return "" if self.truth.any() else "every true target is zero: no error relates to that"
+
+    def population_median(self) -> float | None:
+        """The target of the median person of the template's population; None without figures."""
+        if not any(has_figures(self.template.roots[root]) for root in self.roots):
+            return None
+        found = people(self.template, self.roots, CENSUS)
+        columns = {
+            str(root): self._points[root][index]
+            for root, index in zip(self.roots, found, strict=True)
+        }
+        return float(np.nanmedian(evaluate_many(self._formula, columns)))
+
+    def plan(self, cell: UtilityCell) -> Plan:
+        """Who gets which epsilon. `all` noises each root at the cell's own epsilon."""
+        turns = TURNS[cell.budget] * len(self.roots) + 1
+        match cell.config:
+            case "all":
+                return self._plan(cell.mechanism, cell.epsilon * len(self.roots), "uniform")
+            case "roots":
+                return self._plan(cell.mechanism, cell.epsilon * turns, "uniform")
+            case "opt" | "calibrated":
+                return self._plan(cell.mechanism, cell.epsilon * turns, "optimal")
+            case "population":
+                return self._plan(cell.mechanism, cell.epsilon * turns, "population")
+            case _:
+                assert_never(cell.config)
+
+    def _make_plan(self, name: MechanismName, budget: Fraction, allocation: AllocationName) -> Plan:
+        return make_plan(self.template, budget, mechanism_name=name, allocation=allocation)
+
+    def received(self, cell: UtilityCell) -> dict[str, Floats]:
+        """Each root as the service receives it, repeats and patients in one row."""
+        plan = self.plan(cell)
+        stream = "opt" if cell.config == "calibrated" else cell.config
+        noised = self._noised(plan, cell, stream)
+        if cell.config not in CALIBRATED:
+            return _by_name({root: self._points[root][i] for root, i in noised.items()})
+        return _by_name(calibration_of(self.template, plan).release_many(noised))
+
+    def _noised(
+        self, plan: Plan, cell: UtilityCell, stream: Configuration
+    ) -> dict[RootName, Indices]:
+        source = generator(
+            self.seed, cell.template, cell.mechanism, cell.epsilon, cell.budget, stream
+        )
+        noised = {}
+        for share in plan.shares:
+            noise = mechanism(plan.mechanism, share.epsilon, share.domain.size)
+            noised[share.root] = noise.draw_many(self._indices[share.root], source)
+        return noised
+
+    def targets(self, received: Sequence[Mapping[str, Floats]]) -> Floats:
+        """What a service computes, (cells, repeats, patients); NaN where there is no value."""
+        columns = {root: np.concatenate([one[root] for one in received]) for root in received[0]}
+        released = evaluate_many(self._formula, columns)
+        return released.reshape(len(received), self.repeats, self.patients)
+
+
+def _by_name(columns: Mapping[RootName, Floats]) -> dict[str, Floats]:
+    return {str(root): column for root, column in columns.items()}
+
+
+def calibration_of(template: Template, plan: Plan) -> Calibration:
+    """How releases under a plan are calibrated."""
+    levels = {
+        share.root: Level(domain=share.domain, mechanism=plan.mechanism, epsilon=share.epsilon)
+        for share in plan.shares
+    }
+    return Calibration(template, levels)
+
+
+def target_error(released: Floats, truth: Floats) -> float:
+    """The weighted mean absolute percentage error, 100 * sum |y^ - y| / sum |y|, over repeats."""
+    totals = np.abs(released - truth).sum(axis=-1)
+    return 100 * float(totals.mean()) / float(np.abs(truth).sum())
+
+
+def class_error(released: Floats, truth: Floats, classes: Sequence[RiskClass]) -> float | None:
+    """The mean of 100 * |c(y^) - c(y)| / (C - 1); None without two classes to confuse."""
+    if len(classes) < 2:
+        return None
+    apart = np.abs(class_numbers(classes, released) - class_numbers(classes, truth))
+    totals = (apart / (len(classes) - 1)).sum(axis=-1)
+    return 100 * float(totals.mean()) / len(truth)
+
+
+def class_numbers(classes: Sequence[RiskClass], values: Floats) -> Floats:
+    """The number of each value's class, from 0: how many limits it lies past."""
+    numbers = np.zeros(values.shape)
+    for risk in classes:
+        if risk.limit is not None:
+            numbers += values > risk.limit if risk.inclusive else values >= risk.limit
+    return numbers
