@@ -1,4 +1,4 @@
-"""Which value rests on which root: a directed graph that grows as values are asked for.
+"""Which value depends on which root: a directed graph that grows as values are asked for.
 
 Roots are noised; every other node is a formula of earlier ones. Level 1 of the paper lives here: a
 declared root that carries a formula of other roots is a computed node, not a root, and costs
@@ -89,7 +89,7 @@ class Graph:
         return tuple(RootName(node.name) for node in self.order if node.kind == "root")
 
     def add(self, node: GraphNode) -> None:
-        """One more node, which may rest on those already here and on nothing else."""
+        """One more node, which may depend on those already here and on nothing else."""
         if node.name in self._nodes:
             raise NameTakenError(node.name)
         for parent in node.parents:
@@ -101,7 +101,7 @@ class Graph:
         """The same formula with every computed name replaced by its own formula, down to roots."""
         used = self._closure(names(formula))
         replacements: dict[str, Node] = {}
-        for node in self._nodes.values():
+        for node in self._nodes.values():  # parents first, so what is put in is in roots already
             if node.name in used and node.formula is not None:
                 replacements[node.name] = substitute(node.formula, replacements)
         return substitute(formula, replacements)
@@ -187,6 +187,8 @@ def _in_order(nodes: Mapping[str, GraphNode]) -> list[GraphNode]:
     ordered: dict[str, GraphNode] = {}
     path: dict[str, None] = {}
 
+    # Recursion is as deep as the longest chain of formulas. A template has at most 64 roots and 256
+    # derived values, which is far below Python's limit.
     def visit(name: str) -> None:
         if name in ordered:
             return
@@ -201,6 +203,7 @@ def _in_order(nodes: Mapping[str, GraphNode]) -> list[GraphNode]:
         del path[name]
         ordered[name] = nodes[name]
 
+    # A stable sort: roots stay in declared order, the order of plans, ledgers and printed tables.
     for name in sorted(nodes, key=lambda name: nodes[name].formula is not None):
         visit(name)
     return list(ordered.values())
@@ -225,7 +228,7 @@ def recognise(template: Template) -> tuple[Recognised, ...]:
     """Roots that the catalog knows as formulas of other roots declared beside them.
 
     A name or alias must match, and so must the unit of every value involved: a formula for metres
-    is not offered to a height in centimetres. A root is never explained by one that rests on it.
+    is not offered to a height in centimetres. A root is never explained by one that depends on it.
     Only reported, never applied silently.
     """
     graph = Graph.of(template)
@@ -246,7 +249,7 @@ def recognise(template: Template) -> tuple[Recognised, ...]:
                 if unit == root.unit and len(set(nodes.values())) == len(inputs) > 0:
                     text = to_text(substitute(formula, nodes))
                     found.append(Recognised(root=root.name, formula=text, source=source))
-    unique = {hit.root: hit for hit in reversed(found)}
+    unique = {hit.root: hit for hit in reversed(found)}  # reversed: the first find of a root stays
     return tuple(unique[name] for name in template.roots if name in unique)
 
 

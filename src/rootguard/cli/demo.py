@@ -27,8 +27,10 @@ from rootguard.template import Template, load_template
 from rootguard.values import Domain, RootName
 
 PATIENT = {"age": 54.0, "ast": 23.0, "alt": 30.0, "plt": 220.0}
-EPSILON = Fraction(1, 10)
-ZOOMS = 2
+EPSILON = Fraction(1, 10)  # the paper's main figure
+ZOOMS = 2  # with four roots 13 turns, which fit on a screen; a third would show nothing new
+# The second window is a hundredth of the range and has 1,000 grid points. Twice as fine as these,
+# so that the guess is limited by the noise and not by the candidates.
 _CANDIDATES = 200_001
 _SIDES = ("turn", "question", ">independent noising", ">RootGuard")
 _UNIT = Domain(lower=0.0, upper=1.0, size=1000)

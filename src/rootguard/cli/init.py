@@ -244,6 +244,7 @@ def _section(name: str, content: Mapping[str, object]) -> str:
 
 
 def _quoted(value: object) -> str:
+    # JSON may hold a bare DEL, TOML may not.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -251,6 +252,8 @@ def _write(path: Path, text: str) -> None:
     """Readable by its owner alone, and whole or not at all."""
     draft = path.with_name(f".{path.name}.new")
     draft.unlink(missing_ok=True)
+    # Made with its mode, so that nobody else can read it even for a moment, and O_EXCL, so that a
+    # link that somebody put there is not followed.
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
     draft.replace(path)
