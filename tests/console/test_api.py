@@ -14,10 +14,10 @@ import pytest
 from rootguard import MemoryStore
 from rootguard.accounting import Ledger
 from rootguard.channels.api_keys import ApiKeys
-from rootguard.console import Console, Doors, own_key
-from rootguard.console import access as doors_module
+from rootguard.console import AccessControl, Console, own_key
+from rootguard.console import access as access_module
+from rootguard.console.access import POLICY, TEXTS
 from rootguard.console.assets import FOLDER, Assets
-from rootguard.console.shield import POLICY, TEXTS
 from rootguard.errors import RootGuardError
 from rootguard.session.journal import speak_to
 from rootguard.store.base import TOWARD, Toward
@@ -116,12 +116,12 @@ def test_a_cookie_is_for_https_alone_where_the_page_came_by_it() -> None:
 def test_a_cookie_ends_after_a_while() -> None:
     now = [0.0]
     viewer = viewer_of(MemoryStore())
-    doors = Doors(lambda _: viewer, keys=own_key(KEY), clock=lambda: now[0])
-    cookie = doors.login(KEY)
+    access = AccessControl(lambda _: viewer, keys=own_key(KEY), clock=lambda: now[0])
+    cookie = access.login(KEY)
     assert cookie is not None
-    assert doors.viewer(cookie=cookie, bearer="") is viewer
-    now[0] = doors_module.SESSION_SECONDS
-    assert doors.viewer(cookie=cookie, bearer="") is None
+    assert access.viewer(cookie=cookie, bearer="") is viewer
+    now[0] = access_module.SESSION_SECONDS
+    assert access.viewer(cookie=cookie, bearer="") is None
 
 
 def test_keys_and_cookies_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,14 +135,14 @@ def test_keys_and_cookies_are_compared_in_constant_time(monkeypatch: pytest.Monk
     monkeypatch.setattr(hmac, "compare_digest", watched)
     viewer = viewer_of(MemoryStore())
     names = {hashlib.sha256(key.encode()).digest(): key for key in ("one", "two", "three")}
-    doors = Doors(lambda _: viewer, keys=ApiKeys(profiles=names))
+    access = AccessControl(lambda _: viewer, keys=ApiKeys(profiles=names))
     for key in ("one", "three", "none"):
         compared.clear()
-        doors.viewer(cookie="", bearer=key)
+        access.viewer(cookie="", bearer=key)
         assert len(compared) == 3  # every key, whichever matches
-    cookies = [doors.login("one") for _ in range(3)]
+    cookies = [access.login("one") for _ in range(3)]
     compared.clear()
-    assert doors.viewer(cookie=str(cookies[0]), bearer="") is viewer
+    assert access.viewer(cookie=str(cookies[0]), bearer="") is viewer
     assert len(compared) == 3
 
 
@@ -166,7 +166,7 @@ def test_each_key_opens_its_own_persons_console_and_no_other() -> None:
 
 def test_without_keys_the_one_person_is_answered_at_once_on_loopback_alone() -> None:
     viewer = viewer_of(MemoryStore())
-    app = Console(Doors(lambda _: viewer, keys=None), hosts=frozenset(("127.0.0.1",)))
+    app = Console(AccessControl(lambda _: viewer, keys=None), hosts=frozenset(("127.0.0.1",)))
     from rootguard.channels.http_server import make_server
     from tests.support.upstream import serving
 

@@ -10,7 +10,7 @@ import httpx2
 
 from rootguard.channels.api_keys import ApiKeys
 from rootguard.channels.http_server import make_server
-from rootguard.console import Console, Doors, Viewer, of_profile, own_key
+from rootguard.console import AccessControl, Console, Viewer, of_profile, own_key
 from rootguard.session import Person, parse_profile
 from rootguard.store import Store
 from tests.support.patience import PATIENCE
@@ -76,7 +76,7 @@ def console(
     people = {each.principal: each for each in viewers}
     first = viewers[0].principal
     page = Console(
-        Doors(lambda name: people[name], keys=keys or own_key(KEY, first), profile=first),  # type: ignore[index]
+        AccessControl(lambda name: people[name], keys=keys or own_key(KEY, first), profile=first),  # type: ignore[index]
         hosts=hosts,
     )
     server = make_server(page.alone(), shutdown_timeout=10)

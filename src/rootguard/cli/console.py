@@ -81,11 +81,11 @@ def command(
         )
     key = secrets.token_urlsafe(24) if key_env is None else _key(key_env)
     from rootguard.channels.http_server import listen, make_server
-    from rootguard.console import PREFIX, Console, Doors, own_key
+    from rootguard.console import PREFIX, AccessControl, Console, own_key
 
     viewer = _viewer(profile, principal, templates, store_url)
     hosts = frozenset(("127.0.0.1", "localhost", "::1", host.strip("[]").lower()))
-    page = Console(Doors(lambda _profile: viewer, keys=own_key(key)), hosts=hosts)
+    page = Console(AccessControl(lambda _profile: viewer, keys=own_key(key)), hosts=hosts)
     try:
         listening = listen(host, port)
     except OSError:

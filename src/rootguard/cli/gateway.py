@@ -265,14 +265,14 @@ def _console(
     settings: GatewaySettings, store_url: str | None, vault: Callable[[str], Store]
 ) -> "Console":
     """The page for those who have a key; without keys, on this machine, for its one person."""
-    from rootguard.console import Console, Doors, of_profile
+    from rootguard.console import AccessControl, Console, of_profile
 
     def open_viewer(path: str) -> "Viewer":
         profile = load_profile(path)
         return of_profile(profile, vault(vault_url(store_url, profile.store)))
 
-    doors = Doors(open_viewer, keys=settings.keys, profile=settings.profile)
-    return Console(doors, hosts=settings.hosts if settings.keys is None else None)
+    access = AccessControl(open_viewer, keys=settings.keys, profile=settings.profile)
+    return Console(access, hosts=settings.hosts if settings.keys is None else None)
 
 
 def _opener(

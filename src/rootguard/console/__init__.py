@@ -4,14 +4,14 @@ It reads the vault, whose rows hold noised values only, and the public part of a
 nothing, spends nothing and is given no raw value.
 """
 
-from rootguard.console.access import Doors, own_key
+from rootguard.console.access import AccessControl, own_key
 from rootguard.console.app import PREFIX, Console
 from rootguard.console.people import Viewer, of_principal, of_profile
 
 __all__ = [
     "PREFIX",
+    "AccessControl",
     "Console",
-    "Doors",
     "Viewer",
     "of_principal",
     "of_profile",

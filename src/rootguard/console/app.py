@@ -21,14 +21,22 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import Receive, Scope, Send
 
 from rootguard import __version__
-from rootguard.console.access import COOKIE, SESSION_SECONDS, Doors
+from rootguard.console.access import (
+    COOKIE,
+    SESSION_SECONDS,
+    TEXTS,
+    AccessControl,
+    AccessMiddleware,
+    fault,
+    log_fault,
+    status_of,
+)
 from rootguard.console.assets import Assets
 from rootguard.console.graphs import amplifications, graph_json
 from rootguard.console.ledgers import ledger_json
 from rootguard.console.outlooks import MECHANISMS, TURNS, Outlooks
 from rootguard.console.people import Viewer
 from rootguard.console.self_attack import attack
-from rootguard.console.shield import TEXTS, Shield, fault, status_of, tell
 from rootguard.console.views import crossing_json
 from rootguard.errors import UnknownNameError
 from rootguard.graph import Graph
@@ -53,14 +61,14 @@ class Console:
 
     def __init__(
         self,
-        doors: Doors,
+        access: AccessControl,
         *,
         hosts: frozenset[str] | None,
         stopping: Callable[[], bool] = lambda: False,
         assets: Assets | None = None,
     ) -> None:
         self.stopping = stopping
-        self._doors = doors
+        self._access = access
         self._assets = assets or Assets()
         self._outlooks = Outlooks()
         self._threads: anyio.CapacityLimiter | None = None
@@ -68,7 +76,7 @@ class Console:
         self._attacked: set[str] = set()
         self._warmed: set[str] = set()
         self.hosts = hosts
-        self._app = Shield(self._routed(), hosts)
+        self._app = AccessMiddleware(self._routed(), hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -116,7 +124,9 @@ class Console:
             scheme, _, given = request.headers.get("authorization", "").partition(" ")
             bearer = given.strip() if scheme.lower() == "bearer" else ""
             cookie = request.cookies.get(COOKIE, "")
-            viewer = await self._in_thread(lambda: self._doors.viewer(cookie=cookie, bearer=bearer))
+            viewer = await self._in_thread(
+                lambda: self._access.viewer(cookie=cookie, bearer=bearer)
+            )
             if viewer is None:
                 return fault(401)
             try:
@@ -138,7 +148,7 @@ class Console:
         if body is None:
             return fault(413)
         key = body.get("key")
-        cookie = self._doors.login(key) if isinstance(key, str) else None
+        cookie = self._access.login(key) if isinstance(key, str) else None
         if cookie is None:
             return fault(401)
         answer = Response(status_code=204)
@@ -154,7 +164,7 @@ class Console:
         return answer
 
     async def _logout(self, request: Request) -> Response:
-        self._doors.logout(request.cookies.get(COOKIE, ""))
+        self._access.logout(request.cookies.get(COOKIE, ""))
         answer = Response(status_code=204)
         answer.delete_cookie(COOKIE, path=request.scope.get("root_path") or "/")
         return answer
@@ -294,7 +304,7 @@ async def _refused(_request: Request, problem: Exception) -> Response:
 
 
 async def _broken(request: Request, problem: Exception) -> Response:
-    tell(request.scope, problem)
+    log_fault(request.scope, problem)
     return fault(status_of(problem))
 
 
@@ -371,6 +381,6 @@ def _me_json(viewer: Viewer) -> dict[str, object]:
     }
 
 
-def _to(console: Console, prefix: str) -> Shield:
+def _to(console: Console, prefix: str) -> AccessMiddleware:
     """Sends a browser to the page. Relative, so that it holds behind other prefixes too."""
-    return Shield(RedirectResponse(f"{prefix.rpartition('/')[2]}/", 307), console.hosts)
+    return AccessMiddleware(RedirectResponse(f"{prefix.rpartition('/')[2]}/", 307), console.hosts)
