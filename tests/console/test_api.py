@@ -218,15 +218,16 @@ def test_another_sites_page_may_not_post(served: Served, origin: str, path: str)
     assert (answer.status_code, answer.json()) == (403, {"error": {"message": TEXTS[403]}})
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
 @pytest.mark.parametrize("path", ["api/login", "api/attack", "api/logout"])
 def test_another_sites_page_may_not_post_without_saying_where_it_is_from(
-    served: Served, path: str
+    served: Served, path: str, site: str
 ) -> None:
     """Only the browser's own word on it, which a page cannot set, is left to refuse by."""
     answer = served.client.post(
         f"{served.address}/console/{path}",
         json={"key": KEY},
-        headers={"sec-fetch-site": "cross-site", "authorization": f"Bearer {KEY}"},
+        headers={"sec-fetch-site": site, "authorization": f"Bearer {KEY}"},
     )
     assert (answer.status_code, answer.json()) == (403, {"error": {"message": TEXTS[403]}})
 
@@ -237,6 +238,8 @@ def test_a_link_on_another_sites_page_may_lead_here(served: Served) -> None:
 
 def test_the_pages_own_origin_may_post(served: Served) -> None:
     url, own = f"{served.address}/console/api/login", {"origin": served.address}
+    assert served.client.post(url, json={"key": KEY}, headers=own).status_code == 204
+    own["sec-fetch-site"] = "same-origin"
     assert served.client.post(url, json={"key": KEY}, headers=own).status_code == 204
 
 

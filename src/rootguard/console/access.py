@@ -201,7 +201,9 @@ class AccessMiddleware:
         if self._hosts is not None and _name(host) not in self._hosts:
             return 421
         # Origin may be missing; Sec-Fetch-Site is the browser's own word, which no page can set.
-        if headers.get("sec-fetch-site", "none") == "cross-site" and scope["method"] != "GET":
+        # "same-site" is another origin too: a subdomain, or another port of this machine.
+        foreign = headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}
+        if foreign and scope["method"] != "GET":
             return 403
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
