@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rootguard.language.fold import plain
 from rootguard.language.units import (
     canonical,
     convert,
@@ -17,7 +18,6 @@ from rootguard.language.units import (
     describe,
     digits_in_units,
     fits,
-    plain,
     read_period,
     readings,
     substance_of,

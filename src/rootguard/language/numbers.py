@@ -1,14 +1,12 @@
 """Numbers as people write them: digits in any script, separators, exponents, words.
 
-A text is folded first, so that full-width digits, zero-width characters and superscripts are read
-as what they look like; every folded character remembers where it stood, and only replaced
-stretches of the original ever change. What looks like a date, a time or a version is `opaque`: it
+A text is folded first (`fold`), so that full-width digits, zero-width characters and superscripts
+are read as what they look like. What looks like a date, a time or a version is `opaque`: it
 is a number, but not one that a root could have. Reading takes time linear in the text.
 """
 
 import bisect
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,10 +16,7 @@ from rootguard.language.scan import Openings, Runs
 
 Sort = Literal["digits", "words", "opaque", "hole"]
 HOLE = "[number]"
-_LONGEST = 40
-_SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-", strict=True))
-_LOOKALIKES = str.maketrans("−‒‑‐’‘′ʼ＇“”″⁄×μµ", "----'''''\"\"\"/xuu")
-_JOINERS = "\u034f\u180b\u180c\u180d\u180e"  # invisible, but not of the category Cf
+_LONGEST = 40  # characters, or words, of one number; a longer one is nobody's value
 
 _DATE = (
     r"\d{1,4}(?P<mark>[-/.])\d{1,2}(?P=mark)\d{1,4}"
@@ -44,7 +39,24 @@ _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 _VALUES = {word: value for value, word in enumerate(_SMALL.split())} | {
     word: 10 * value for value, word in enumerate(_TENS.split(), start=2)
 }
-_SCALES = {"hundred": 100, "thousand": 1000, "million": 1_000_000}
+_SCALES = {"hundred": 100, "thousand": 1000, "million": 1_000_000, "billion": 10**9}
+_NAMED = {value: word for word, value in _VALUES.items()} | {
+    scale: f"one {word}" for word, scale in _SCALES.items()
+}
+# The digits as they are spelt out one by one; a language's first word is its zero.
+DIGIT_WORDS = {
+    word: digit
+    for line in (
+        " ".join(_SMALL.split()[:10]),
+        "cero uno dos tres cuatro cinco seis siete ocho nueve",
+        "null eins zwei drei vier fünf sechs sieben acht neun",
+        "zéro un deux trois quatre cinq six sept huit neuf",
+    )
+    for digit, word in enumerate(line.split())
+} | {"oh": 0}
+POINT_WORDS = frozenset(
+    ("point", "dot", "decimal", "comma", "punto", "coma", "komma", "punkt", "virgule")
+)
 _WORD = re.compile(
     rf"(?<![^\W_])(?:{'|'.join(sorted((*_VALUES, *_SCALES, 'point'), key=len, reverse=True))})"
     r"(?![^\W_])",
@@ -53,20 +65,8 @@ _WORD = re.compile(
 _SPOKEN = Openings((_WORD, {*_VALUES, *_SCALES, "point"}))
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Folded:
-    """A text as it is read, and where each of its characters stood."""
-
-    text: str
-    places: Sequence[int]
-
-    def span(self, start: int, end: int) -> tuple[int, int]:
-        """Where a stretch of the folded text stands in the original."""
-        return self.places[start], self.places[end - 1] + 1 if end > start else self.places[start]
-
-
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class Number:
+class WrittenNumber:
     """One number in a folded text. `value` is None for what is opaque and for a hole.
 
     `alternative` is the reading of "12,345" with a decimal comma. Private.
@@ -81,60 +81,34 @@ class Number:
     alternative: float | None = None
 
 
-def fold(text: str) -> Folded:
-    """The text as a reader sees it: compatibility forms resolved, invisible characters dropped."""
-    if text.isascii():
-        return Folded(text, range(len(text) + 1))
-    out: list[str] = []
-    places: list[int] = []
-    for place, character in enumerate(text):
-        if character in _SUPERSCRIPTS:
-            piece = _SUPERSCRIPTS[character]
-            raised = place > 0 and text[place - 1] in _SUPERSCRIPTS
-            piece = piece if raised else "^" + piece
-        elif character.isascii():
-            piece = character
-        elif unicodedata.category(character) == "Cf" or character in _JOINERS:
-            continue
-        elif (digit := unicodedata.decimal(character, None)) is not None:
-            piece = str(digit)
-        else:
-            piece = character.translate(_LOOKALIKES)
-            piece = unicodedata.normalize("NFKC", piece).translate(_LOOKALIKES)
-        out.append(piece)
-        places.extend([place] * len(piece))
-    places.append(len(text))
-    return Folded("".join(out), places)
-
-
 def scan(
     text: str,
     runs: Runs | None = None,
     *,
     attached: Sequence[int] = (),
     edges: Sequence[int] = (),
-) -> list[Number]:
+) -> list[WrittenNumber]:
     """Every number of a folded text, in order.
 
     At `attached` places one may follow a name; none goes over one of the `edges` (sorted).
     """
     found = [part for number in _written(text) for part in _parted(text, number, edges)]
-    found += _words(text, runs or Runs(text))
+    found += spoken(text, runs)
     for place in attached:
         match = _ATTACHED.match(text, place)
         if match is not None:
             found.append(_digits(text, match.start(), match.end()))
     found.sort(key=lambda number: (number.start, -number.end))
-    kept: list[Number] = []
+    kept: list[WrittenNumber] = []
     for number in found:
         if not kept or number.start >= kept[-1].end:
             kept.append(number)
     return kept
 
 
-def _written(text: str) -> list[Number]:
+def _written(text: str) -> list[WrittenNumber]:
     """The numbers in digits, and the holes."""
-    found: list[Number] = []
+    found: list[WrittenNumber] = []
     at = 0
     while (begin := _BEGINS.search(text, at)) is not None:
         match = _NUMBER.match(text, begin.start())
@@ -143,9 +117,9 @@ def _written(text: str) -> list[Number]:
             continue
         start, at = match.span()
         if match["hole"]:
-            found.append(Number(start=start, end=at, sort="hole"))
+            found.append(WrittenNumber(start=start, end=at, sort="hole"))
         elif match["date"] and _is_date(match["date"]):
-            found.append(Number(start=start, end=at, sort="opaque"))
+            found.append(WrittenNumber(start=start, end=at, sort="opaque"))
         elif match["date"]:  # 50/23/231 is a list: its first number now, the rest on its own
             at = start + len(re.split("[-/.:]", match["date"], maxsplit=1)[0])
             found.append(_digits(text, start, at))
@@ -154,7 +128,7 @@ def _written(text: str) -> list[Number]:
     return found
 
 
-def _parted(text: str, number: Number, edges: Sequence[int]) -> list[Number]:
+def _parted(text: str, number: WrittenNumber, edges: Sequence[int]) -> list[WrittenNumber]:
     """The number, or its parts if it goes over edges: "23,30" under "AST,ALT" is two numbers."""
     first = bisect.bisect_right(edges, number.start)
     inside = [edge for edge in edges[first : first + _LONGEST] if edge < number.end]
@@ -168,7 +142,7 @@ def _parted(text: str, number: Number, edges: Sequence[int]) -> list[Number]:
     return found
 
 
-def _list(text: str, start: int, end: int) -> list[Number]:
+def _list(text: str, start: int, end: int) -> list[WrittenNumber]:
     """One number, or the numbers of a list without spaces: "23,30,231"."""
     whole = _digits(text, start, end)
     if whole.sort == "digits" or "," not in text[start:end] or end - start > _LONGEST:
@@ -190,7 +164,7 @@ def _is_date(text: str) -> bool:
     return 1 <= low <= 12 and high <= 31 and (year_first or year_last or parts[2] <= 99)
 
 
-def _digits(text: str, start: int, end: int) -> Number:
+def _digits(text: str, start: int, end: int) -> WrittenNumber:
     """A run of digits and separators, with its sign."""
     body = text[start:end]
     sign = 1.0
@@ -200,9 +174,9 @@ def _digits(text: str, start: int, end: int) -> Number:
         start -= 1
     read = None if len(body) > _LONGEST else _interpret(body)
     if read is None:
-        return Number(start=start, end=end, sort="opaque")
+        return WrittenNumber(start=start, end=end, sort="opaque")
     value, group, decimal, other = read
-    return Number(
+    return WrittenNumber(
         start=start,
         end=end,
         sort="digits",
@@ -240,17 +214,17 @@ def _interpret(body: str) -> tuple[float, str, str, float | None] | None:
     return float("".join(parts[:-1]) + "." + parts[-1] + power), group, decimal, None
 
 
-def _words(text: str, runs: Runs) -> list[Number]:
+def spoken(text: str, runs: Runs | None = None) -> list[WrittenNumber]:
     """Numbers in words: "twenty-three", "one hundred and five", "five point nine"."""
-    found: list[Number] = []
+    found: list[WrittenNumber] = []
     run: list[re.Match[str]] = []
-    for _, match in _SPOKEN.matches(text, runs):
+    for _, match in _SPOKEN.matches(text, runs or Runs(text)):
         if run and _joined(text, run, match):
             run.append(match)
         else:
-            found += _spoken(run)
+            found += _amount_of(run)
             run = [match]
-    return found + _spoken(run)
+    return found + _amount_of(run)
 
 
 def _joined(text: str, run: list[re.Match[str]], after: re.Match[str]) -> bool:
@@ -264,12 +238,14 @@ def _joined(text: str, run: list[re.Match[str]], after: re.Match[str]) -> bool:
     return _amount([*said, after[0].lower()], partial=True) is not None
 
 
-def _spoken(run: list[re.Match[str]]) -> list[Number]:
+def _amount_of(run: list[re.Match[str]]) -> list[WrittenNumber]:
     while run:  # "fifty point" ends before its point
         value = _amount([match[0].lower() for match in run], partial=False)
         if value is not None:
             return [
-                Number(start=run[0].start(), end=run[-1].end(), sort="words", value=float(value))
+                WrittenNumber(
+                    start=run[0].start(), end=run[-1].end(), sort="words", value=float(value)
+                )
             ]
         run = run[:-1]
     return []
@@ -301,6 +277,28 @@ def _amount(words: list[str], *, partial: bool) -> Decimal | None:
                 return None
             current += value
     return Decimal(total + current)
+
+
+def read_words(words: Sequence[str]) -> tuple[Decimal, int] | None:
+    """The number that words (in small letters) begin with, and how many of them it takes."""
+    taken: list[str] = []
+    best: tuple[Decimal, int] | None = None
+    for place, word in enumerate(words):
+        if word == "and" and taken and taken[-1] in _SCALES:
+            continue  # "one hundred and five"
+        if word not in _VALUES and word not in _SCALES and word != "point":
+            break
+        taken.append(word)
+        if len(taken) > _LONGEST or _amount(taken, partial=True) is None:
+            break
+        value = _amount(taken, partial=False)
+        best = best if value is None else (value, place + 1)
+    return best
+
+
+def named(value: float) -> str | None:
+    """The word for a small, round number: "fifty", "one thousand"."""
+    return _NAMED.get(int(value)) if value == int(value) else None
 
 
 def spell(value: float, *, exact: bool, group: str, decimal: str) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rootguard.language.fold import key_of, plain
 from rootguard.language.scan import matches_at
 
 if TYPE_CHECKING:
@@ -71,15 +72,6 @@ class _Table:
             lengths.setdefault(spelling[0], set()).add(len(spelling))
         longest_first = {head: tuple(sorted(all_, reverse=True)) for head, all_ in lengths.items()}
         return cls(meanings, longest_first)
-
-
-def plain(text: str) -> str:
-    """A text of the same length in lower case, with u for micro and x for times."""
-    if text.isascii():
-        return text.lower()
-    # A few capital letters have two small ones, which would move places.
-    text = "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
-    return text.translate({0xB5: "u", 0x3BC: "u", 0xD7: "x", 0x2044: "/"})
 
 
 @functools.cache
@@ -243,15 +235,11 @@ def fits(written: str, own: str, substance: str | None) -> str | None:
 @functools.cache
 def substance_of(names: tuple[str, ...]) -> str | None:
     """The substance that a root of these names (its own and its aliases) measures, if described."""
-    called = {_key(name) for name in names}
+    called = {key_of(name) for name in names}
     for substance, entry in _data()["substances"].items():
-        if any(_key(name) in called for name in entry["names"]):
+        if any(key_of(name) in called for name in entry["names"]):
             return str(substance)
     return None
-
-
-def _key(name: str) -> str:
-    return "".join(character for character in name.lower() if character.isalnum())
 
 
 def convert(

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from rootguard.channels.text.mentions import find_mentions, write
 from rootguard.channels.text.unplaced import stray_numbers
-from rootguard.language.numbers import fold, scan, spell
+from rootguard.language.fold import fold
+from rootguard.language.numbers import scan, spell
 from rootguard.language.units import convert
 from rootguard.template import Root, load_template
 from rootguard.values import RootName

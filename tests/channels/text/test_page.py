@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rootguard.channels.detection import dates, introductions, phones, records, signs
 from rootguard.channels.text import page as pages
 from rootguard.channels.text import vocabulary
-from rootguard.language import numbers, units
+from rootguard.language import fold, names, numbers, units
 from rootguard.language.scan import Openings, Runs, Stems, figures_in, first_words, matches_at
 from tests.support.channel_person import open_person
 
@@ -47,7 +47,7 @@ _PIECES = [
 ]
 TEXTS = st.lists(st.sampled_from(_PIECES), max_size=12).map("".join) | st.text(max_size=20)
 _PERSON = open_person()
-_VOCABULARY = vocabulary.vocabulary(_PERSON.roots)
+_NAMES = vocabulary.root_names(_PERSON.roots)
 
 
 def _all_openings() -> list[Openings]:
@@ -59,7 +59,7 @@ def _all_openings() -> list[Openings]:
         numbers._SPOKEN,
         vocabulary._elsewhere(),
         pages._reference(),
-        _VOCABULARY._subject,
+        _NAMES._subject,
     ]
 
 
@@ -80,8 +80,16 @@ def test_patterns_by_their_first_words_match_where_a_search_matches(
 @settings(max_examples=300, deadline=None)
 @given(text=TEXTS)
 def test_names_of_roots_are_found_where_a_search_finds_them(text: str) -> None:
-    searched = [match.span() for match in _VOCABULARY._pattern.finditer(text)]
-    assert [m.span() for m in _VOCABULARY._matches(text, Runs(text))] == searched
+    text = fold.bare(fold.fold(text).text)
+    finder = _NAMES._finder
+    every = sorted(
+        (words for head in finder._heads.values() for words in head),
+        key=lambda words: (-sum(map(len, words)), words),
+    )
+    body = "|".join(names._SEPARATOR.join(map(re.escape, words)) for words in every)
+    pattern = re.compile(rf"{names._OPENS}(?:{body})(?:e?s)?{names._CLOSES}", re.IGNORECASE)
+    searched = [match.span() for match in pattern.finditer(text) if finder.key(match[0])]
+    assert [(hit.start, hit.end) for hit in finder.find(text, text, Runs(text))] == searched
 
 
 @settings(max_examples=300, deadline=None)
@@ -100,7 +108,7 @@ def test_patterns_of_figures_match_where_a_search_matches(text: str) -> None:
 @settings(max_examples=300, deadline=None)
 @given(text=TEXTS)
 def test_units_with_digits_are_found_where_a_search_finds_them(text: str) -> None:
-    plain = units.plain(numbers.fold(text).text)
+    plain = fold.plain(fold.fold(text).text)
     searched = [match.span() for match in units._numbered()[0].finditer(plain)]
     assert units.digits_in_units(plain) == searched
 

@@ -17,15 +17,15 @@ from dataclasses import dataclass, replace
 from rootguard.channels.text.gaps import Gap, following_unit, read_gap
 from rootguard.channels.text.page import Page, read_page
 from rootguard.channels.text.quantities import Form, Quantity, read_quantity
-from rootguard.channels.text.vocabulary import Measure, Name, wording
+from rootguard.channels.text.vocabulary import Measure, NamePlace, wording
 from rootguard.language import units
-from rootguard.language.numbers import Number
+from rootguard.language.numbers import WrittenNumber
 from rootguard.template import Root
 from rootguard.values import RootName
 
 _SHORT_REACH = 32
 _MOST_IN_SERIES = 64
-_SUBJECT_CONCEPTS = ("weight", "height", "age")
+_SUBJECT_CONCEPTS = ("wt", "ht", "age")
 _WORD = re.compile(r"[^\W\d_]+")
 _BETWEEN_SIGNS = frozenset(":=~≈|\"'({[)}]<>/\\,;*_-–—→&#+^")
 _JOINING_SIGNS = frozenset(",/&+()[]|-\"'_;")
@@ -101,20 +101,20 @@ class _Binder:
                     if quantity is not None:
                         self._keep(quantity, measure.root, number)
 
-    def _inside(self, start: int, end: int) -> list[Number]:
+    def _inside(self, start: int, end: int) -> list[WrittenNumber]:
         first, last = bisect_left(self._starts, start), bisect_left(self._starts, end)
         return [number for number in self.numbers[first:last] if number.end <= end]
 
     def bind_sentences(self) -> None:
         """Numbers after names, lists of numbers after lists of names, numbers before names."""
-        items: list[Name | Number] = [*self.page.names, *self.numbers]
+        items: list[NamePlace | WrittenNumber] = [*self.page.names, *self.numbers]
         items.sort(key=lambda item: item.start)
-        run: list[Name] = []
+        run: list[NamePlace] = []
         fresh = False
         place = 0
         while place < len(items):
             item = items[place]
-            if isinstance(item, Name):
+            if isinstance(item, NamePlace):
                 if not (run and fresh and self._joins(run[-1], item)):
                     run = []
                 run = [*run[1 - _MOST_IN_SERIES :], item]
@@ -140,7 +140,7 @@ class _Binder:
     def bind_bare(self) -> None:
         """Numbers that need no name: feet and inches, a pressure in mmHg, a yearly amount."""
         vocabulary = self.page.vocabulary
-        height, income = vocabulary.named("height"), vocabulary.named("income")
+        height, income = vocabulary.named("ht"), vocabulary.named("income")
         for number in self.numbers:
             following = self._next.get(number.start)
             if number.start in self.bound or number.value is None:
@@ -156,10 +156,10 @@ class _Binder:
             elif following is not None and self._to(number, following) in ("/", " over "):
                 self._bind_pressure(number, following)
 
-    def _to(self, number: Number, following: Number) -> str:
+    def _to(self, number: WrittenNumber, following: WrittenNumber) -> str:
         return self.text[number.end : min(following.start, number.end + 8)]
 
-    def _bind_pressure(self, first: Number, second: Number) -> None:
+    def _bind_pressure(self, first: WrittenNumber, second: WrittenNumber) -> None:
         pair = self.page.vocabulary.pair()
         if not pair or following_unit(self.text, second.end) not in ("mmHg", "kPa"):
             return
@@ -170,7 +170,9 @@ class _Binder:
                 if quantity is not None:
                     self._keep(quantity, root, number)
 
-    def _bind_forward(self, run: list[Name], items: Sequence[Name | Number], place: int) -> int:
+    def _bind_forward(
+        self, run: list[NamePlace], items: Sequence[NamePlace | WrittenNumber], place: int
+    ) -> int:
         """Bind the numbers from `place` on to the run of names before; how many items that took."""
         if run[-1].subject:
             return self._bind_subject(run[-1], items[place])
@@ -190,17 +192,21 @@ class _Binder:
     def _series(
         self,
         slots: Sequence[RootName | None],
-        name: Name,
-        items: Sequence[Name | Number],
+        name: NamePlace,
+        items: Sequence[NamePlace | WrittenNumber],
         place: int,
-    ) -> list[tuple[Number, Quantity | None]]:
+    ) -> list[tuple[WrittenNumber, Quantity | None]]:
         """The numbers that follow a name, read by turns for its roots."""
-        series: list[tuple[Number, Quantity | None]] = []
+        series: list[tuple[WrittenNumber, Quantity | None]] = []
         reach = name.end
         hint = None
         while place < len(items) and len(series) < _MOST_IN_SERIES:
             number, root = items[place], slots[len(series) % len(slots)]
-            if isinstance(number, Name) or number.start in self.bound or number.sort == "opaque":
+            if (
+                isinstance(number, NamePlace)
+                or number.start in self.bound
+                or number.sort == "opaque"
+            ):
                 break
             measure = self._measure(root, slots)
             if series:
@@ -230,7 +236,7 @@ class _Binder:
 
     def _keep_series(
         self,
-        series: Sequence[tuple[Number, Quantity | None]],
+        series: Sequence[tuple[WrittenNumber, Quantity | None]],
         slots: Sequence[RootName | None],
     ) -> None:
         """Keep a series; without a unit a number takes that of the one after ("20-25 mmol/L")."""
@@ -247,9 +253,9 @@ class _Binder:
                 quantity = self._read(number, measure, later) or quantity
             self._keep(quantity, root, number)
 
-    def _bind_subject(self, name: Name, number: Name | Number) -> int:
+    def _bind_subject(self, name: NamePlace, number: NamePlace | WrittenNumber) -> int:
         """As in "I'm 176 lbs", "she is 50": the unit says of what; without one it is an age."""
-        if isinstance(number, Name) or number.value is None:
+        if isinstance(number, NamePlace) or number.value is None:
             return 0
         for concept in _SUBJECT_CONCEPTS:
             measure = self.page.vocabulary.named(concept)
@@ -275,16 +281,18 @@ class _Binder:
         word = _WORD.match(rest)
         return not rest or rest[0] in ".,;!?)\n\"'" or bool(word and word[0] in _ages_before())
 
-    def _bind_backward(self, items: Sequence[Name | Number], place: int) -> tuple[int, Name | None]:
+    def _bind_backward(
+        self, items: Sequence[NamePlace | WrittenNumber], place: int
+    ) -> tuple[int, NamePlace | None]:
         """As in "23 U/L AST", "134/64 blood pressure", "23 and 30 for AST and ALT"."""
         at = self._chain_end(items, place)
-        if at - place > _MOST_IN_SERIES or at == len(items) or not isinstance(items[at], Name):
+        if at - place > _MOST_IN_SERIES or at == len(items) or not isinstance(items[at], NamePlace):
             return 1, None
-        numbers = [item for item in items[place:at] if isinstance(item, Number)]
-        names: list[Name] = []
+        numbers = [item for item in items[place:at] if isinstance(item, WrittenNumber)]
+        names: list[NamePlace] = []
         while at < len(items) and len(names) < _MOST_IN_SERIES:
             item = items[at]
-            if not isinstance(item, Name) or item.subject:
+            if not isinstance(item, NamePlace) or item.subject:
                 break
             if names and not self._joins(names[-1], item):
                 break
@@ -306,13 +314,13 @@ class _Binder:
         self._keep_series(pairs, slots)
         return len(numbers) + len(names), names[-1]
 
-    def _chain_end(self, items: Sequence[Name | Number], place: int) -> int:
+    def _chain_end(self, items: Sequence[NamePlace | WrittenNumber], place: int) -> int:
         """Where the series of numbers that begins here ends; found once for all its members."""
         if place not in self._chains:
             at = place + 1
             while at < len(items):
                 last, item = items[at - 1], items[at]
-                if isinstance(item, Name) or item.sort == "opaque" or item.start in self.bound:
+                if isinstance(item, NamePlace) or item.sort == "opaque" or item.start in self.bound:
                     break
                 if not self._onward_any(last.end, item.start):
                     break
@@ -320,7 +328,9 @@ class _Binder:
             self._chains.update(dict.fromkeys(range(place, at), at))
         return self._chains[place]
 
-    def _bind_one_backward(self, numbers: list[Number], name: Name) -> tuple[int, Name | None]:
+    def _bind_one_backward(
+        self, numbers: list[WrittenNumber], name: NamePlace
+    ) -> tuple[int, NamePlace | None]:
         """Only the last number of a series stands before the name; feet and inches count as one."""
         root = name.roots[0]
         if root is None:
@@ -332,7 +342,7 @@ class _Binder:
         return 1, None
 
     def _backward(
-        self, number: Number, measure: Measure, name: Name, last: Number
+        self, number: WrittenNumber, measure: Measure, name: NamePlace, last: WrittenNumber
     ) -> Quantity | None:
         """A number read for a root whose name comes after `last`."""
         quantity = self._read(number, measure, None)
@@ -350,10 +360,12 @@ class _Binder:
         gap = read_gap(self.text, reach, name.start, measure, words, frozenset('-("_'))
         return None if gap is None else quantity
 
-    def _read(self, number: Number, measure: Measure, hint: str | None) -> Quantity | None:
+    def _read(self, number: WrittenNumber, measure: Measure, hint: str | None) -> Quantity | None:
+        if measure.flag and number.value not in (0.0, 1.0, None):
+            return None  # "female, 54" is an age
         return read_quantity(self.text, number, measure, self._next.get(number.start), hint)
 
-    def _keep(self, quantity: Quantity, root: RootName, number: Number) -> None:
+    def _keep(self, quantity: Quantity, root: RootName, number: WrittenNumber) -> None:
         if number.start in self.bound:
             return
         original = self.page.original
@@ -375,14 +387,14 @@ class _Binder:
             RootMention(start=start, end=end, root=root, number=quantity.value, form=form)
         )
 
-    def _period_before(self, name: Name, measure: Measure) -> str | None:
+    def _period_before(self, name: NamePlace, measure: Measure) -> str | None:
         if not measure.money:
             return None
         found = _PERIOD_BEFORE.search(self.text[max(0, name.start - 9) : name.start])
         period = None if found is None else units.read_period(found[1], 0)
         return None if period is None else f"{measure.unit.partition('/')[0]}/{period[0]}"
 
-    def _joins(self, left: Name, right: Name) -> bool:
+    def _joins(self, left: NamePlace, right: NamePlace) -> bool:
         """Whether two names are of one list, or one in brackets after the other."""
         if left.subject or right.subject or right.start - left.end > _SHORT_REACH:
             return False
@@ -419,7 +431,9 @@ class _Binder:
         )
 
 
-def _tied(name: Name, number: Number, gap: Gap, quantity: Quantity, *, first: bool) -> bool:
+def _tied(
+    name: NamePlace, number: WrittenNumber, gap: Gap, quantity: Quantity, *, first: bool
+) -> bool:
     """Whether an everyday word, or "one", or a bracket is tied closely enough to count."""
     if first and name.everyday and not (gap.strong or quantity.stated):
         return False
@@ -428,7 +442,7 @@ def _tied(name: Name, number: Number, gap: Gap, quantity: Quantity, *, first: bo
     return first or not gap.bracket or quantity.stated
 
 
-def _root(name: Name) -> RootName:
+def _root(name: NamePlace) -> RootName:
     root = name.roots[0]
     assert root is not None  # noqa: S101 - asked only of names of one root
     return root

@@ -5,9 +5,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rootguard.channels.text.vocabulary import Name, Vocabulary, elsewhere, vocabulary, wording
+from rootguard.channels.text.vocabulary import (
+    NamePlace,
+    RootNames,
+    elsewhere,
+    root_names,
+    wording,
+)
 from rootguard.language import units
-from rootguard.language.numbers import Folded, Number, fold, scan
+from rootguard.language.fold import Folded, bare, fold
+from rootguard.language.fold import plain as plain_text
+from rootguard.language.numbers import WrittenNumber, scan
 from rootguard.language.scan import Openings, Runs, first_words
 from rootguard.language.spans import Spans
 from rootguard.template import Root
@@ -27,9 +35,9 @@ class Page:
     original: str
     folded: Folded
     plain: str
-    vocabulary: Vocabulary
-    names: tuple[Name, ...]
-    numbers: tuple[Number, ...]
+    vocabulary: RootNames
+    names: tuple[NamePlace, ...]
+    numbers: tuple[WrittenNumber, ...]
     runs: Runs
     columns: "tuple[Column, ...]"
     public: Spans
@@ -52,28 +60,29 @@ class Column:
     cells: tuple[Cell, ...]
 
 
-def read_page(text: str, roots: Mapping[RootName, Root]) -> Page:
+def read_page(original: str, roots: Mapping[RootName, Root]) -> Page:
     """Read a text for these roots."""
-    folded = fold(text)
-    plain = units.plain(folded.text)
-    runs = Runs(folded.text)
-    words = vocabulary(roots)
-    skipped = elsewhere(folded.text, runs)
-    names = words.find(folded.text, runs, Spans(skipped))
+    folded = fold(original)
+    text = bare(folded.text)
+    plain = plain_text(text)
+    runs = Runs(text)
+    words = root_names(roots)
+    skipped = elsewhere(text, runs)
+    names = words.find(text, folded.text, runs, Spans(skipped))
     # A digit right behind a name is its number ("AST23"), but not behind a chemist's symbol (CO2).
     attached = [n.end for n in names if n.end - n.start >= _LEAST_ATTACHED and not n.subject]
     ordinary = Spans((*units.digits_in_units(plain), *skipped))
     table = columns(plain)
     edges = sorted(cell.end for column in table for cell in column.cells)
     return Page(
-        original=text,
+        original=original,
         folded=folded,
         plain=plain,
         vocabulary=words,
         names=tuple(names),
         numbers=tuple(
             number
-            for number in scan(folded.text, runs, attached=attached, edges=edges)
+            for number in scan(text, runs, attached=attached, edges=edges)
             if not ordinary.meet(number.start, number.end)
         ),
         runs=runs,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from rootguard.channels.text.vocabulary import Measure
 from rootguard.language import units
-from rootguard.language.numbers import Number, spell
+from rootguard.language.numbers import WrittenNumber, spell
 
 _MULTIPLIERS = {"k": 1e3, "thousand": 1e3, "grand": 1e3, "million": 1e6, "mio": 1e6, "mn": 1e6}
 _MULTIPLIER = re.compile(r"[ \-]?(k|thousand|grand|million|mio|mn|m)(?![^\W_])", re.IGNORECASE)
@@ -82,7 +82,11 @@ class Quantity:
 
 
 def read_quantity(
-    text: str, number: Number, measure: Measure, following: Number | None, hint: str | None
+    text: str,
+    number: WrittenNumber,
+    measure: Measure,
+    following: WrittenNumber | None,
+    hint: str | None,
 ) -> Quantity | None:
     """A number beside a root's name; None if its unit does not fit the root.
 
@@ -125,7 +129,7 @@ def _could_be_word(text: str, start: int, end: int, measure: Measure) -> bool:
     return not known or text[start:end] in units.also_words()
 
 
-def _feet_mark(text: str, number: Number, measure: Measure) -> bool:
+def _feet_mark(text: str, number: WrittenNumber, measure: Measure) -> bool:
     mark = text[number.end : number.end + 1] == "'" and not text[number.end + 1 : number.end + 2]
     value = number.value or 0.0
     fits = units.fits("ft", measure.unit, None) is not None
@@ -133,7 +137,7 @@ def _feet_mark(text: str, number: Number, measure: Measure) -> bool:
 
 
 def _read_compound(
-    text: str, number: Number, measure: Measure, following: Number | None
+    text: str, number: WrittenNumber, measure: Measure, following: WrittenNumber | None
 ) -> Quantity | None:
     """Feet and inches, stones and pounds."""
     if following is None or following.value is None or number.value is None:
@@ -174,7 +178,9 @@ def _end_of_minor(text: str, place: int, minor: str) -> int:
     return next((end for unit, end in units.readings(text, at) if unit == minor), place)
 
 
-def _read_money(text: str, number: Number, measure: Measure, hint: str | None) -> Quantity | None:
+def _read_money(
+    text: str, number: WrittenNumber, measure: Measure, hint: str | None
+) -> Quantity | None:
     own_code, _, own_period = measure.unit.partition("/")
     currency = units.currency_before(text, number.start)
     code = None if currency is None else currency[0]
@@ -216,7 +222,7 @@ def _read_money(text: str, number: Number, measure: Measure, hint: str | None) -
 
 
 def _quantity(
-    number: Number,
+    number: WrittenNumber,
     after: int,
     measure: Measure,
     unit: str | None,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from rootguard.channels.text.gaps import following_unit
 from rootguard.channels.text.page import Page, read_page
 from rootguard.channels.text.vocabulary import wording
-from rootguard.language.numbers import Number
+from rootguard.language.numbers import WrittenNumber
 from rootguard.language.spans import Spans
 from rootguard.template import Root
 from rootguard.values import RootName
@@ -61,7 +61,7 @@ def strays_on(page: Page, taken: Sequence[tuple[int, int]]) -> list[StrayNumber]
     return found
 
 
-def _idle_word(page: Page, number: Number) -> bool:
+def _idle_word(page: Page, number: WrittenNumber) -> bool:
     """Whether it is a small number word, which is seldom a value: "one of them", "two ways"."""
     single = _WORD.fullmatch(page.folded.text, number.start, number.end) is not None
     return number.sort == "words" and single and (number.value or 0) < _LEAST_WORD
@@ -85,7 +85,7 @@ class _Surroundings:
         self._verbs_too = frozenset(content["verbs_too"])
         self._doers = frozenset(content["doers"])
 
-    def private(self, number: Number) -> bool:
+    def private(self, number: WrittenNumber) -> bool:
         """Whether a number looks private where it stands."""
         unit = following_unit(self._plain, number.end)
         if unit is not None and _LAB_UNIT.search(unit) and self._unit_is_written(number):
@@ -95,7 +95,7 @@ class _Surroundings:
             return any(self._said(place) in self._birth for place in near)
         return any(self._looks_private(place) for place in near)
 
-    def _unit_is_written(self, number: Number) -> bool:
+    def _unit_is_written(self, number: WrittenNumber) -> bool:
         """Not a bare letter that could be the start of a word."""
         rest = self._plain[number.end : number.end + 2].strip()
         return len(rest) > 0 and rest not in ("k", "m")
@@ -110,7 +110,7 @@ class _Surroundings:
             return True
         return self._names.meet(*self._words[place])
 
-    def _ordinary(self, number: Number) -> bool:
+    def _ordinary(self, number: WrittenNumber) -> bool:
         """A year, a time span, an ordinal, a list marker: what counts, but measures nothing."""
         text, start, end = self._plain, number.start, number.end
         after = bisect_left(self._starts, end)
@@ -133,7 +133,7 @@ class _Surroundings:
         at_line_start = (len(opening) > 1 or start <= 8) and not opening[-1].strip(" \t>*-")
         return at_line_start and bool(_LIST_MARKER.match(text, end)) and len(written) <= 3
 
-    def _left(self, number: Number) -> Iterator[int]:
+    def _left(self, number: WrittenNumber) -> Iterator[int]:
         edge = number.start
         last = bisect_left(self._starts, number.start)
         for place in range(last - 1, max(last - 1 - NEAR, -1), -1):
@@ -142,7 +142,7 @@ class _Surroundings:
             yield place
             edge = self._words[place][0]
 
-    def _right(self, number: Number) -> Iterator[int]:
+    def _right(self, number: WrittenNumber) -> Iterator[int]:
         edge = number.end
         first = bisect_left(self._starts, number.end)
         for place in range(first, min(first + NEAR, len(self._words))):

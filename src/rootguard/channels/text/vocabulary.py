@@ -1,26 +1,25 @@
 """The names that a profile's roots go by in a text, and the words that surround their numbers.
 
-Built from the templates' public descriptions: a root's name and aliases, written in snake, camel or
-hyphen style, in the plural, and the everyday words of what it is ("I weigh", "aged") from
-`wording.toml`. It knows no value.
+Built from the templates' public descriptions, a root's name and aliases, and from the index of
+names (`language.names`); the small words around numbers are in `wording.toml`. It knows no value.
 """
 
 import functools
 import importlib.resources
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rootguard.language.scan import Openings, Runs, first_words, matches_at
+from rootguard.language import names
+from rootguard.language.scan import Openings, Runs, first_words
 from rootguard.language.spans import Spans
 from rootguard.language.units import canonical, convert, currencies, substance_of, unstated
 from rootguard.template import Root
 from rootguard.values import Domain, RootName
 
-_SLACK = 1e-5
-_LETTERS = re.compile(r"[^\W\d_]+")
+_SLACK = 1e-5  # of the bounds: a value written back in another unit is rounded to six digits
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,6 +32,12 @@ class Measure:
     substance: str | None
     domain: Domain
     concept: str
+    """The index's name for it, or nothing."""
+
+    @property
+    def flag(self) -> bool:
+        """Whether it is one of two: 0 or 1."""
+        return self.domain.size == 2 and (self.domain.lower, self.domain.upper) == (0.0, 1.0)
 
     @property
     def money(self) -> bool:
@@ -67,7 +72,7 @@ class Measure:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Name:
+class NamePlace:
     """A root's name in a folded text; two roots for a pair, none for a subject ("I am")."""
 
     start: int
@@ -89,54 +94,35 @@ def wording() -> Mapping[str, Any]:
     }
 
 
-def key_of(name: str) -> str:
-    """A name without case, spaces and signs."""
-    return "".join(character for character in name.casefold() if character.isalnum())
-
-
-_OPENS = r"(?:(?<![^\W\d_])|(?-i:(?<=[a-z])(?=[A-Z])))"
-_CAMEL = re.compile(r"[A-Z](?<=[a-z].)", re.DOTALL)
-_CLOSES = r"(?:(?![^\W\d_])|(?-i:(?<=[a-z])(?=[A-Z])))"
-
-
-class Vocabulary:
+class RootNames:
     """Finds names in folded texts; one scan, whatever the number of roots."""
 
-    __slots__ = (
-        "_everyday",
-        "_everywhere",
-        "_opened",
-        "_pattern",
-        "_roots",
-        "_subject",
-        "measures",
-    )
+    __slots__ = ("_finder", "_pair", "_subject", "measures")
 
     def __init__(self, roots: Mapping[RootName, Root]) -> None:
         self.measures = {name: _measure(root) for name, root in roots.items()}
-        self._roots: dict[str, tuple[RootName | None, ...]] = {}
-        self._everyday = {key_of(word) for word in wording()["everyday"]}
-        spellings: set[str] = set()
+        by_concept: dict[str, RootName] = {}
+        for name, measure in self.measures.items():
+            by_concept.setdefault(measure.concept or name, name)
+        named: list[tuple[tuple[RootName | None, ...], tuple[names.Spelling, ...]]] = []
+        listed = {n: names.spellings_of(n, root.aliases) for n, root in roots.items()}
+        # A root's own names go before those that the index gives another root.
         for name, root in roots.items():
-            extra = wording()["concepts"].get(self.measures[name].concept, {}).get("words", ())
-            for spelling in (name, *root.aliases, *extra):
-                if key_of(spelling):
-                    self._roots.setdefault(key_of(spelling), (name,))
-                    spellings.add(spelling.casefold())
-        for pair in wording()["pairs"].values():
-            both = tuple(self._called(pair[place]) for place in ("first", "second"))
+            named.append(((name,), listed[name][: 1 + len(root.aliases)]))
+        named += (((name,), spellings) for name, spellings in listed.items())
+        self._pair: tuple[RootName | None, ...] = ()
+        for group in names.together():
+            both = tuple(by_concept.get(each) for each in group.names)
             if any(both):
-                for spelling in pair["words"]:
-                    self._roots.setdefault(key_of(spelling), both)
-                    spellings.add(spelling)
-        longest = sorted(spellings, key=lambda spelling: (-len(spelling), spelling))
-        body = "|".join(_flexible(spelling) for spelling in longest) or r"(?!)"
+                self._pair = both
+                named.append((both, group.spellings))
+        for group in names.general():
+            if meant := by_concept.get(group.names[0]):
+                named.append(((meant,), group.spellings))
+                # "LDL cholesterol" is not cholesterol, whether or not the person has an LDL.
+                named += (((), names.concepts()[other].spellings) for other in group.names[1:])
+        self._finder = names.Finder(named)
         subjects = "|".join(re.escape(subject) for subject in wording()["subjects"])
-        self._pattern = re.compile(rf"{_OPENS}(?:{body})(?:e?s)?{_CLOSES}", re.IGNORECASE)
-        # If a name begins with a digit every place is tried.
-        self._everywhere = any(not _LETTERS.match(spelling) for spelling in spellings)
-        opened = first_words(run for spelling in spellings for run in _runs(spelling) if run)
-        self._opened = frozenset(opened)
         self._subject = Openings(
             (
                 re.compile(rf"(?<![^\W_])(?:{subjects})(?= )", re.IGNORECASE),
@@ -150,108 +136,57 @@ class Vocabulary:
 
     def pair(self) -> tuple[RootName | None, ...]:
         """The roots of a blood pressure."""
-        return self._roots.get("bloodpressure", ())
+        return self._pair
 
-    def find(self, text: str, runs: Runs, skipped: Spans) -> list[Name]:
-        """Every name in a folded text, in order, without overlaps; none in what is skipped."""
-        found = []
-        for match in self._matches(text, runs):
-            start, end = match.span()
-            if skipped.meet(start, end):
-                continue
-            roots, key = self._meaning(match[0])
-            everyday = key in self._everyday and not match[0].isupper()
-            found.append(Name(start=start, end=end, roots=roots, everyday=everyday))
-        taken = {place for name in found for place in (name.start, name.end)}
+    def find(self, text: str, unfolded: str, runs: Runs, skipped: Spans) -> list[NamePlace]:
+        """Every name in a bare text, in order, without overlaps; none in what is skipped."""
+        spoken = names.languages_of(runs.words)
+        found = [
+            NamePlace(
+                start=hit.start,
+                end=hit.end,
+                roots=tuple(None if each is None else RootName(each) for each in hit.names),
+                everyday=hit.spelling.needs_tie(text[hit.start : hit.end], spoken),
+            )
+            for hit in self._finder.find(text, unfolded, runs)
+            if not skipped.meet(hit.start, hit.end)
+        ]
+        taken = Spans((name.start - 1, name.end + 1) for name in found)
         found += [
-            Name(start=match.start(), end=match.end(), roots=(), subject=True)
+            NamePlace(start=match.start(), end=match.end(), roots=(), subject=True)
             for _, match in self._subject.matches(text, runs)
-            if match.end() not in taken and match.start() not in taken
+            if not taken.meet(match.start(), match.end())
+            and not ("de" in spoken and match[0].lower() == "im")  # "im Monat" has no subject
         ]
         return sorted(found, key=lambda name: name.start)
 
-    def _matches(self, text: str, runs: Runs) -> Iterator[re.Match[str]]:
-        if self._everywhere:
-            return self._pattern.finditer(text)
-        places = set(runs.places({"", *(self._opened & runs.words)}))
-        last = 0
-        for match in _CAMEL.finditer(text):  # a name may end and begin here: "serumAstLevel"
-            start = match.start()
-            while start > last and text[start - 1].isalpha():
-                start -= 1
-            places |= {start, match.start()}
-            last = match.start()
-        return matches_at(self._pattern, text, sorted(places))
-
     def of_key(self, key: str) -> RootName | None:
         """The root that a whole text names ("Fasting glucose"), if it names one."""
-        roots = self._roots.get(key_of(key), ())
-        return roots[0] if len(roots) == 1 else None
-
-    def _meaning(self, spelling: str) -> tuple[tuple[RootName | None, ...], str]:
-        key = key_of(spelling)
-        for length in (len(key), len(key) - 1, len(key) - 2):
-            if key[:length] in self._roots:
-                return self._roots[key[:length]], key[:length]
-        return (), key
-
-    def _called(self, names: list[str]) -> RootName | None:
-        for name in names:
-            roots = self._roots.get(key_of(name), ())
-            if roots:
-                return roots[0]
-        return None
+        roots = self._finder.key(key)
+        return RootName(roots[0]) if len(roots) == 1 and roots[0] is not None else None
 
 
 @functools.lru_cache(maxsize=64)
-def _vocabulary(roots: tuple[Root, ...]) -> Vocabulary:
-    return Vocabulary({root.name: root for root in roots})
+def _root_names(roots: tuple[Root, ...]) -> RootNames:
+    return RootNames({root.name: root for root in roots})
 
 
-def vocabulary(roots: Mapping[RootName, Root]) -> Vocabulary:
-    """The vocabulary of these roots, built once."""
-    return _vocabulary(tuple(roots.values()))
-
-
-def _runs(spelling: str) -> Iterator[str]:
-    """The runs of letters that a name may begin with as `_flexible` and a plural spell it."""
-    glued = ""
-    words = re.findall(r"[^\W_]+", spelling)
-    for place, word in enumerate(words):
-        letters = _LETTERS.match(word)
-        glued += letters[0] if letters else ""
-        yield glued
-        if letters is None or letters[0] != word:
-            return
-        if place == len(words) - 1:
-            yield from (f"{glued}s", f"{glued}es")
-
-
-def _flexible(spelling: str) -> str:
-    return r"[\s_\-/.]{0,2}".join(re.escape(word) for word in re.findall(r"[^\W_]+", spelling))
+def root_names(roots: Mapping[RootName, Root]) -> RootNames:
+    """The names of these roots, read once."""
+    return _root_names(tuple(roots.values()))
 
 
 def _measure(root: Root) -> Measure:
-    names = (str(root.name), *root.aliases)
-    keys = {key_of(name) for name in names}
-    concepts: dict[str, Any] = wording()["concepts"]
-    concept = next(
-        (
-            title
-            for title, entry in concepts.items()
-            if any(key_of(name) in keys for name in entry["names"])
-        ),
-        "",
-    )
+    concept = names.concept_of(root.name, root.aliases)
     unit = canonical(root.unit) or root.unit
-    substance = substance_of(names)
+    substance = substance_of((str(root.name), *root.aliases))
     return Measure(
         root=root.name,
         unit=unit,
         written=root.unit,
         substance=substance,
         domain=root.domain,
-        concept=concept,
+        concept="" if concept is None else concept.name,
     )
 
 
