@@ -24,9 +24,9 @@ from rootguard.channels.tools.words import (
     key_of,
     match,
     text_words,
-    unaccented,
     words_of,
 )
+from rootguard.language.fold import unaccented
 
 ACT_ABOVE: Final = 0.9
 _LONGEST_UNIT: Final = 4

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rootguard.channels.tools.words import data, key_of, text_words, words_of
+from rootguard.channels.tools.words import key_of, text_words, words_of
 from rootguard.expressions import Variable
 from rootguard.graph import Graph
+from rootguard.language import names
 from rootguard.template import Template, catalog, load_template
 
 _LONGEST: Final = 5
@@ -73,7 +74,7 @@ def known(templates: tuple[Template, ...]) -> tuple[Known, ...]:
 
 def _known(template: Template) -> Known:
     graph = Graph.of(template)
-    texts = [*data()["formulas"].get(template.name, ())]
+    texts = [*names.formulas().get(template.name, ())]
     if not texts:
         texts = [template.name, template.target.name, template.title.partition("(")[0]]
     return Known(

@@ -31,7 +31,9 @@ from rootguard.channels.tools.words import (
     Meanings,
     Words,
     data,
+    key_of,
     meanings,
+    several,
     text_words,
     words_of,
 )
@@ -288,8 +290,9 @@ def _ambiguous(field: Field, known: Meanings, tool: Tool) -> Question | None:
     """A question about words that name several values at once ("blood pressure")."""
     words = words_of(field.path[-1])
     neutral = data()["neutral"] - {"blood"}
-    bare = " ".join(word for word in words if word not in neutral)
-    names = tuple(n for n in data()["ambiguous"].get(bare, ()) if n in known.by_name)
+    bare = key_of(word for word in words if word not in neutral)
+    meant = several().get(bare) or several().get(key_of(words)) or ()
+    names = tuple(name for name in meant if name in known.by_name)
     if not names or field.kind == "boolean" or not tool.words & data()["medicine"]:
         return None
     return Question(parameter=field.path, candidates=names, why="it may be any of these")

@@ -18,16 +18,15 @@ from rootguard.channels.tools.words import (
     data,
     key_of,
     text_words,
-    unaccented,
     without_periods,
 )
+from rootguard.language.fold import plain, unaccented
 from rootguard.language.units import (
     also_words,
     canonical,
     convert,
     currencies,
     fits,
-    plain,
     readings,
 )
 

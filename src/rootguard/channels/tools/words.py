@@ -1,21 +1,22 @@
 """What tool schemas call private values: names cut into words, and what the words can mean.
 
-Public knowledge only: templates, the catalog, and the spellings of `words.toml` in several
-languages. A `Meaning` is one root, derived value, target or identifier; `Meanings` finds which of
-them a parameter's words can stand for.
+Public knowledge only: templates, the catalog, the index of names (`language.names`), and the small
+words of schemas in `words.toml`. A `Meaning` is one root, derived value, target or identifier;
+`Meanings` finds which of them a parameter's words can stand for.
 """
 
 import functools
 import importlib.resources
 import re
 import tomllib
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from rootguard.expressions import to_text
 from rootguard.graph import Graph
+from rootguard.language import names
+from rootguard.language.fold import unaccented
 from rootguard.language.units import canonical, currencies, substance_of, unstated
 from rootguard.template import Root, Template, catalog, load_template
 from rootguard.values import Domain, RootName
@@ -24,22 +25,15 @@ Words = tuple[str, ...]
 Sort = Literal["value", "flag", "identifier"]
 
 _PIECES: Final = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z0-9]+|[0-9]+|[^\W\d_a-zA-Z]+")
-_LONGEST: Final = 6
-_SHORT: Final = 3
+_LONGEST: Final = 6  # words of a name; the longest of the index that schemas use has six
 
 
 @functools.cache
 def data() -> Mapping[str, Any]:
-    """The word lists, top-level lists as sets."""
+    """The small words of schemas, top-level lists as sets."""
     source = importlib.resources.files("rootguard.channels.tools") / "words.toml"
     content = tomllib.loads(source.read_text("utf-8"))
     return {k: frozenset(v) if isinstance(v, list) else v for k, v in content.items()}
-
-
-def unaccented(text: str) -> str:
-    """A text without accents, its letter case kept."""
-    parts = unicodedata.normalize("NFKD", text.replace("\xdf", "ss"))
-    return "".join(c for c in parts if not unicodedata.combining(c))
 
 
 def words_of(name: str) -> Words:
@@ -55,6 +49,15 @@ def text_words(text: str) -> Words:
 def key_of(words: Iterable[str]) -> str:
     """Words run together."""
     return "".join(words)
+
+
+@functools.cache
+def several() -> Mapping[str, tuple[str, ...]]:
+    """Words that name two or more values at once, run together, and those values."""
+    found = {key_of(text_words(word)): tuple(many) for word, many in data()["ambiguous"].items()}
+    for group in (*names.together(), *names.general()):
+        found |= {key_of(text_words(s.text)): group.names for s in group.spellings}
+    return found
 
 
 @functools.cache
@@ -77,7 +80,8 @@ class Meaning:
     """One thing that a parameter may ask for.
 
     `formula` is set where the person's templates do not have the value but the catalog computes it
-    from roots that they have. `usual`: the units in use for it.
+    from roots that they have. `usual`: the units in use for it. `spellings` and `bags` say of each
+    way to write it whether that is a weak one; those that are `said` mean nothing in a description.
     """
 
     name: str
@@ -91,6 +95,7 @@ class Meaning:
     formula: str = ""
     spellings: Mapping[str, bool]
     bags: Mapping[frozenset[str], bool]
+    said: frozenset[str] = frozenset()
 
     @property
     def periodic(self) -> bool:
@@ -169,7 +174,7 @@ class Meanings:
         self.by_name = {meaning.name: meaning for meaning in found.values()}
         self._by_key: dict[str, list[Meaning]] = {}
         for meaning in self.all:
-            for key in meaning.spellings:
+            for key in meaning.spellings.keys() - meaning.said:
                 self._by_key.setdefault(key, []).append(meaning)
         self.lexicon = frozenset(
             word for m in self.all for bag in m.bags for word in bag
@@ -183,7 +188,7 @@ class Meanings:
             step = 1
             for size in range(min(_LONGEST, len(words) - place), 0, -1):
                 key = key_of(words[place : place + size])
-                telling = len(key) >= _SHORT and canonical(key) is None  # "years" is a unit
+                telling = len(key) >= names.SHORT and canonical(key) is None  # "years" is a unit
                 hits = self._by_key.get(key, []) if telling else []
                 if hits:
                     found += [(place, meaning, meaning.spellings[key]) for meaning in hits]
@@ -225,23 +230,13 @@ def _key_in(bag: frozenset[str], spellings: Mapping[str, bool]) -> str:
 
 
 def _of_root(root: Root, field: str) -> Meaning:
-    names = (str(root.name), *root.aliases)
-    concept = _concept(names)
     own = canonical(root.unit) or root.unit
-    listed = tuple(concept.get("units", ()))
-    usual = listed if own in listed or not own else (own, *unstated(own))
     domain = root.domain
     flag = domain.size == 2 and (domain.lower, domain.upper) == (0.0, 1.0)
     middle = domain.lower + domain.width / 2
-    spellings, bags = _spelled((*names, *concept.get("words", ())), own)
-    return Meaning(
-        name=str(root.name),
+    return replace(
+        _spelled(str(root.name), root.aliases, own),
         sort="flag" if flag else "value",
-        spellings=spellings,
-        bags=bags,
-        unit=own,
-        usual=usual or (own,),
-        substance=substance_of(names),
         domain=domain,
         typical=middle if root.mean is None else root.mean,
         field=field,
@@ -265,67 +260,55 @@ def _computed(template: Template, *, known: Mapping[RootName, Root] | None) -> I
             texts += root.aliases
         if node.name == template.target.name:
             texts.append(template.title.partition("(")[0])
-        concept = _concept(tuple(texts))
         own = canonical(node.unit) or node.unit
-        listed = tuple(concept.get("units", ()))
-        spellings, bags = _spelled((*texts, *concept.get("words", ())), own)
-        yield Meaning(
-            name=node.name,
-            sort="value",
-            spellings=spellings,
-            bags=bags,
-            unit=own,
-            usual=listed if own in listed or not own else (own, *unstated(own)),
-            substance=substance_of((node.name,)),
-            field=template.field,
-            formula=formula,
-        )
+        yield replace(_spelled(texts[0], texts[1:], own), field=template.field, formula=formula)
 
 
 def _of_identifier(name: str) -> Meaning:
-    own = key_of(words_of(name))
-    for entry in data()["identifiers"].values():
-        if own in {key_of(words_of(text)) for text in entry["names"]}:
-            loose = {key_of(words_of(text)) for text in entry["loose"]}
-            spellings = {key_of(words_of(t)): False for t in entry["plain"]}
-            spellings |= dict.fromkeys(loose, True)
-            texts = (*entry["plain"], *entry["loose"])
-            bags = {frozenset(b): spellings[key_of(b)] for b in map(words_of, texts)}
-            return Meaning(name=name, sort="identifier", spellings=spellings, bags=bags)
-    return Meaning(name=name, sort="identifier", spellings={own: True}, bags={})
+    known = names.identifier_called(name)
+    if known is None:
+        return Meaning(
+            name=name, sort="identifier", spellings={key_of(words_of(name)): True}, bags={}
+        )
+    texts = {**dict.fromkeys(known.loose, True), **dict.fromkeys(known.plain, False)}
+    return Meaning(
+        name=name,
+        sort="identifier",
+        spellings={key_of(words_of(text)): weak for text, weak in texts.items()},
+        bags={frozenset(words_of(text)): weak for text, weak in texts.items()},
+    )
 
 
-def _spelled(texts: Iterable[str], unit: str) -> tuple[dict[str, bool], dict[frozenset[str], bool]]:
-    """Spellings run together, and as words in any order; each with whether it is a weak one."""
+def _spelled(name: str, aliases: Sequence[str], unit: str) -> Meaning:
+    """A value with its spellings, run together and as words in any order, and its units."""
+    concept = names.concept_of(name, aliases)
+    listed = () if concept is None else concept.units
+    found = Meaning(
+        name=name,
+        sort="value",
+        unit=unit,
+        usual=(listed if unit in listed or not unit else (unit, *unstated(unit))) or (unit,),
+        substance=substance_of((name, *aliases)),
+        spellings={},
+        bags={},
+    )
+    every = names.spellings_of(name, aliases)
     spellings: dict[str, bool] = {}
     bags: dict[frozenset[str], bool] = {}
-    code, slash, _ = unit.partition("/")
-    periodic = bool(slash) and code in currencies()
-    for text in texts:
-        words = text_words(text.replace("+", " "))
-        for each in {words, without_periods(words)[0]} if periodic else {words}:
-            key = key_of(each)
-            if key:
-                spellings[key] = len(key) <= _SHORT or key in _weak_keys()
-                bags[frozenset(each)] = spellings[key]
-    return spellings, bags
-
-
-@functools.cache
-def _weak_keys() -> frozenset[str]:
-    return frozenset(key_of(text_words(text)) for text in data()["weak"])
-
-
-def _concept(names: Sequence[str]) -> Mapping[str, Any]:
-    """The concept of a value: by its own name, else by another name of it."""
-    concepts: Mapping[str, Mapping[str, Any]] = data()["concepts"]
-    if names[0] in concepts:
-        return concepts[names[0]]
-    keys = {key_of(text_words(name)) for name in names}
-    for concept in concepts.values():
-        if any(key_of(text_words(w)) in keys for w in concept["words"]):
-            return concept
-    return {}
+    for spelling in every:
+        words = text_words(spelling.text.replace("+", " "))
+        if key_of(words):
+            # What one of two spellings does not need, the other does not either.
+            spellings[key_of(words)] = spellings.get(key_of(words), True) and spelling.weak
+        if words and not spelling.said:
+            bags[frozenset(words)] = bags.get(frozenset(words), True) and spelling.weak
+    for spelling in every if found.periodic else ():
+        words = without_periods(text_words(spelling.text))[0]
+        if key_of(words):  # less than what is listed, so weaker
+            spellings.setdefault(key_of(words), True)
+            bags.setdefault(frozenset(words), True)
+    said = frozenset(key_of(text_words(s.text)) for s in every if s.said)
+    return replace(found, spellings=spellings, bags=bags, said=said)
 
 
 @functools.lru_cache(maxsize=32)
