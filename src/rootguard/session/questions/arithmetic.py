@@ -22,7 +22,8 @@ from rootguard.expressions import (
     names,
 )
 from rootguard.expressions.nodes import ArithmeticOperator, CompareOperator
-from rootguard.session.questions.lexicon import NUMBER_WORDS, Token
+from rootguard.language.numbers import named
+from rootguard.session.questions.lexicon import Token
 from rootguard.session.questions.wording import Vocabulary
 
 _MAX_SAID: Final = 200
@@ -241,7 +242,7 @@ class Formulas:
         return term
 
     def _number(self, value: float) -> _Term | None:
-        number = _Term(node=NumberLiteral(value), says=NUMBER_WORDS.get(value))
+        number = _Term(node=NumberLiteral(value), says=named(value))
         if not self._takes("percent"):
             return number
         self._takes("preposition")

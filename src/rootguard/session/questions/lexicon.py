@@ -1,7 +1,8 @@
 """The closed lists of small words that a question may use, and what a question is cut into.
 
 Arithmetic in words, words that ask, words that only qualify. A word that is neither here nor in a
-vocabulary is unknown. Lists are in English; a template's own names and aliases are not here.
+vocabulary is unknown. Lists are in English; names are in the index, number words in
+`language.numbers`.
 """
 
 import re
@@ -150,29 +151,13 @@ _ASKING: Final = (
     "get, read, write, disclose, dump, repeat, confirm, know, need, want, see, ask, asking, when, "
     "who, where, work out, figure out, leak, expose"
 )
-_NUMBERS: Final = dict(
-    zip(
-        _words(
-            "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-            "fifteen sixteen seventeen eighteen nineteen twenty"
-        ),
-        range(21),
-        strict=True,
+WORDS: Final[Mapping[tuple[str, ...], Token]] = {
+    tuple(re.findall(r"[a-z]+|[0-9]+", phrase)): Token(
+        kind=kind, text=phrase if kind in ("determiner", "qualifier") else text
     )
-) | {"thirty": 30, "forty": 40, "fifty": 50, "one hundred": 100, "one thousand": 1000}
-NUMBER_WORDS: Final[Mapping[float, str]] = {float(n): word for word, n in _NUMBERS.items()}
-
-WORDS: Final[Mapping[tuple[str, ...], Token]] = (
-    {
-        tuple(re.findall(r"[a-z]+|[0-9]+", phrase)): Token(
-            kind=kind, text=phrase if kind in ("determiner", "qualifier") else text
-        )
-        for (kind, text), phrases in _GRAMMAR.items()
-        for phrase in phrases.split(", ")
-    }
-    | {tuple(word.split()): Token(kind="number", text=str(n)) for word, n in _NUMBERS.items()}
-    | {tuple(p.split()): Token(kind="filler", asks=True) for p in _ASKING.split(", ")}
-)
+    for (kind, text), phrases in _GRAMMAR.items()
+    for phrase in phrases.split(", ")
+} | {tuple(p.split()): Token(kind="filler", asks=True) for p in _ASKING.split(", ")}
 LONGEST: Final = max(map(len, WORDS))
 WHOLE: Final = frozenset({"all", "every", "each", "entire", "whole", "complete", "full"})
 SEVERAL: Final = frozenset(

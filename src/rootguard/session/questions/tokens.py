@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from rootguard.language.fold import unaccented
+from rootguard.language.numbers import read_words
 from rootguard.session.questions.lexicon import (
     LONGEST,
     NOUNS,
@@ -32,6 +34,10 @@ _REWRITTEN: Final = str.maketrans(
     }
 )  # fmt: skip
 _SHORTENED: Final = re.compile(r"'(?:s|ll|d|ve|re|m)\b|'")
+# The specimen, as laboratories write it: "S-Creatinine" of serum, "fP-Glucose" of fasting plasma.
+_SPECIMEN: Final = re.compile(r"(?<![\w-])f?[SPB]-(?=[A-Za-z]{2})")
+_CHARGE: Final = re.compile(r"(?<=[A-Za-z])([0-9]?)\+{1,2}(?![\w+(])")  # of an ion: "Ca2+"
+_DOTTED: Final = re.compile(r"\b(?:[A-Za-z]\.){2,}|\by/o\b", re.IGNORECASE)
 _DASHES: Final = re.compile(r"--+")
 _BULLET: Final = re.compile(r"(?m)^[ ]*(?:[-•*+][ ]+(?=[^\W\d_])|[0-9]{1,2}[.)][ ]+)")
 _BOLD: Final = re.compile(r"(?<![\w)*])\*{1,2}([^\W_][^*\n]*)\*{1,2}(?![\w(*])")
@@ -46,6 +52,8 @@ _PIECE: Final = re.compile(
 _A_UNIT: Final = r"(?P<unit>(?:10\*\*[0-9]+/)?[^\W\d_]*%?(?:/[^\W\d_]+[0-9]?)*[0-9]?)"
 _IN_UNIT: Final = re.compile(rf"[ ]+{_A_UNIT}")
 _BRACKETED_UNIT: Final = re.compile(rf"[ ]*(?:in[ ]+)?[x*]?[ ]*{_A_UNIT}[ ]*\)")
+# Words: "nine hundred and ninety-nine thousand nine hundred and ninety-nine point five" and more.
+_LONGEST_NUMBER: Final = 16
 _THINGS: Final = frozenset({"name", "determiner", "all", "unknown"})
 
 
@@ -64,8 +72,8 @@ def tokens_of(question: str, vocabulary: Vocabulary) -> list[Token]:
     tokens: list[Token] = []
     position = 0
     while position < len(pieces):
-        token, length = _longest(pieces, position, vocabulary)
-        tokens.append(token)
+        found, length = _longest(pieces, position, vocabulary)
+        tokens += found
         position += length
     tokens.append(Token(kind="end"))
     return _all_values(_generic(tokens, vocabulary))
@@ -86,8 +94,10 @@ def _unit(text: str) -> str:
 def _plain(question: str) -> str:
     """The text without marks that only decorate it, in characters that mean one thing."""
     text = question.translate(_REWRITTEN)
-    text = unicodedata.normalize("NFKC", text).replace("μ", "u")
+    text = unaccented(unicodedata.normalize("NFKC", text)).replace("μ", "u")
     text = "".join(c for c in text if unicodedata.category(c) != "Cf")
+    text = _CHARGE.sub(r"\1", _SPECIMEN.sub("", text))
+    text = _DOTTED.sub(lambda found: re.sub(r"\W", "", found[0]), text)
     text = _SHORTENED.sub(lambda found: " " if found[0] != "'" else "", text)
     text = _DASHES.sub(" - ", text)
     return _BOLD.sub(r" \1 ", _BULLET.sub(" ; ", text))
@@ -134,12 +144,16 @@ def _parted(pieces: list[_Piece], vocabulary: Vocabulary) -> Iterator[_Piece]:
                 yield _Piece(kind=kind, text=word, small=piece.small, tight=False)
 
 
-def _longest(pieces: list[_Piece], start: int, vocabulary: Vocabulary) -> tuple[Token, int]:
-    """The token of the longest known phrase that starts here, and how many pieces it takes."""
+def _longest(pieces: list[_Piece], start: int, vocabulary: Vocabulary) -> tuple[list[Token], int]:
+    """The token of the longest known phrase that starts here, and how many pieces it takes.
+
+    Two names for words that name two values at once.
+    """
     words: list[str] = []
-    found, length = _single(pieces[start]), 1
+    ends: list[int] = []
+    found, length = [_single(pieces[start])], 1
     position = start
-    most = max(vocabulary.longest, LONGEST)
+    most = max(vocabulary.longest, LONGEST, _LONGEST_NUMBER)
     while position < len(pieces) and len(words) < most:
         piece = pieces[position]
         position += 1
@@ -151,13 +165,20 @@ def _longest(pieces: list[_Piece], start: int, vocabulary: Vocabulary) -> tuple[
             words.append(piece.text)
         else:
             break
+        ends += [position - start] * (len(words) - len(ends))
         if grammar := WORDS.get(tuple(words)):
-            found, length = grammar, position - start
+            found, length = [grammar], position - start
         meaning = vocabulary.meaning(tuple(words))
         if meaning and not (meaning.capitals and pieces[start].small):
             kind: TokenKind = "class" if meaning.label else "name"
-            found = Token(kind=kind, text=meaning.name, says=meaning.says)
+            found = [Token(kind=kind, text=meaning.name, says=meaning.says)]
+            if meaning.beside:
+                says = vocabulary.spelt[meaning.beside]
+                found += [Token(kind="and"), Token(kind="name", text=meaning.beside, says=says)]
             length = position - start
+    number = read_words(words)
+    if number is not None and ends[number[1] - 1] >= length:
+        return [Token(kind="number", text=f"{number[0]:f}")], ends[number[1] - 1]
     return found, length
 
 

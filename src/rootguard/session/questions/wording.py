@@ -1,18 +1,20 @@
 """The words of questions and answers: what things are called, and how a number is written.
 
-A `Vocabulary` is public: it is made from templates and from the names of identifiers, and knows no
-value. Words that are not in it or in the closed lists below mean nothing here. What is said back
-is spelt as the template spells it, never as the question did.
+A `Vocabulary` is public: it is made from templates, the names of identifiers and the index of names
+(`language.names`), and knows no value. Words that are not in it or in the lexicon mean nothing
+here. What is said back is spelt as the template spells it, never as the question did.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, Literal
 
+from rootguard.language import names
+from rootguard.language.fold import unaccented
 from rootguard.template import RiskClass, Template
 
 NO_VALUE: Final = "I have no value for that."
@@ -24,33 +26,23 @@ OWN_UNITS: Final = "I do not convert units."
 NameKind = Literal["root", "derived", "target", "identifier"]
 Phrase = tuple[str, ...]
 
-# An identifier called by one of these names answers to the others of its line.
-_IDENTIFIERS: Final = (
-    ("name", "full name", "patient name"),
-    ("mrn", "medical record number", "record number", "patient number", "patient id"),
-    ("phone", "phone number", "telephone", "telephone number", "mobile", "mobile number"),
-    ("email", "e-mail", "email address", "e-mail address"),
-    ("dob", "date of birth", "birth date", "birthdate", "birthday"),
-    ("ssn", "social security number"),
-    ("account", "account number"),
-    ("insurance", "insurance number", "policy number"),
-)
-_IDIOMS: Final = (("how old", "age"), ("how tall", "height"), ("how heavy", "weight"))
-# Abbreviations that are English words as well: meant only where they are not in small letters.
-_ALSO_WORDS: Final = frozenset({("got",), ("tag",)})
 _PIECES: Final = re.compile(r"[^\W\d_]+|[0-9]+")
-_CUTS: Final = re.compile(r" after | as |,|\.$")
+_DOTTED: Final = re.compile(r"\b(?:[a-z]\.){2,}|\by/o\b")  # "b.m.i." is one word
 _EXACT: Final = range(-7, 21)  # decimal exponents that are written out
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Meaning:
-    """What a phrase stands for, and how to say it back."""
+class PhraseMeaning:
+    """What a phrase stands for, and how to say it back.
+
+    `capitals`: only if it is not in small letters. `beside`: a second value that it names as well.
+    """
 
     name: str
     says: str
     label: bool = False
     capitals: bool = False
+    beside: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,11 +52,11 @@ class Vocabulary:
     kinds: Mapping[str, NameKind]
     units: Mapping[str, str]
     spelt: Mapping[str, str]
-    phrases: Mapping[Phrase, Meaning]
+    phrases: Mapping[Phrase, PhraseMeaning]
     longest: int
     scored: Mapping[str, Template]
 
-    def meaning(self, words: Phrase) -> Meaning | None:
+    def meaning(self, words: Phrase) -> PhraseMeaning | None:
         """What words mean: as they are, else without their plurals."""
         return self.phrases.get(words) or self.phrases.get(stemmed(words))
 
@@ -121,60 +113,97 @@ def _vocabulary(templates: tuple[Template, ...], identifiers: tuple[str, ...]) -
 
 def _phrases(
     templates: tuple[Template, ...], kinds: Mapping[str, NameKind], spelt: Mapping[str, str]
-) -> dict[Phrase, Meaning]:
+) -> dict[Phrase, PhraseMeaning]:
     """Every phrase and its meaning; what is said first wins.
 
     A phrase stands here as it is written and without its plurals; the former goes first, so that
     `payment` and `payments` may be two things.
     """
-    phrases: dict[Phrase, Meaning] = {}
-    plain: dict[Phrase, Meaning] = {}
+    phrases: dict[Phrase, PhraseMeaning] = {}
+    plain: dict[Phrase, PhraseMeaning] = {}
 
-    def say(name: str, text: str, says: str, *, label: bool = False) -> None:
+    def say(
+        name: str,
+        text: str,
+        says: str,
+        *,
+        label: bool = False,
+        capitals: bool = False,
+        beside: str = "",
+    ) -> None:
         if phrase := words_of(text):
-            capitals = phrase in _ALSO_WORDS and text.isupper()
-            meaning = Meaning(name=name, says=says, label=label, capitals=capitals)
+            meaning = PhraseMeaning(
+                name=name, says=says, label=label, capitals=capitals, beside=beside
+            )
             phrases.setdefault(phrase, meaning)
             plain.setdefault(stemmed(phrase), meaning)
 
     for name in kinds:
         if "_" in name:  # such a name is read as one word, see `questions`
-            phrases[(name.casefold(),)] = Meaning(name=name, says=spelt[name])
+            phrases[(name.casefold(),)] = PhraseMeaning(name=name, says=spelt[name])
         else:
             say(name, name, spelt[name])
     for template in templates:
         for root in template.roots.values():
             for alias in root.aliases:
                 spoken = not alias.startswith("is ") and not alias.endswith(" old")
-                say(root.name, alias, alias if spoken else spelt[root.name])
+                listed = names.listed(root.name, alias)
+                capitals = listed is not None and listed.capitals
+                says = alias if spoken else spelt[root.name]
+                say(root.name, alias, says, capitals=capitals)
     for name in kinds:
         if "_" in name and not all((part,) in phrases for part in words_of(name)):
             say(name, name, spelt[name])
     for template in templates:
         for entry in template.derived.values():
-            for text in _readings(entry.description):
+            for text in names.titles(entry.description):
                 say(entry.name, text, _small(text))
         target = template.target.name
-        for text in _readings(template.title):
+        for text in names.titles(template.title):
             say(target, text, _small(text))
         say(target, template.name, spelt[target])
         for risk in template.risk:
             if len(words_of(risk.label)) > 1:
                 say(target, risk.label, spelt[target], label=True)
     for name, kind in kinds.items():
-        for line in _IDENTIFIERS if kind == "identifier" else ():
-            if words_of(name) in map(words_of, line):
-                for text in line:
-                    say(name, text, text)
-    for text, meant in _IDIOMS:
-        if found := phrases.get(words_of(meant)):
-            say(found.name, text, found.says)
+        known = names.identifier_called(name) if kind == "identifier" else None
+        for text in () if known is None else (*known.plain, *known.loose):
+            say(name, text, text if text.isascii() else spelt[name])
+    for name, aliases in _values(templates).items():
+        for spelling in names.spellings_of(name, aliases):
+            say(name, spelling.text, spelt[name], capitals=spelling.capitals)
+    concepts = {
+        concept.name: name
+        for name, aliases in reversed(_values(templates).items())
+        if (concept := names.concept_of(name, aliases)) is not None
+    }
+    for group in (*names.together(), *names.general()):
+        both = group in names.together()
+        meant = [concepts[each] for each in group.names if each in concepts]
+        if meant and (both or group.names[0] in concepts):
+            beside = meant[1] if both and len(meant) > 1 else ""
+            for spelling in group.spellings:
+                capitals = spelling.capitals
+                say(meant[0], spelling.text, spelt[meant[0]], capitals=capitals, beside=beside)
     return plain | phrases
 
 
+def _values(templates: tuple[Template, ...]) -> dict[str, tuple[str, ...]]:
+    """Every root, derived value and target, with the names that its template gives it."""
+    found: dict[str, tuple[str, ...]] = {}
+    for template in templates:
+        for root in template.roots.values():
+            found[root.name] = (*found.get(root.name, ()), *root.aliases)
+    for template in templates:
+        for name in (*template.derived, template.target.name):
+            found.setdefault(name, ())
+    return found
+
+
 def words_of(text: str) -> Phrase:
-    """A text as words: without case and punctuation, with letters and digits apart."""
-    return tuple(_PIECES.findall(text.casefold()))
+    """A text as words: without case, accents and punctuation, with letters and digits apart."""
+    text = _DOTTED.sub(lambda found: re.sub(r"\W", "", found[0]), unaccented(text.casefold()))
+    return tuple(_PIECES.findall(text.replace("'", "")))
 
 
 def stemmed(phrase: Phrase) -> Phrase:
@@ -189,15 +218,6 @@ def _stem(word: str) -> str:
     if len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
         return word[:-1]
     return word
-
-
-def _readings(text: str) -> Iterator[str]:
-    """The ways to call what a title or a description describes."""
-    outside, _, inside = text.partition("(")
-    for reading in (text, outside, inside.rstrip(")"), _CUTS.split(text)[0]):
-        if reading := reading.strip(" ."):
-            yield reading
-            yield reading.replace("-to-", "-").replace(" to ", " ")
 
 
 def _spelling(name: str, texts: Iterable[str]) -> str:
