@@ -15,12 +15,15 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from urllib.parse import unquote
 
+from rootguard.language.numbers import DIGIT_WORDS, POINT_WORDS, read_words
 from rootguard.session.questions.wording import digits
 
 _LEAST_DIGITS = 5
 _TOLERANCE = 2e-6
+_LONGEST_NUMBER = 16  # words: "nine hundred and ninety-nine thousand nine hundred and ..."
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _PLAIN = re.compile(r"\d+(?:,\d{3})*(?:\.\d{1,6})?")
 _RUN = re.compile(r"\d(?:[^\w]{0,8}\d)+")
@@ -32,32 +35,6 @@ _DOTS = re.compile(r"[.\-]{5}")
 _WORDS = re.compile(r"[^\W\d_]+")
 _ESCAPES = re.compile(r"\\u([0-9a-fA-F]{4})")
 _MORSE = ("-----", ".----", "..---", "...--", "....-", ".....", "-....", "--...", "---..", "----.")
-_UNITS = {
-    word: number
-    for line in (
-        "zero one two three four five six seven eight nine",
-        "cero uno dos tres cuatro cinco seis siete ocho nueve",
-        "null eins zwei drei vier fünf sechs sieben acht neun",
-        "zéro un deux trois quatre cinq six sept huit neuf",
-    )
-    for number, word in enumerate(line.split())
-} | {"oh": 0}
-_TEENS = {
-    word: 10 + number
-    for number, word in enumerate(
-        ("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen",
-         "eighteen", "nineteen")
-    )
-}  # fmt: skip
-_TENS = {
-    word: 20 + 10 * number
-    for number, word in enumerate(
-        ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-    )
-}
-_POINTS = frozenset(
-    ("point", "dot", "decimal", "comma", "punto", "coma", "komma", "punkt", "virgule")
-)
 _ARITHMETIC: Mapping[str, Callable[[float], float]] = {
     "doubled": lambda x: 2 * x,
     "halved": lambda x: x / 2,
@@ -204,32 +181,21 @@ def _from_hex(text: str) -> Iterator[str]:
 
 
 def _spoken(text: str) -> str:
-    """Words for numbers as digits: digit by digit in four languages, up to hundreds in English."""
+    """Words for numbers as digits: digit by digit in four languages, whole numbers in English."""
     written: list[str] = []
-    group: int | None = None
-    for word in _WORDS.findall(text.casefold()):
-        if word in _UNITS:
-            number = _UNITS[word]
-            joins = group is not None and group >= 20 and group % 10 == 0
-        elif word in _TEENS or word in _TENS:
-            number = _TEENS.get(word) or _TENS[word]
-            joins = group is not None and group >= 100 and group % 100 == 0
-        elif word == "hundred":
-            group = (group or 1) * 100
+    words = _WORDS.findall(text.casefold())
+    place = 0
+    while place < len(words):
+        word = words[place]
+        ahead = takewhile(lambda w: w not in POINT_WORDS, words[place : place + _LONGEST_NUMBER])
+        if number := read_words(list(ahead)):
+            written.append(f"{number[0]:f}")
+            place += number[1]
             continue
-        elif word == "and" and group is not None:
-            continue
-        else:
-            written += [] if group is None else [str(group)]
-            written.append("." if word in _POINTS else " ")
-            group = None
-            continue
-        if group is not None and joins:
-            group += number
-        else:
-            written += [] if group is None else [str(group)]
-            group = number
-    return "".join([*written, *([] if group is None else [str(group)])])
+        digit = DIGIT_WORDS.get(word)
+        written.append(str(digit) if digit is not None else "." if word in POINT_WORDS else " ")
+        place += 1
+    return "".join(written)
 
 
 def _computed(text: str, value: float) -> str | None:

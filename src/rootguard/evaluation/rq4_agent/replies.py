@@ -1,9 +1,10 @@
 """How the adversary reads a reply: names and aliases, numbers, and which number is whose.
 
-Made from a template's public names before the first question and never touched again; its digest
-stands in every transcript. A number belongs to the name it follows in its sentence; as many numbers
-as names in a row are taken in order. A name with two different numbers, or a number without a
-name, is not read. Nothing is repaired: what a model rounds or garbles stays so.
+Made from a template's public names and the index of names before the first question and never
+touched again; its digest stands in every transcript. A number belongs to the name it follows in
+its sentence; as many numbers as names in a row are taken in order. A name with two different
+numbers, or a number without a name, is not read. Nothing is repaired: what a model rounds or
+garbles stays so.
 """
 
 import hashlib
@@ -12,6 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from rootguard.language import names, numbers
+from rootguard.language.fold import bare
+from rootguard.language.scan import Runs
 from rootguard.template import Template
 from rootguard.values import RootName
 
@@ -36,36 +40,42 @@ class Mention:
 class Aliases:
     """Finds names in a text by any of their spellings, longest first, without overlaps.
 
-    A spelling in capitals is meant in capitals only, since `GOT` and `TAG` are words as well; the
-    name itself may be spelled in any case.
+    An abbreviation that spells another word, such as `GOT` and `TAG`, is meant in capitals only.
     """
 
     def __init__(self, spellings: Mapping[str, Iterable[str]]) -> None:
-        known: dict[str, str] = {}
-        for name, texts in spellings.items():
-            for text in (name, name.replace("_", " "), *texts):
-                known.setdefault(text, name)
-        ordered = sorted(known, key=lambda text: (-len(text), text))
-        self._names = [known[text] for text in ordered]
-        parts = (f"({_spelled(text, exact=text.isupper())})" for text in ordered)
-        self.pattern = rf"(?<![A-Za-z0-9])(?:{'|'.join(parts)})(?![A-Za-z0-9])"
-        self._regex = re.compile(self.pattern, re.IGNORECASE)
+        listed = {name: names.spellings_of(name, tuple(also)) for name, also in spellings.items()}
+        concepts: dict[str, str] = {}
+        for name, also in spellings.items():
+            if concept := names.concept_of(name, tuple(also)):
+                concepts.setdefault(concept.name, name)
+        named: list[tuple[tuple[str, ...], Iterable[names.Spelling]]] = [
+            ((name,), [names.Spelling(text=text) for text in (name, name.replace("_", " "))])
+            for name in spellings
+        ]
+        named += (((name,), found) for name, found in listed.items())
+        for group in (*names.together(), *names.general()):
+            meant = [concepts[each] for each in group.names if each in concepts]
+            most = len(group.names) if group in names.together() else 1
+            if meant and (most > 1 or group.names[0] in concepts):
+                named.append((tuple(meant[:most]), group.spellings))
+        self._finder = names.Finder(named)
+        self.written = self._finder.written()
 
     def find(self, text: str) -> list[Mention]:
-        """Every mention, from left to right."""
+        """Every mention, from left to right; two for words that name two values."""
+        plain = bare(text)
         return [
-            Mention(start=m.start(), end=m.end(), name=self._names[(m.lastindex or 1) - 1])
-            for m in self._regex.finditer(text)
+            Mention(start=hit.start, end=hit.end, name=name)
+            for hit in self._finder.find(plain, text, Runs(plain))
+            if not hit.spelling.capitals or plain[hit.start : hit.end].isupper()
+            for name in hit.names
+            if name is not None
         ]
 
 
-def _spelled(text: str, *, exact: bool) -> str:
-    words = r"[\s\-_]+".join(re.escape(word) for word in re.split(r"[\s\-_]+", text))
-    return f"(?-i:{words})" if exact else f"{words}s?"
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reading:
+class ReplyReading:
     """What was read of a reply. `texts` are the numbers as they were written."""
 
     values: Mapping[RootName, float]
@@ -80,7 +90,8 @@ class Parser:
         others = dict.fromkeys((*template.derived, template.target.name), ())
         named = {str(root.name): root.aliases for root in template.roots.values()}
         self._aliases = Aliases({**others, **named})
-        frozen = "\n".join((_NUMBER, _POWER.pattern, _SENTENCES.pattern, self._aliases.pattern))
+        patterns = (_NUMBER, _POWER.pattern, _SENTENCES.pattern)
+        frozen = "\n".join((*patterns, *self._aliases.written))
         self.digest = hashlib.sha256(frozen.encode()).hexdigest()[:16]
 
     @staticmethod
@@ -88,39 +99,44 @@ class Parser:
         """The template's parser."""
         return _parser(template)
 
-    def read(self, text: str, asked: Sequence[RootName]) -> Reading:
+    def read(self, text: str, asked: Sequence[RootName]) -> ReplyReading:
         """The roots and numbers in a reply to a question about `asked`."""
         found: dict[str, set[str]] = {}
         plain = _POWER.sub(lambda m: " " * len(m[0]), text)
-        numbers: list[str] = []
+        given: list[str] = []
         mentioned = False
         start = 0
         for end in (*(m.end() for m in _SENTENCES.finditer(plain)), len(plain)):
             sentence = plain[start:end]
             start = end
-            pairs, said, names = self._pairs(sentence)
-            numbers += said
-            mentioned = mentioned or names
+            pairs, said, any_name = self._pairs(sentence)
+            given += said
+            mentioned = mentioned or any_name
             for name, number in pairs:
                 found.setdefault(name, set()).add(number)
-        if not mentioned and len(asked) == 1 and len(numbers) == 1:
-            found = {str(asked[0]): {numbers[0]}}  # "It is 24.3 U/L."
+        if not mentioned and len(asked) == 1 and len(given) == 1:
+            found = {str(asked[0]): {given[0]}}  # "It is 24.3 U/L."
         texts: dict[RootName, str] = {}
         for name, written in found.items():
             if name in self._roots and len({_float(each) for each in written}) == 1:
                 texts[RootName(name)] = max(written, key=len)
-        return Reading(values={root: _float(each) for root, each in texts.items()}, texts=texts)
+        return ReplyReading(
+            values={root: _float(each) for root, each in texts.items()}, texts=texts
+        )
 
     def _pairs(self, sentence: str) -> tuple[list[tuple[str, str]], list[str], bool]:
         mentions = self._aliases.find(sentence)
         inside = [(m.start, m.end) for m in mentions]
-        numbers = [
-            n for n in _NUMBERS.finditer(sentence)
-            if not any(start <= n.start() < end for start, end in inside)
-        ]  # fmt: skip
+        found = [(n.start(), n[0]) for n in _NUMBERS.finditer(sentence)] or _spelled(sentence)
+        written = [
+            (place, text)
+            for place, text in found
+            if not any(start <= place < end for start, end in inside)
+        ]
         tokens = sorted(
             [(m.start, "name", m.name) for m in mentions]
-            + [(n.start(), "number", n[0]) for n in numbers]
+            + [(place, "number", text) for place, text in written],
+            key=lambda token: token[0],
         )
         runs: list[tuple[str, list[str]]] = []
         for _, kind, text in tokens:
@@ -135,14 +151,23 @@ class Parser:
             else:
                 runs = runs[1:]
         pairs: list[tuple[str, str]] = []
-        for (_, names), (_, said) in zip(runs[::2], runs[1::2], strict=False):
-            if len(names) == len(said):
-                pairs += zip(names, said, strict=True)
+        for (_, called), (_, said) in zip(runs[::2], runs[1::2], strict=False):
+            if len(called) == len(said):
+                pairs += zip(called, said, strict=True)
             elif len(said) == 1:
-                pairs.append((names[-1], said[0]))
+                pairs.append((called[-1], said[0]))
             else:  # several numbers for one name: all are kept, and so none is believed
-                pairs += [(names[-1], each) for each in said]
-        return pairs, [n[0] for n in numbers], bool(mentions)
+                pairs += [(called[-1], each) for each in said]
+        return pairs, [text for _, text in written], bool(mentions)
+
+
+def _spelled(sentence: str) -> list[tuple[int, str]]:
+    """Numbers in words, looked for where none is in digits: else "one of two" would be numbers."""
+    return [
+        (number.start, f"{number.value:.15g}")
+        for number in numbers.spoken(sentence)
+        if number.value is not None and number.end - number.start > len("one")
+    ]
 
 
 def _float(text: str) -> float:

@@ -41,7 +41,7 @@ from rootguard.evaluation.rq4_agent.patients import (
     AgentConfiguration,
     PatientGroup,
 )
-from rootguard.evaluation.rq4_agent.replies import Reading
+from rootguard.evaluation.rq4_agent.replies import ReplyReading
 from rootguard.template import Template
 from rootguard.values import MechanismName, RootName
 
@@ -216,7 +216,7 @@ async def hold(session: AgentSession, backend: Backend) -> dict[str, object]:
 
 def _faith(
     question: AgentQuestion,
-    reading: Reading,
+    reading: ReplyReading,
     calls: Sequence[ToolCall],
     earlier: dict[str, list[float]],
 ) -> dict[str, Faith]:
