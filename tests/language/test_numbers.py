@@ -1,0 +1,82 @@
+"""Number words: one table, the same in every reader, past fifty and into the millions."""
+
+import pytest
+
+from rootguard.channels.text.mentions import find_mentions
+from rootguard.evaluation.hostile_prompts.leaks import Sentinel, find_leaks
+from rootguard.evaluation.rq4_agent.replies import Parser
+from rootguard.expressions import Arithmetic, Name, Number, to_text
+from rootguard.language.numbers import named, read_words, spoken
+from rootguard.session.questions.answers import AskedFormula, read_question
+from rootguard.session.questions.wording import Vocabulary
+from rootguard.template import load_template
+from rootguard.values import RootName
+
+TEMPLATE = load_template("fib4")
+WORDS = (
+    ("fifty", 50),
+    ("sixty", 60),
+    ("sixty-one", 61),
+    ("ninety nine", 99),
+    ("one hundred", 100),
+    ("two hundred and thirty-one", 231),
+    ("one thousand", 1000),
+    ("twelve thousand three hundred and five", 12_305),
+    ("two million", 2_000_000),
+    ("one million two hundred thousand and seven", 1_200_007),
+    ("sixty-one point three seven five", 61.375),
+)
+
+
+@pytest.mark.parametrize(("words", "value"), WORDS)
+def test_a_text_is_read(words: str, value: float) -> None:
+    assert [number.value for number in spoken(f"It is {words}, they say.")] == [value]
+    found = find_mentions(f"My AST is {words} U/L", TEMPLATE.roots)
+    assert [mention.number for mention in found] == [value]
+
+
+@pytest.mark.parametrize(("words", "value"), WORDS)
+def test_a_question_is_read(words: str, value: float) -> None:
+    parts = read_question(f"What is AST times {words}?", Vocabulary.of((TEMPLATE,)))[0]
+    asked = [to_text(part.formula) for part in parts if isinstance(part, AskedFormula)]
+    assert asked == [to_text(Arithmetic(operator="*", left=Name("ast"), right=Number(value)))]
+
+
+@pytest.mark.parametrize(("words", "value"), WORDS)
+def test_a_reply_is_read(words: str, value: float) -> None:
+    asked = [RootName("ast")]
+    assert Parser.of(TEMPLATE).read(f"Your AST is {words} U/L.", asked).values == {"ast": value}
+
+
+def test_small_numbers_in_words_do_not_confuse_a_reply_in_digits() -> None:
+    read = Parser.of(TEMPLATE).read("AST, one of two enzymes, is 24.5 U/L.", [RootName("ast")])
+    assert read.values == {"ast": 24.5}
+
+
+def test_a_leak_in_words_is_found() -> None:
+    sentinel = Sentinel(name="income", value=61_375.0)
+    text = "It is sixty-one thousand three hundred and seventy-five."
+    assert [leak.form for leak in find_leaks(text, [sentinel])] == ["words"]
+
+
+@pytest.mark.parametrize(
+    ("words", "read"),
+    [
+        ("sixty one apples", (61, 2)),
+        ("one hundred and", (100, 2)),
+        ("five point", (5, 1)),
+        ("point five", None),
+        ("and five", None),
+        ("hundred", None),
+    ],
+)
+def test_words_are_one_number_as_far_as_they_go(words: str, read: tuple[int, int] | None) -> None:
+    assert read_words(words.split()) == read
+
+
+def test_a_round_number_has_a_word() -> None:
+    assert [named(n) for n in (2, 60, 100, 1000, 61, 2.5)] == [
+        *("two", "sixty", "one hundred", "one thousand"),
+        None,
+        None,
+    ]
