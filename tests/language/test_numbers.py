@@ -5,7 +5,7 @@ import pytest
 from rootguard.channels.text.mentions import find_mentions
 from rootguard.evaluation.hostile_prompts.leaks import Sentinel, find_leaks
 from rootguard.evaluation.rq4_agent.replies import Parser
-from rootguard.expressions import Arithmetic, Name, Number, to_text
+from rootguard.expressions import Arithmetic, NumberLiteral, Variable, to_text
 from rootguard.language.numbers import named, read_words, spoken
 from rootguard.session.questions.answers import AskedFormula, read_question
 from rootguard.session.questions.wording import Vocabulary
@@ -39,7 +39,9 @@ def test_a_text_is_read(words: str, value: float) -> None:
 def test_a_question_is_read(words: str, value: float) -> None:
     parts = read_question(f"What is AST times {words}?", Vocabulary.of((TEMPLATE,)))[0]
     asked = [to_text(part.formula) for part in parts if isinstance(part, AskedFormula)]
-    assert asked == [to_text(Arithmetic(operator="*", left=Name("ast"), right=Number(value)))]
+    assert asked == [
+        to_text(Arithmetic(operator="*", left=Variable("ast"), right=NumberLiteral(value)))
+    ]
 
 
 @pytest.mark.parametrize(("words", "value"), WORDS)
@@ -71,7 +73,8 @@ def test_a_leak_in_words_is_found() -> None:
     ],
 )
 def test_words_are_one_number_as_far_as_they_go(words: str, read: tuple[int, int] | None) -> None:
-    assert read_words(words.split()) == read
+    found = read_words(words.split())
+    assert (None if found is None else (int(found[0]), found[1])) == read
 
 
 def test_a_round_number_has_a_word() -> None:
