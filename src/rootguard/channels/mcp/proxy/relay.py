@@ -164,7 +164,7 @@ class Relay:
         self._generation = 0
         self._next = 0
         self._waiting: dict[Id, _Pending] = {}
-        self._asked: dict[Id, Id] = {}
+        self._asked: dict[Id, Id | None] = {}
         self._heard = 0
         self._allowance = Allowance(limits)
         self._hello: Message | None = None
@@ -428,12 +428,15 @@ class Relay:
         if method not in ASKED or self._client is None:
             self._reply(rpc.failure(name, rpc.plain(rpc.METHOD_NOT_FOUND)))
             return
-        if len(self._asked) >= self._limits.asked or name in self._asked:
+        with self._lock:
+            full = len(self._asked) >= self._limits.asked or name in self._asked
+        if full:
             self._reply(rpc.failure(name, rpc.refusal(FAULTS["busy"])))
             return
 
         def done(result: Message | None, error: Message | None) -> None:
-            self._asked.pop(name, None)
+            with self._lock:
+                self._asked.pop(name, None)
             if result is None:
                 code = int(error["code"]) if error is not None else rpc.INTERNAL_ERROR
                 self._reply(rpc.failure(name, {**rpc.plain(code), "code": code}))
@@ -452,8 +455,12 @@ class Relay:
             self._reply(rpc.failure(name, rpc.refusal(problem.fault)))
             return
         shown.pop("_meta", None)
-        self._asked[name] = 0
-        self._asked[name] = self._client.ask(method, shown, done)
+        with self._lock:
+            self._asked[name] = None
+        passed = self._client.ask(method, shown, done)
+        with self._lock:
+            if name in self._asked:  # the client may have answered meanwhile
+                self._asked[name] = passed
 
     def _notified(self, generation: int, message: Message) -> None:
         if not self._count(generation) or self._client is None:
@@ -462,7 +469,8 @@ class Relay:
         if method == PROGRESS:
             self._progressed(params)
         elif method == CANCELLED:
-            asked = self._asked.pop(params.get("requestId", -1), None)
+            with self._lock:
+                asked = self._asked.pop(params.get("requestId", -1), None)
             if asked is not None:
                 self._client.forget(asked)
         elif method in PASSED:
@@ -539,9 +547,10 @@ class Relay:
         self._over(code)
 
     def _over(self, code: Code) -> None:
-        asked, self._asked = self._asked, {}
+        with self._lock:
+            asked, self._asked = self._asked, {}
         for name in asked.values():
-            if self._client is not None:
+            if self._client is not None and name is not None:
                 self._client.forget(name)
         self._fail_all(code)
 
