@@ -67,7 +67,7 @@ class Server:
     """A link to a server that lists three tools and says every call back."""
 
     def __init__(self) -> None:
-        self.tools: list[Message] = [VISIT, UNSURE, KIDNEY]
+        self.pages: list[list[Message]] = [[VISIT], [UNSURE, KIDNEY]]
         self.received: list[Message] = []
 
     def __call__(self, hear: Hear, lost: Lost, limits: Limits) -> "Server":
@@ -78,7 +78,10 @@ class Server:
         self.received.append(message)
         if "method" not in message:
             return
-        result: Message = {"tools": self.tools}
+        page = int(message["params"].get("cursor", 0))
+        result: Message = {"tools": self.pages[page]}
+        if page + 1 < len(self.pages):
+            result["nextCursor"] = str(page + 1)
         if message["method"] == "tools/call":
             result = {"content": [{"type": "text", "text": json.dumps(message["params"])}]}
         self.hear(rpc.write(rpc.result(message["id"], result)))
@@ -148,12 +151,12 @@ def test_a_tool_that_the_server_never_offered_is_not_called(behind: Behind, tool
     assert error["data"] == {"code": "unknown_name"}
     assert behind.called == []
     assert NAME not in json.dumps(error)
-    assert [m["method"] for m in behind.server.received] == ["tools/list"]  # it was looked for
+    assert [m["method"] for m in behind.server.received] == ["tools/list"] * 2  # it was looked for
 
 
 def test_a_tool_that_was_withdrawn_is_not_called_any_more(behind: Behind) -> None:
     assert behind.arguments("visit", {"note": "hello"}) == {"note": "hello"}
-    behind.server.tools = [KIDNEY]
+    behind.server.pages = [[KIDNEY]]
     behind.relay.list_all("tools/list")
     _, error = behind.call("visit", {"note": "hello"})
     assert error is not None
@@ -201,3 +204,11 @@ def test_a_server_may_ask_ever_so_often_if_it_is_answered_each_time(behind: Behi
     answers = behind.server.received
     assert len(answers) == 3 * Limits().asked
     assert [each["result"] for each in answers] == [{"roots": []}] * len(answers)
+
+
+def test_a_tool_of_the_second_page_is_known_while_a_client_reads_the_first_anew(
+    behind: Behind,
+) -> None:
+    behind.relay.list_all("tools/list")
+    behind.relay.ask("tools/list", {})
+    assert behind.arguments("egfr", {"age": 1, "creatinine": 1, "sex": "male"})["age"] != 1

@@ -14,7 +14,10 @@ from typing import Any, Final, Literal
 from rootguard.channels.mcp.jsonrpc import Message
 
 MAX_OFFERS: Final = 4096
+"""Entries of one list, and strings remembered: a server that says more cannot fill the memory, and
+no agent chooses among so many."""
 MAX_PAGES: Final = 64
+"""Pages of one list: a server whose pages never end is not asked for ever."""
 
 Listing = Literal["tools", "prompts", "templates", "resources"]
 LISTED: Final[Mapping[str, tuple[Listing, str, str]]] = {
@@ -61,6 +64,8 @@ class Offers:
     """One server's offers, learned from what passes. Safe to share by threads."""
 
     def __init__(self) -> None:
+        # Guards what is learned, on the link's thread. Others read without it, so a list is never
+        # changed: another is put in its place.
         self._lock = threading.Lock()
         self._listed: dict[Listing, dict[str, Message]] = {
             "tools": {},
@@ -79,8 +84,7 @@ class Offers:
 
     def all(self, listing: Listing) -> list[Message]:
         """Every entry."""
-        with self._lock:
-            return list(self._listed[listing].values())
+        return list(self._listed[listing].values())
 
     def complete(self, listing: Listing) -> bool:
         """Whether the list was seen to its end since it last changed."""
@@ -121,13 +125,14 @@ class Offers:
 
     def _learn_list(self, method: str, params: Mapping[str, Any], result: Message) -> None:
         listing, key, name = LISTED[method]
-        if params.get("cursor") is None:
-            self._listed[listing] = {}
-        kept = self._listed[listing]
+        kept = {} if params.get("cursor") is None else dict(self._listed[listing])
         for entry in _entries(result.get(key)):
             if isinstance(entry.get(name), str) and len(kept) < MAX_OFFERS:
                 kept[entry[name]] = entry
-        if not isinstance(result.get("nextCursor"), str):
+        self._listed[listing] = kept
+        if isinstance(result.get("nextCursor"), str):
+            self._complete.discard(listing)  # a client that reads on, or not, has begun anew
+        else:
             self._complete.add(listing)
 
 
