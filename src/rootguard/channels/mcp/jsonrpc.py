@@ -35,19 +35,23 @@ class Limits:
     """What is borne. Sizes in bytes, times in seconds."""
 
     from_client: int = 4 * 1024 * 1024
+    """One message of the client: as much as the gateway takes of a body."""
     from_server: int = 16 * 1024 * 1024
+    """One message of a server: results hold pictures in base64, which passes unread."""
     calls: int = 256
-    """Requests of the client under way."""
+    """Requests of the client under way. An agent has a few; each may hold a thread."""
     asked: int = 64
-    """Requests of one server to the client under way."""
+    """Requests of one server to the client under way: each is a question to a person or a model."""
     waiting: int = 8 * 1024 * 1024
-    """Bytes that a server has not read yet."""
+    """Bytes that a server has not read yet: two of the client's largest messages."""
     burst: int = 5_000
-    """Notifications of one server at once; `steady` more each second."""
+    """Notifications of one server at once; `steady` more each second. A server that logs every step
+    of a long task stays far below; one that floods is ended before the client feels it."""
     steady: int = 500
     start: float = 60.0
+    """Until a server that was started greets back: some are fetched by npx or uvx first."""
     answer: float = 300.0
-    """Until a request that shows no progress is given up."""
+    """Until a request that shows no progress is given up, as the SDK does for a reply on HTTP."""
 
 
 class UnreadableError(Exception):

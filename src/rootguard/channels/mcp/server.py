@@ -39,8 +39,11 @@ PROFILE_URI: Final = "rootguard://profile"
 TRANSCRIPT_URI: Final = "rootguard://transcript"
 PATH: Final = "/mcp"
 MAX_NAMES: Final = 100
+"""Names in one call: a person has a few dozen values."""
 MAX_TEXT: Final = 10_000
+"""Characters of a formula or a question; reading one takes time in proportion."""
 MAX_EVENTS: Final = 1_000
+"""Events of the transcript that a client is shown: more than an agent can read, and bounded."""
 
 _INSTRUCTIONS: Final = (
     "Values of one person, noised once to protect them. They are approximate on purpose, and the "

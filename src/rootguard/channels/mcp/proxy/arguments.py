@@ -25,9 +25,10 @@ Path = tuple[str, ...]
 _HELD: Final = True
 """Holds the place of a bound parameter while the rest is sanitized, which leaves it alone."""
 _SHORT: Final = 24
-"""Characters of a text that may be nothing but a number with its unit."""
+"""Characters of a text that may be nothing but a number with its unit ("61.375 micromol/L")."""
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 MAX_DEPTH: Final = 32
+"""Levels down to which bound parameters are looked for; `tools` binds none below a dozen."""
 
 
 class AmbiguousParameterError(RootGuardError):

@@ -33,7 +33,11 @@ from rootguard.channels.mcp.proxy.links import Hear, Lost
 from rootguard.channels.mcp.transport import quiet
 
 _QUEUE: Final = 512
+"""Messages that the transport has not sent: twice the requests that a client may have under way."""
 _GRACE: Final = 5.0
+"""Seconds to end a session by a request of its own; a network takes longer than a pipe."""
+_CONNECT: Final = 30.0
+"""Seconds for everything but reading a reply: the SDK's own."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -96,7 +100,7 @@ class HttpConnection:
     async def _talk(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._queue = asyncio.Queue()
-        timeout = httpx2.Timeout(30.0, read=self._limits.answer)
+        timeout = httpx2.Timeout(_CONNECT, read=self._limits.answer)
         async with (
             httpx2.AsyncClient(
                 transport=_Bounded(self._limits.from_server),

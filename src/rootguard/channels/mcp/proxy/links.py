@@ -19,6 +19,12 @@ from rootguard.channels.faults import Code, RequestRefusedError
 from rootguard.channels.mcp.jsonrpc import Limits, Message, write
 
 _GRACE: Final = 2.0
+"""Seconds that a server has to end by itself once its input is closed, as the protocol asks it to,
+and then to be gone once it is killed. The client waits for both."""
+_PIPE: Final = 64 * 1024
+"""Bytes read or written at once: what a pipe holds on Linux."""
+_LOOK: Final = 0.5
+"""Seconds after which a writer that waits for a full pipe looks whether it was closed."""
 _OWN: Final = ("ROOTGUARD_", "PGPASS", "PGUSER", "PGHOST", "PGSERVICE")
 """Variables that are for the vault, and not for a server behind the proxy."""
 
@@ -63,12 +69,17 @@ class ServerProcess:
         self._pipe = self._process.stdin
         self._limits = limits
         self._waiting = bytearray()
+        # Guards `_waiting`, `_closed` and the order of lines. Whoever sends writes to the pipe
+        # itself, since waking another thread costs more than the write; `_flush` has a thread for
+        # what a pipe does not take, so that a server that does not read holds nobody up.
         self._lock = threading.Condition()
         self._closed = False
-        self._eager = os.name == "posix"
+        self._eager = os.name == "posix"  # elsewhere a pipe cannot be written without waiting
         if self._eager:
             os.set_blocking(self._pipe.fileno(), False)
-        reader = os.fdopen(os.dup(self._process.stdout.fileno()), "rb", buffering=64 * 1024)
+        # The reader has a descriptor of its own: closing the process's from another thread while
+        # this one reads would let it read from whatever gets the number next.
+        reader = os.fdopen(os.dup(self._process.stdout.fileno()), "rb", buffering=_PIPE)
         self._process.stdout.close()
         threading.Thread(target=self._read, args=(reader, hear, lost), daemon=True).start()
         threading.Thread(target=self._flush, daemon=True).start()
@@ -137,7 +148,9 @@ class ServerProcess:
                     self._lock.wait()
                 if self._closed:
                     return
-                part = bytes(self._waiting[: 64 * 1024])
+                part = bytes(self._waiting[:_PIPE])
+            # Without the lock, which `send` needs. Nobody else writes meanwhile: what is held has
+            # to go first, so `send` adds to it as long as there is any.
             try:
                 done = self._write_some(part)
             except (OSError, ValueError):
@@ -150,7 +163,7 @@ class ServerProcess:
             return os.write(self._pipe.fileno(), part)
         import select
 
-        _, ready, _ = select.select([], [self._pipe.fileno()], [], 0.5)
+        _, ready, _ = select.select([], [self._pipe.fileno()], [], _LOOK)
         if not ready:
             return 0
         with suppress(BlockingIOError):
@@ -182,8 +195,8 @@ class StandardStreams:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._lock = threading.Lock()
-        self._source = os.fdopen(os.dup(0), "rb", buffering=64 * 1024)
+        self._lock = threading.Lock()  # answers come from many threads, and a line must stay whole
+        self._source = os.fdopen(os.dup(0), "rb", buffering=_PIPE)
         self._sink = os.dup(1)
 
     def __enter__(self) -> Self:

@@ -28,7 +28,11 @@ from rootguard.channels.tools import Pins, load_pins
 from rootguard.session import Person, Profile
 
 _WATCH: Final = 0.25
+"""Seconds between two looks for requests that wait too long: fine enough for the shortest --timeout
+that makes sense (a second), and nothing to a processor."""
 _MAX_ID: Final = 256
+"""Characters of a request's id. It is kept while the request is under way; SDKs count, or write a
+UUID."""
 _TOLD: Final = frozenset(("notifications/initialized", "notifications/roots/list_changed"))
 
 
@@ -88,6 +92,8 @@ class Proxy:
         self._streams = streams
         self._route = route
         self._limits = limits
+        # Guards the three below. Requests come in on the client's thread and end on any; it is
+        # never held while something is sent or a relay is called.
         self._lock = threading.Lock()
         self._calls: dict[Id, ClientRequest] = {}
         self._asked: dict[Id, OnAnswer] = {}
@@ -179,7 +185,7 @@ class Proxy:
             self._send(rpc.failure(name, rpc.refusal(FAULTS["busy"])))
         elif self._route.ready(call):
             self._route.handle(call)
-        else:
+        else:  # may wait for a server, and this thread has to hear the next line
             threading.Thread(target=self._route.handle, args=(call,), daemon=True).start()
 
     def _told(self, method: str, params: Message) -> None:

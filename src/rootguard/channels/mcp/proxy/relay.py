@@ -4,6 +4,21 @@ Requests go under ids of our own, so that a second answer, or one that nobody as
 nothing and is dropped. A server that ends, hangs, floods or says what cannot be read costs the
 requests that wait for it, each of which is answered with a fault; the next request starts it anew.
 Nothing is logged but what happened to which server.
+
+Three kinds of thread meet in a relay:
+
+- The client's thread reads the client's lines (`Proxy.serve`). It sends a request itself if that
+  needs no waiting (`ready`); otherwise a thread of that request's own does (`forward`), so that a
+  server which is slow to list its tools holds up no other request, and no cancellation.
+- The link's thread reads the server's lines (`_hear`) and tells of its end (`_lost`). It answers
+  requests, so it must never wait for an answer: nothing that it calls may call `ask`.
+- The watch's thread looks for requests that wait too long (`watch`).
+
+What they share is guarded by `_lock`, which is held for a few lines at a time and never while
+something is sent, restored or handed to the client: these may block, and may come back in here.
+Who takes a request out of `_waiting` answers it, so each is answered once. `_reviving` is held by
+the one thread that starts a server anew, for as long as that takes; it is taken before `_lock`,
+never after.
 """
 
 import sys
@@ -22,6 +37,7 @@ from rootguard.channels.mcp.proxy.links import Connect, Link
 from rootguard.channels.mcp.proxy.offers import LISTED, MAX_PAGES, Offers, ServerRequest
 from rootguard.channels.mcp.proxy.rewriting import ReplyRestorer, RequestRewriter
 
+# The protocol's methods that pass; what stands in none of these lists is dropped or refused.
 PROGRESS: Final = "notifications/progress"
 CANCELLED: Final = "notifications/cancelled"
 PASSED: Final = frozenset(
@@ -38,24 +54,26 @@ ASKED: Final = frozenset(
         *("tasks/cancel", "tasks/get", "tasks/result"),
     )
 )
+# A request that is answered when the subscription ends, so it may wait for ever.
 UNENDING: Final = frozenset(("subscriptions/listen",))
 SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 OnAnswer = Callable[[Message | None, Message | None], None]
 """Called once, with a result or with an error."""
+# Faults that an agent cannot mend by other arguments: protocol errors, not results of the tool.
 _DOWN: Final = frozenset(
     ("unknown_name", "unreadable_reply", "upstream_timeout", "upstream_unreachable")
 )
 
 
 class ClientSide(Protocol):
-    """The client's side, as a relay sees it."""
+    """The client's side, as a relay sees it, so that relays stand below the proxy."""
 
     def tell(self, method: str, params: Message, relay: object) -> None:
         """Pass a notification on."""
         ...
 
     def ask(self, method: str, params: Message, done: OnAnswer) -> Id:
-        """Pass a request on."""
+        """Pass a request on. `done` is called by the client's thread, maybe before this returns."""
         ...
 
     def forget(self, name: Id) -> None:
@@ -136,11 +154,13 @@ class _Pending:
     params: Message
     """As the server got them."""
     until: float
+    """When it is given up, by the clock of `time.monotonic`; progress moves it."""
     heard: int
+    """How often the server had answered or asked when this was sent."""
 
 
 class Relay:
-    """One server. Its methods are called by the client's thread, the link's and the watch's."""
+    """One server. Safe to share by threads."""
 
     def __init__(
         self,
@@ -158,15 +178,20 @@ class Relay:
         self._connect = connect
         self._limits = limits
         self._client: ClientSide | None = None
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._reviving = threading.Lock()
         self._link: Link | None = None
+        # Counts the links. A process that was ended may have lines under way, and its end is told
+        # late; what comes from another generation than the present one is ignored.
         self._generation = 0
         self._next = 0
         self._waiting: dict[Id, _Pending] = {}
+        """Requests to the server, by the ids under which they were sent."""
         self._asked: dict[Id, Id | None] = {}
+        """Requests of the server, and under which ids the client has them (None: not yet known)."""
         self._heard = 0
         self._allowance = Allowance(limits)
+        # What a server that is started anew has to be told before it is asked anything.
         self._hello: Message | None = None
         self._envelope: Message = {}
         self._greeted = False
@@ -198,7 +223,7 @@ class Relay:
             call.refuse(problem)
 
     def ask(self, method: str, params: Message) -> Message:
-        """A request of the proxy itself, answered or refused."""
+        """A request of the proxy itself, answered or refused. Waits: never on a link's thread."""
         outcome: list[tuple[Message | None, Message | None]] = []
         there = threading.Event()
 
@@ -255,11 +280,14 @@ class Relay:
             for sent, _ in late:
                 del self._waiting[sent]
             silent = any(waiting.heard == self._heard for _, waiting in late)
+        # In this order: the server is told while it is there, then it is ended if it has said
+        # nothing at all meanwhile (one that answers others is only slow), and the callers hear of
+        # it last, since whoever does may ask again, of a new server.
         for sent, _ in late:
             self._give_up(sent, None)
         if silent:
             self._drop("upstream_timeout")
-        for _, waiting in late:  # last: whoever hears of it may ask again, of a new server
+        for _, waiting in late:
             waiting.call.refuse(RequestRefusedError("upstream_timeout"))
 
     def close(self) -> None:
@@ -267,7 +295,7 @@ class Relay:
         with self._lock:
             self._closed = True
             link, self._link = self._link, None
-            self._generation += 1
+            self._generation += 1  # its end is expected, and nobody's loss
         if link is not None:
             link.close()
 
@@ -279,6 +307,8 @@ class Relay:
         link = self._connect(
             lambda line: self._hear(mine, line), lambda code: self._lost(mine, code), self._limits
         )
+        # Connecting takes long, so it is done without the lock: the server may have ended again by
+        # now, or the proxy, and then nobody would close this link.
         with self._lock:
             if self._generation == mine and not self._closed:
                 self._link = link
@@ -291,7 +321,7 @@ class Relay:
         if self._link is not None:
             return
         with self._reviving:
-            if self._link is not None:
+            if self._link is not None:  # another request has started it meanwhile
                 return
             if self._closed:
                 raise RequestRefusedError("upstream_unreachable")
@@ -337,6 +367,7 @@ class Relay:
             first = call.method in ("initialize", "server/discover")
             patience = self._limits.start if first else self._limits.answer
             until = float("inf") if call.method in UNENDING else time.monotonic() + patience
+            # Before it is sent: the answer may be there before `_write` returns.
             self._waiting[sent] = _Pending(call, params, until, self._heard)
             call.relay, call.sent = self, sent
             if call.method == "initialize":
@@ -530,7 +561,7 @@ class Relay:
             self._generation += 1
         if link is not None:
             say(f"the server {self.name} was ended: {FAULTS[code].text}")
-            threading.Thread(target=lambda: link.close(at_once=True), daemon=True).start()
+            self._close_aside(link)
         self._over(code)
 
     def _lost(self, generation: int, code: Code) -> None:
@@ -543,8 +574,13 @@ class Relay:
         if not self._closed:
             say(f"the server {self.name} has ended")
         if link is not None:
-            threading.Thread(target=lambda: link.close(at_once=True), daemon=True).start()
+            self._close_aside(link)
         self._over(code)
+
+    @staticmethod
+    def _close_aside(link: Link) -> None:
+        """Close a link from another thread: this may be the link's own, for which closing waits."""
+        threading.Thread(target=lambda: link.close(at_once=True), daemon=True).start()
 
     def _over(self, code: Code) -> None:
         with self._lock:
@@ -558,7 +594,8 @@ class Relay:
 def whole(name: object) -> Id:
     """An id of ours as it comes back; some servers make texts of numbers."""
     if isinstance(name, bool) or not isinstance(name, str | int):
-        return -1
+        return -1  # ours begin at 1
+    # Up to 18 digits: no counter gets there, and reading a text of a million digits takes seconds.
     return int(name) if isinstance(name, str) and name.isdecimal() and len(name) < 19 else name
 
 

@@ -37,12 +37,16 @@ LEVELS: Final = (
 )
 _VERSION: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _CAPABILITIES: Final = frozenset(("elicitation", "roots", "sampling", "tasks"))
+_FLAG_DEPTH: Final = 4
+"""Levels of a capability; the protocol has three (tasks, requests, sampling)."""
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z/]{0,63}")
 _MAX_TTL: Final = 10**9
+"""Milliseconds, eleven days. A larger number asks for nothing sensible, and may be a value."""
 
 _Rule = Callable[["RequestRewriter", Message], Message]
 _STATES: Final = ("working", "input_required", "completed", "failed", "cancelled")
 _KEPT: Final = 256
+"""Tasks that a client runs for a server: four times the requests that it may have under way."""
 _AS_IT_IS: Final = frozenset(
     (
         *("_meta", "annotations", "blob", "data", "icons", "id", "inputSchema", "lastModified"),
@@ -56,6 +60,7 @@ _BINARY: Final = frozenset(("blob", "data"))
 _APART: Final = "\n;\n"
 """Between texts: nothing that is issued holds it or runs over it."""
 MAX_DEPTH: Final = 64
+"""Levels down to which results are restored; deeper ones stay as they are, which leaks nothing."""
 
 
 class RequestRewriter:
@@ -526,7 +531,7 @@ def _capabilities(given: object) -> Message:
 def _flags(value: object, depth: int) -> Message:
     """Names with true, false or more names; nothing else."""
     made: Message = {}
-    for key, inside in value.items() if isinstance(value, dict) and depth < 4 else ():
+    for key, inside in value.items() if isinstance(value, dict) and depth < _FLAG_DEPTH else ():
         if _is_flag(key, inside):
             made[key] = inside
         elif isinstance(inside, dict) and _WORD.fullmatch(key):

@@ -31,7 +31,9 @@ from rootguard.errors import AccessError, PolicyError, RootGuardError
 from rootguard.session import Profile
 
 MAX_BYTES: Final = 1024 * 1024
+"""Of an `mcpServers` file; one with a hundred servers has a hundredth of it."""
 MAX_SERVERS: Final = 64
+"""Each is a process and three threads."""
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _ADDRESSED: Final = frozenset(("resources/read", "resources/subscribe", "resources/unsubscribe"))
 _TASKS: Final = frozenset(("tasks/cancel", "tasks/get", "tasks/result"))
@@ -142,6 +144,8 @@ class ServerGroup:
     def __init__(self, relays: Sequence[Relay]) -> None:
         self.relays = tuple(relays)
         self._live: tuple[Relay, ...] = ()
+        # Guards the two tables, which are put in place whole: requests list on threads of their
+        # own, and links' threads drop what a server says has changed.
         self._lock = threading.Lock()
         self._names: dict[Listing, dict[str, tuple[Relay, str]]] = {}
         self._shown: dict[Listing, dict[tuple[str, str], str]] = {}
