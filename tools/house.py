@@ -39,7 +39,7 @@ def read_contracts(text: str) -> Contracts:
     return Contracts(
         settings["root_package"],
         rows,
-        tuple(one["name"] for one in contracts if one["type"] == "forbidden"),
+        tuple(one["name"] for one in contracts if one["type"] != "layers"),
     )
 
 

@@ -13,7 +13,7 @@ value, not its grid point.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, get_args
 
@@ -99,6 +99,10 @@ class CrowdNoising:
         self._columns = cohort.columns
         self._seed = seed
         self._asked: Counter[str] = Counter()
+        self._begin()
+
+    def _begin(self) -> None:
+        """What has to happen before the first question: nothing, since nothing is remembered."""
 
     def ask(self, question: Query) -> Indices:
         """Computed from the truth, noised on the question's range."""
@@ -110,24 +114,16 @@ class CrowdNoising:
         return self.terms.noise(question.domain).draw_many(truth, stream)
 
 
-class CrowdVault:
+class CrowdVault(CrowdNoising):
     """RootGuard over a cohort: each root is noised once, and every answer is computed from that."""
 
-    def __init__(
-        self,
-        template: Template,
-        cohort: Cohort,
-        *,
-        mechanism: MechanismName,
-        epsilon: Fraction,
-        seed: int,
-    ) -> None:
-        self.terms = Terms(template=template, mechanism=mechanism, epsilon=epsilon, cached=True)
-        self.people = len(cohort)
-        once = CrowdNoising(template, cohort, mechanism=mechanism, epsilon=epsilon, seed=seed)
-        self._shown = self._values(
-            {root: once.ask(direct(root, self.terms.domain(root))) for root in self.terms.roots}
-        )
+    def _begin(self) -> None:
+        # The first answer about a root is the same draw as under independent noising, so that the
+        # two differ by what follows and not by luck.
+        roots = {root: direct(root, self.terms.domain(root)) for root in self.terms.roots}
+        noised = {root: super(CrowdVault, self).ask(query) for root, query in roots.items()}
+        self.terms = replace(self.terms, cached=True)
+        self._shown = self._values(noised)
 
     def _values(self, noised: Mapping[RootName, Indices]) -> dict[str, Floats]:
         """What answers are computed from, given the noised roots."""
@@ -153,7 +149,7 @@ class CrowdCalibrated(CrowdVault):
         )
 
 
-_GUARDS: Mapping[Guarding, type[CrowdNoising] | type[CrowdVault]] = {
+_GUARDS: Mapping[Guarding, type[CrowdNoising]] = {
     "independent": CrowdNoising,
     "rootguard": CrowdVault,
     "calibrated": CrowdCalibrated,

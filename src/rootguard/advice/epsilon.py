@@ -7,7 +7,7 @@ studies; nobody's own values are needed, and none could be given.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from itertools import pairwise, product
 from math import log2
@@ -41,17 +41,17 @@ from rootguard.mechanisms.base import Floats
 from rootguard.template import Template
 from rootguard.values import MechanismName
 
+# 2,000 draws a figure: its error is near 2 % of it, and a table takes seconds.
 PEOPLE, REPEATS = 400, 5
-"""2,000 draws a figure: its error is near 2 % of it, and a table takes seconds."""
-_DIGITS = 6
-"""Decimals of percent that are kept, as in the studies."""
+# More budget is worth having while doubling it improves the target by this many points.
+WORTH = 1.0
+# Grid steps between two people whom an adversary tries to tell apart: 1 % of a root's range.
+NEAR = 10
+# Those of the studies up to 1; above it nobody would call the noise private.
 EPSILONS = tuple(
     Fraction(text) for text in ("0.005", "0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1")
 )
-WORTH = 1.0
-"""More budget is worth having while doubling it improves the target by this many points."""
-NEAR = 10
-"""Grid steps between two people whom an adversary tries to tell apart: 1 % of a root's range."""
+_DIGITS = 6  # decimals of percent that are kept, as in the studies
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +68,11 @@ class Tradeoff:
     advantage: float
     """The most any adversary can gain in telling apart two people who differ by 1 % in each root;
     for independent noise, after all turns."""
+
+    def record(self) -> dict[str, object]:
+        """For a program."""
+        exact = {f.name: getattr(self, f.name) for f in fields(self)}
+        return exact | {"epsilon": float(self.epsilon), "budget": float(self.budget)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

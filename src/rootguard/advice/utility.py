@@ -49,11 +49,10 @@ TURNS: Mapping[Turns, int] = {"k+1": 1, "2k+1": 2, "3k+1": 3}
 SEARCHED: tuple[MechanismName, ...] = ("geometric",)
 """Whose population plans are searched for unless others are asked for: the default mechanism, since
 a search takes seconds."""
+# People over whom the population's median target is taken. They are spread evenly over it and not
+# drawn, so that as many are plenty for a median.
 CENSUS = 4096
-"""People over whom the population's median target is taken: its error is then far below a percent
-of the spread, and a power of two suits the points, which are spread evenly and not drawn."""
-_PLANS = 512
-"""Plans that are remembered: more than a mechanism's cells of one template have."""
+_PLANS = 512  # more than the cells of one template have, so that none is searched for twice
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -109,18 +109,7 @@ def _as_json(found: "Explanation", miss_rate: float | None, mentions: int) -> di
         "synthetic": True,
         "population_median_error": found.median_error,
         "enough": {name: None if at is None else float(at.epsilon) for name, at in enough.items()},
-        "outlooks": [
-            {
-                "config": each.config,
-                "epsilon": float(each.epsilon),
-                "budget": float(each.budget),
-                "target_error": each.target_error,
-                "risk_error": each.risk_error,
-                "adversary_error": each.adversary_error,
-                "advantage": each.advantage,
-            }
-            for each in found.tradeoffs
-        ],
+        "outlooks": [each.record() for each in found.tradeoffs],
     }
     if miss_rate is not None:
         bounds = with_misses(found.of("opt"), miss_rate=miss_rate, mentions=mentions)

@@ -97,18 +97,7 @@ def outlook_json(found: Explanation) -> dict[str, object]:
         "target": {"name": found.template.target.name, "unit": found.template.target.unit},
         "median_error": found.median_error,
         "epsilons": [float(epsilon) for epsilon in EPSILONS],
-        "rows": [
-            {
-                "config": each.config,
-                "epsilon": float(each.epsilon),
-                "budget": float(each.budget),
-                "target_error": each.target_error,
-                "risk_error": each.risk_error,
-                "adversary_error": each.adversary_error,
-                "advantage": each.advantage,
-            }
-            for each in found.tradeoffs
-        ],
+        "rows": [each.record() for each in found.tradeoffs],
         "choices": {
             "mechanisms": list(MECHANISMS),
             "turns": list(TURNS),
