@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from rootguard.cli import rq4 as module
-from rootguard.cli.rq4 import rq4
+from rootguard.cli import bench as module
+from rootguard.cli.bench import rq4
 from tests.support.models import smollm2
 
 SMALL = ("--template", "homa", "--patients", "1", "--epsilon", "0.1", "--turns", "k+1")

@@ -9,13 +9,13 @@ import pytest
 from click.testing import CliRunner
 
 from rootguard.advice.people import synthetic_cohort
-from rootguard.cli.cape import cape as command
+from rootguard.cli.bench import cape as command
 from rootguard.evaluation import language_model
 from rootguard.evaluation.cape import (
     BUCKETS,
-    CAPE_COLUMNS,
     FLOOR,
     Cape,
+    CapeRow,
     Contexts,
     buckets,
     cape_means,
@@ -30,6 +30,7 @@ from rootguard.evaluation.cape import (
     utilities,
 )
 from rootguard.evaluation.language_model import ModelError
+from rootguard.evaluation.study.rows import columns, values
 from rootguard.mechanisms.base import Floats
 from rootguard.template import load_template
 from rootguard.values import RootName
@@ -191,7 +192,7 @@ def test_a_study_has_a_row_per_epsilon_and_the_same_for_the_same_seed() -> None:
     assert one[0].kept < one[1].kept
     assert all(row.wmape is not None and row.wmape > 50 for row in one)
     assert all(row.opt_wmape is not None and row.opt_wmape < 20 for row in one)
-    assert all(len(row.fields()) == len(CAPE_COLUMNS) for row in one)
+    assert all(len(values(row)) == len(columns(CapeRow)) for row in one)
     means = cape_means(one)
     assert flatness(means) == pytest.approx(
         max(m.wmape for m in means) / min(m.wmape for m in means)

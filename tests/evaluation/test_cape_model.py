@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from rootguard.cli.cape import cape as command
+from rootguard.cli.bench import cape as command
 from rootguard.evaluation.cape import digit_embeddings, digit_ids, similarities
 from rootguard.evaluation.language_model import LocalModel, ModelError
 

@@ -9,7 +9,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from rootguard import errors
-from rootguard.cli.output import EXIT_CODES, EXIT_REFUSED
+from rootguard.cli.output import EXIT_CODES, EXIT_REFUSED, notice
 
 
 class Commands(click.Group):
@@ -92,5 +92,5 @@ def main() -> None:
             body = {"error": {"type": type(refusal).__name__, "message": str(refusal)}}
             click.echo(json.dumps(body), err=True)
         else:
-            click.echo(f"rootguard: {refusal}", err=True)
+            notice(str(refusal))
         sys.exit(EXIT_REFUSED)

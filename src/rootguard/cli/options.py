@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 
 from rootguard.errors import BudgetError, PrivateValueError
 from rootguard.graph import Graph
-from rootguard.template import Template
+from rootguard.template import Template, load_template
 from rootguard.values import AllocationName, MechanismName, RootName, parse_epsilon
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -60,6 +60,18 @@ class TemplateType(click.ParamType[str]):
 def template_argument(command: _Command) -> _Command:
     """The template a command works on."""
     return click.argument("template", type=TemplateType(), metavar="TEMPLATE")(command)
+
+
+def chosen_templates(names: Iterable[str]) -> tuple[Template, ...]:
+    """The templates that a study is asked for, else the paper's eight; no two of one name."""
+    from rootguard.advice.people import PAPER_TEMPLATES
+
+    templates = tuple(load_template(name) for name in tuple(names) or PAPER_TEMPLATES)
+    called = [template.name.lower() for template in templates]
+    twice = next((name for name in called if called.count(name) > 1), None)
+    if twice is not None:
+        raise click.UsageError(f"two templates are called {twice}; rows could not be told apart")
+    return templates
 
 
 def json_option(command: _Command) -> _Command:

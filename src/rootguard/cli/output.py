@@ -1,7 +1,9 @@
 """How the command line speaks: tables for people on a terminal, JSON for programs."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import click
 from rich.console import Console
@@ -24,27 +26,74 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False)
 
 
+def notice(text: str) -> None:
+    """A sentence on standard error, for whoever watches."""
+    click.echo(f"rootguard: {text}", err=True)
+
+
 def write_json(content: object) -> None:
     """One JSON document on standard output."""
     click.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 Cell = str | Text
+Part = Table | Text | str
+"""Of what people read. A `str` stands on one line, however long; a `Text` is wrapped."""
 
 
-def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
-    """A table; columns whose name starts with > are aligned to the right.
+def table(
+    title: str | None,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    *,
+    labels: int | None = None,
+) -> Table:
+    """A table; columns whose name starts with > are aligned to the right, or all behind `labels`.
 
     A cell's text is shown as it is: square brackets in a unit are not markup.
     """
     made = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
-    for column in columns:
-        made.add_column(column.removeprefix(">"), justify="right" if column[:1] == ">" else "left")
+    for place, column in enumerate(columns):
+        right = column[:1] == ">" if labels is None else place >= labels
+        made.add_column(column.removeprefix(">"), justify="right" if right else "left")
     for row in rows:
         made.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     return made
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Result:
+    """What a command found: one document for programs, and the parts of it that people read."""
+
+    document: object
+    parts: Iterable[Part]
+    failed: bool = False
+    """Whether a check did not hold."""
+
+
+def show(result: Result, *, as_json: bool) -> None:
+    """Print a result as one JSON document or for people; exit with 1 if a check failed."""
+    if as_json:
+        write_json(result.document)
+    else:
+        out = console()
+        for part in result.parts:
+            out.print(part, markup=False, soft_wrap=isinstance(part, str))
+    if result.failed:
+        click.get_current_context().exit(EXIT_CHECK_FAILED)
+
+
 def number(value: float) -> str:
     """Four significant digits, without an exponent where people would not write one."""
     return f"{value:.4g}"
+
+
+@contextmanager
+def progress_bar(what: str, total: int) -> Iterator[Callable[[str], None]]:
+    """Progress on standard error, gone when it is over; each step says what has been done."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True) as shown:
+        task = shown.add_task(what, total=total)
+        yield lambda done: shown.update(task, advance=1, description=done)

@@ -18,13 +18,12 @@ Beside each figure stands RootGuard's at the same epsilon, `opt` with t = 2k+1. 
 mean different things: CAPE-F's is per digit and about embeddings, ours per grid step and root.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from statistics import fmean
-from typing import Self, TextIO
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +31,14 @@ from numpy.typing import NDArray
 from rootguard.advice.people import Cohort
 from rootguard.advice.seeds import generator
 from rootguard.advice.utility import UtilityCell
+from rootguard.evaluation.cohorts import load_cohort
 from rootguard.evaluation.language_model import LocalModel, ModelError
 from rootguard.evaluation.metrics import Bootstrap, mean_se
 from rootguard.evaluation.rq1_utility.study import Subject
-from rootguard.evaluation.study.rows import epsilon_text
+from rootguard.evaluation.rq4_agent.patients import first
+from rootguard.evaluation.study.page import Findings, Section
+from rootguard.evaluation.study.rows import epsilon_text, table
+from rootguard.evaluation.study.runner import LineLog, Progress
 from rootguard.evaluation.study.tables import Sheet
 from rootguard.expressions import evaluate_many
 from rootguard.graph import Graph
@@ -57,11 +60,9 @@ Predictor = Callable[[str], Floats]
 CAPE_EPSILONS = tuple(map(Fraction, ("0.1", "1", "5")))
 PUBLISHED = (263.0, 403.0)
 """The paper's wMAPE in percent, least and greatest over its epsilons."""
-CAPE_COLUMNS = (
-    "model", "template", "epsilon", "patients", "wmape", "wmape_se", "undefined", "clamped_wmape",
-    "clamped_se", "kept", "loss", "opt_wmape", "seed", "cohort", "synthetic",
-)  # fmt: skip
 _HOLE = "\0"
+_CONTEXT = 512
+"""Tokens; the sentences that state a root have a few dozen."""
 
 
 def similarities(embeddings: Floats) -> Floats:
@@ -139,36 +140,20 @@ class Contexts:
     """
 
     def __init__(self, path: Path, label: str, ask: Predictor) -> None:
-        self._path = path
+        self._log = LineLog(path, _context)
         self._label = label
         self._ask = ask
         self._known: dict[str, Floats] = {}
-        self._file: TextIO | None = None
         self.asked = 0
 
     def __enter__(self) -> Self:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("ab+") as file:
-            file.seek(0)
-            whole = 0
-            for line in file:
-                try:
-                    model, text, logits = json.loads(line)
-                except (ValueError, TypeError):
-                    break
-                if not line.endswith(b"\n"):
-                    break
-                whole += len(line)
-                if model == self._label:
-                    self._known[text] = np.array(logits, dtype=float)
-            file.truncate(whole)
-        self._file = self._path.open("a", encoding="utf-8")
+        for model, text, logits in self._log.open():
+            if model == self._label:
+                self._known[text] = np.array(logits, dtype=float)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self._log.close()
 
     def __len__(self) -> int:
         return len(self._known)
@@ -177,20 +162,21 @@ class Contexts:
         """The log-probabilities of the ten digits behind a text."""
         found = self._known.get(text)
         if found is None:
-            if self._file is None:
-                raise ValueError("the contexts are not open")
             found = np.round(self._ask(text), 6)
             self.asked += 1
             self._known[text] = found
-            line = json.dumps([self._label, text, found.tolist()], ensure_ascii=False)
-            self._file.write(line + "\n")
-            self._file.flush()
+            self._log.append([self._label, text, found.tolist()])
         return found
 
     @property
     def known(self) -> Mapping[str, Floats]:
         """Every text that was asked about, with what the model expects."""
         return self._known
+
+
+def _context(found: Any) -> tuple[str, str, list[float]]:  # noqa: ANN401 - whatever JSON holds
+    model, text, logits = found
+    return model, text, logits
 
 
 class Cape:
@@ -237,6 +223,71 @@ def digit_embeddings(model: LocalModel, ids: tuple[int, ...]) -> Floats:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CapeStudy:
+    """CAPE-F with the model in a file, None being the default model, on some patients.
+
+    What the model said is kept in `cape_contexts.jsonl`, so that a run that was stopped goes on
+    where it was, and other epsilons cost little.
+    """
+
+    templates: Sequence[Template]
+    epsilons: Sequence[Fraction] = CAPE_EPSILONS
+    model_path: Path | None = None
+    directory: Path | None = None
+    patients: int = 100
+    seed: int = 0
+
+    def run(self, out: Path, progress: Progress) -> Findings:
+        """Ask the model what is not known yet, and perturb."""
+        cohorts = [
+            first(load_cohort(each, self.directory, size=self.patients), self.patients)
+            for each in self.templates
+        ]
+        model = LocalModel(self.model_path, context=_CONTEXT)
+        ids = digit_ids(model)
+        similarity = similarities(digit_embeddings(model, ids))
+        rows: list[CapeRow] = []
+        with (
+            Contexts(
+                out / "cape_contexts.jsonl",
+                model.label,
+                lambda text: np.array(model.among(text, ids)),
+            ) as contexts,
+            progress("digits", len(self.templates) * len(self.epsilons)) as step,
+        ):
+            cape = Cape(contexts, similarity)
+            for template, cohort in zip(self.templates, cohorts, strict=True):
+                for row in cape_rows(
+                    cape, template, cohort, self.epsilons, model=model.label, seed=self.seed
+                ):
+                    rows.append(row)
+                    step(template.name)
+            asked = contexts.asked
+        model.close()
+        synthetic, sheets, means = (
+            any(r.synthetic for r in rows),
+            cape_sheets(rows),
+            cape_means(rows),
+        )
+        return Findings(
+            synthetic=synthetic,
+            prefix="cape_",
+            files={"cape.csv": table(CapeRow, rows)},
+            sections=(Section(title="CAPE-F", sheets=sheets),),
+            shown=sheets[:1],
+            said=(f"look at {out / 'cape_tables.md'}",),
+            document={
+                "model": rows[0].model,
+                "synthetic": synthetic,
+                "asked_now": asked,
+                "published": {"least": PUBLISHED[0], "greatest": PUBLISHED[1]},
+                "flatness": round(flatness(means), 3) if means else None,
+                "means": [_mean_json(mean) for mean in means],
+            },
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CapeRow:
     """A template at an epsilon. Figures are in percent.
 
@@ -262,13 +313,6 @@ class CapeRow:
     seed: int
     cohort: str
     synthetic: bool
-
-    def fields(self) -> tuple[object, ...]:
-        """For a CSV file."""
-        cells = {**{name: getattr(self, name) for name in CAPE_COLUMNS}}
-        cells["epsilon"] = epsilon_text(self.epsilon)
-        cells["synthetic"] = str(self.synthetic).lower()
-        return tuple(cells.values())
 
 
 def stated(template: Template, root: RootName) -> tuple[str, str]:
@@ -410,6 +454,18 @@ def cape_means(rows: Sequence[CapeRow]) -> list[CapeMean]:
             )
         )
     return found
+
+
+def _mean_json(mean: CapeMean) -> dict[str, object]:
+    opt = mean.opt_wmape
+    return {
+        "epsilon": float(mean.epsilon),
+        "wmape": round(mean.wmape, 3),
+        "wmape_se": round(mean.wmape_se, 3),
+        "clamped_wmape": round(mean.clamped_wmape, 3),
+        "kept": round(mean.kept, 3),
+        "opt_wmape": None if opt is None else round(opt, 3),
+    }
 
 
 def flatness(means: Sequence[CapeMean]) -> float:

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from click.testing import CliRunner
 
-from rootguard.cli.rq4_hostile import ARM_NAMES, rq4_hostile
+from rootguard.cli.bench import ARM_NAMES, rq4_hostile
 from rootguard.evaluation import language_model
 from rootguard.evaluation.hostile_prompts import study as injection_study
 from rootguard.evaluation.hostile_prompts.leaks import Sentinel, find_leaks

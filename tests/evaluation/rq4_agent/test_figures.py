@@ -16,7 +16,13 @@ from rootguard.advice.utility import TURNS
 from rootguard.attacks.belief import prior
 from rootguard.attacks.map import map_estimates
 from rootguard.attacks.oracle import grid
-from rootguard.cli.rq4 import BACKEND_NAMES, CONFIGURATION_NAMES, DECODING_NAMES, TURN_NAMES, rq4
+from rootguard.cli.bench import (
+    AGENT_CONFIGURATION_NAMES,
+    BACKEND_NAMES,
+    DECODING_NAMES,
+    TURN_NAMES,
+    rq4,
+)
 from rootguard.evaluation.cohorts import read_cohort
 from rootguard.evaluation.rq4_agent.claims import (
     agent_comparison_sheets,
@@ -263,7 +269,7 @@ def test_the_command_runs_resumes_and_compares(tmp_path: Path) -> None:
 
 
 def test_the_help_text_names_what_there_is() -> None:
-    assert CONFIGURATION_NAMES == AGENT_CONFIGURATIONS
+    assert AGENT_CONFIGURATION_NAMES == AGENT_CONFIGURATIONS
     assert BACKEND_NAMES == ("scripted", "local", "openai")
     assert DECODING_NAMES == DECODINGS
     assert tuple(TURNS) == TURN_NAMES

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from click.testing import CliRunner
 
-from rootguard.cli.rq4 import rq4
+from rootguard.cli.bench import rq4
 from rootguard.evaluation.rq4_agent.backends import BackendStoppedError
 from rootguard.evaluation.rq4_agent.openai import Endpoint, OpenAI, estimate
 from rootguard.evaluation.rq4_agent.study import Grid, RunOutcome, Transcripts, run_sessions

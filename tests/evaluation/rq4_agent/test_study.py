@@ -292,7 +292,7 @@ def test_a_run_that_is_killed_goes_on_without_repeating_or_losing_a_session(
     tmp_path: Path,
 ) -> None:
     arguments = ["--template", "homa", "--patients", "4", "--epsilon", "0.1", "--config", "opt"]
-    call = "from rootguard.cli.rq4 import rq4; rq4()"
+    call = "from rootguard.cli.bench import rq4; rq4()"
 
     def command(out: Path) -> list[str]:
         return [sys.executable, "-c", call, "--out", str(out), *arguments, "--json"]

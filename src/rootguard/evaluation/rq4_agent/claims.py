@@ -9,35 +9,56 @@ Agreement with the utility study is judged by the spread of a single draw on the
 run of sessions is one draw. Every table says which backend made it.
 """
 
-import csv
-import importlib.resources
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Literal
 
+from rootguard import __version__
 from rootguard.advice.drawing import COLOURS, LABELS, MARKERS, PAGE, legend_above, new_figure
 from rootguard.advice.people import PAPER_TEMPLATES
 from rootguard.advice.utility import TURNS, Turns
 from rootguard.evaluation.metrics import mean_se
-from rootguard.evaluation.rq4_agent.figures import FAITHS, AgentRow, compliance
+from rootguard.evaluation.rq4_agent.backends import Backend
+from rootguard.evaluation.rq4_agent.figures import (
+    FAITHS,
+    AgentRow,
+    agent_rows,
+    compliance,
+    compliance_sheets,
+)
 from rootguard.evaluation.rq4_agent.patients import (
     AGENT_CONFIGURATIONS,
     PUBLISHED_ACTIVE,
     AgentConfiguration,
+    PatientGroup,
 )
-from rootguard.evaluation.study.comparison import LIMIT
+from rootguard.evaluation.rq4_agent.study import TRANSCRIPTS, Grid, Transcripts, run_sessions
+from rootguard.evaluation.study import comparison
+from rootguard.evaluation.study.comparison import (
+    LIMIT,
+    Count,
+    compared_counts,
+    counts_json,
+    counts_sheet,
+    published_lines,
+    standard_errors,
+)
+from rootguard.evaluation.study.page import Findings, Section
 from rootguard.evaluation.study.plots import Drawing
-from rootguard.evaluation.study.rows import epsilon_text
-from rootguard.evaluation.study.tables import Sheet
+from rootguard.evaluation.study.rows import epsilon_text, table
+from rootguard.evaluation.study.runner import Progress, cohort_text
+from rootguard.evaluation.study.tables import Sheet, filled, with_error
 from rootguard.values import MechanismName
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Measure = Literal["wmape", "rce", "misclassified", "map_wmape"]
+TITLE = "RootGuard: the agent study"
 MEASURES: tuple[Measure, ...] = ("wmape", "rce", "misclassified", "map_wmape")
 Scope = Literal["published", "declared"]
 COMPARISON_COLUMNS = (
@@ -50,6 +71,107 @@ _TITLES: dict[Measure, str] = {
     "misclassified": "Wrong risk class (%)",
     "map_wmape": "MAP estimate of the roots, wMAPE (%)",
 }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentStudy:
+    """RQ4: an agent between adversary and guard, on some patients."""
+
+    grid: Grid
+    groups: Sequence[PatientGroup]
+    backend: Backend
+    directory: Path | None = None
+    concurrency: int = 1
+
+    def run(self, out: Path, progress: Progress) -> Findings:
+        """Hold the sessions that are not in the transcripts yet, and measure all of them."""
+        transcripts = Transcripts(out / TRANSCRIPTS)
+        total = sum(group.patients * len(list(self.grid.cells(group))) for group in self.groups)
+        started = perf_counter()
+        with progress("sessions", total) as step:
+            outcome = run_sessions(
+                self.grid,
+                self.groups,
+                self.backend,
+                transcripts,
+                concurrency=self.concurrency,
+                on_session=lambda session: step(session.cell.template),
+            )
+        held, seconds = outcome.sessions, perf_counter() - started
+        speed = f"{held} held now, {held / seconds:.2g} a second" if held else "none held now"
+        rows = agent_rows(self.grid, self.groups, self.backend.label, transcripts)
+        compared = compare_agent(rows)
+        counts = _counts(rows, compared)
+        backend, synthetic = _backends(rows), any(row.synthetic for row in rows)
+        again = f"{outcome.stopped}; the same command goes on from here"
+        return Findings(
+            synthetic=synthetic,
+            prefix="rq4_",
+            files={
+                "rq4.csv": table(AgentRow, rows),
+                "rq4_comparison.csv": (COMPARISON_COLUMNS, comparison_fields(compared)),
+            },
+            sections=(
+                Section(
+                    title="An agent in between (RQ4)",
+                    sheets=(*agent_sheets(rows), *compliance_sheets(transcripts)),
+                    drawings=agent_figures(rows),
+                ),
+            ),
+            title=TITLE,
+            facts={
+                "backend": backend,
+                "cohort": cohort_text(self.directory, synthetic=synthetic),
+                "sessions": f"{sum(row.sessions for row in rows)}, {speed}",
+                "observations": str(sum(row.observations for row in rows)),
+                "mechanisms": ", ".join(dict.fromkeys(row.cell.mechanism for row in rows)),
+                "seed": ", ".join(map(str, sorted({row.seed for row in rows}))),
+                "version": __version__,
+            },
+            beside=agent_comparison_sheets(rows, compared),
+            subject="an agent in between",
+            shown=(_terminal_sheet(rows), counts_sheet("beside the paper", counts)),
+            said=(f"{speed}; look at {out / 'rq4_report.html'}",),
+            notices=(again,) if outcome.stopped else (),
+            document={
+                "backend": backend,
+                "synthetic": synthetic,
+                "cells": len(rows),
+                "held_now": held,
+                "seconds": round(seconds, 3),
+                "compliance": {name: dict(found) for name, found in compliance(rows)},
+                "matching": counts_json(counts),
+            },
+            failed=bool(outcome.stopped),
+        )
+
+
+def _backends(rows: Iterable[AgentRow]) -> str:
+    return ", ".join(dict.fromkeys(row.backend for row in rows))
+
+
+def _counts(rows: Sequence[AgentRow], compared: Sequence["ComparedAgent"]) -> dict[str, Count]:
+    beside = [m.from_rq1 for m in means(rows, "published", "wmape") if m.from_rq1 is not None]
+    order = ordering(rows)
+    return compared_counts(
+        {
+            "published mean wMAPE": matching(compared, "wmape"),
+            "published RCE per template": matching(compared, "misclassified"),
+            "means within 4 SD of RQ1": (sum(abs(far) <= LIMIT for far in beside), len(beside)),
+            "all > roots >= opt": (order.held, order.of),
+        }
+    )
+
+
+def _terminal_sheet(rows: Sequence[AgentRow]) -> Sheet:
+    kinds = ("sessions", "failed_sessions", "observations", "rounded", "invented", "unparsed")
+    return Sheet(
+        title=f"compliance of the {_backends(rows)} agent",
+        header=("config", *(kind.replace("_", " ") for kind in kinds)),
+        lines=tuple(
+            (config, *(str(counts[kind]) for kind in kinds)) for config, counts in compliance(rows)
+        ),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,14 +215,12 @@ class ComparedAgent:
     @property
     def standard_errors(self) -> float:
         """The difference in combined standard errors."""
-        combined = math.hypot(self.ours_se, self.published_se)
-        difference = self.ours - self.published
-        return difference / combined if combined else math.copysign(math.inf, difference or 1)
+        return standard_errors(self.ours, self.ours_se, self.published, self.published_se)
 
     @property
     def matches(self) -> bool:
         """Whether that is at most 4."""
-        return self.ours == self.published or abs(self.standard_errors) <= LIMIT
+        return abs(self.standard_errors) <= LIMIT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,12 +276,11 @@ def published_agent() -> tuple[tuple[Measure, dict[str, str], float, float], ...
         ("rq4_wmape.csv", "wmape", "wmape"),
         ("rq4_template_rce.csv", "rce", "misclassified"),
     )
-    found = []
-    folder = importlib.resources.files("rootguard.evaluation.published")
-    for file, column, measure in files:
-        lines = csv.DictReader((folder / file).read_text("utf-8").splitlines())
-        found += [(measure, row, float(row[column]), float(row["se"])) for row in lines]
-    return tuple(found)
+    return tuple(
+        (measure, row, float(row[column]), float(row["se"]))
+        for file, column, measure in files
+        for row in published_lines(file)
+    )
 
 
 def compare_agent(rows: Sequence[AgentRow]) -> list[ComparedAgent]:
@@ -197,10 +316,9 @@ def compare_agent(rows: Sequence[AgentRow]) -> list[ComparedAgent]:
     return compared
 
 
-def matching(compared: Iterable[ComparedAgent], measure: Measure) -> tuple[int, int]:
+def matching(compared: Iterable[ComparedAgent], measure: Measure) -> Count:
     """How many cells of a published table match, and how many there are."""
-    chosen = [c for c in compared if c.measure == measure]
-    return sum(c.matches for c in chosen), len(chosen)
+    return comparison.matching(c for c in compared if c.measure == measure)
 
 
 def comparison_fields(compared: Iterable[ComparedAgent]) -> Iterator[tuple[object, ...]]:
@@ -228,7 +346,7 @@ def ordering(rows: Sequence[AgentRow], scope: Scope = "published") -> Ordered:
 
 def agent_sheets(rows: Sequence[AgentRow]) -> tuple[Sheet, ...]:
     """Compliance, the means, and each template at the largest epsilon."""
-    backend = ", ".join(dict.fromkeys(row.backend for row in rows))
+    backend = _backends(rows)
     sheets = [_compliance_sheet(rows, backend)]
     scopes: tuple[Scope, ...] = ("published", "declared")
     for scope in scopes:
@@ -246,7 +364,7 @@ def agent_sheets(rows: Sequence[AgentRow]) -> tuple[Sheet, ...]:
     for measure in MEASURES:
         title = f"{_TITLES[measure]} per template at epsilon {epsilon_text(focus)}"
         sheets.append(_sheet(title, backend, _template_lines(rows, measure, focus)))
-    return tuple(sheet for sheet in sheets if sheet.lines)
+    return filled(sheets)
 
 
 _Lines = dict[tuple[str, str, str], dict[str, str]]
@@ -267,7 +385,7 @@ def _mean_lines(found: Iterable[AgentMean]) -> _Lines:
     lines: _Lines = {}
     for m in sorted(found, key=lambda m: (m.mechanism, m.epsilon, TURNS[m.budget])):
         line = lines.setdefault((m.mechanism, f"ε = {epsilon_text(m.epsilon)}", m.budget), {})
-        line[m.config] = f"{m.value:.1f} ± {m.se:.1f}"
+        line[m.config] = with_error(m.value, m.se)
     return lines
 
 
@@ -289,7 +407,7 @@ def _common_lines(rows: Iterable[AgentRow]) -> _Lines:
             there = [t[config] for t in common if config in t]
             value = sum(row.wmape or 0.0 for row in there) / len(there)
             se = mean_se(row.wmape_se or 0.0 for row in there)
-            line[config] = f"{value:.1f} ± {se:.1f}"
+            line[config] = with_error(value, se)
     return lines
 
 
@@ -300,7 +418,7 @@ def _template_lines(rows: Iterable[AgentRow], measure: Measure, focus: Fraction)
         if c.epsilon == focus and value is not None:
             name = c.template.upper() + (" (two roots)" if c.asked == "active" else "")
             line = lines.setdefault((c.mechanism, name, c.budget), {})
-            line[c.config] = f"{value:.1f} ± {se:.1f}"
+            line[c.config] = with_error(value, se)
     return lines
 
 
@@ -322,7 +440,7 @@ def agent_comparison_sheets(
     rows: Sequence[AgentRow], compared: Sequence[ComparedAgent]
 ) -> tuple[Sheet, ...]:
     """How many cells match, the 27 means beside the paper and RQ1, and what does not match."""
-    backend = ", ".join(dict.fromkeys(row.backend for row in rows))
+    backend = _backends(rows)
     beside: dict[tuple[str, float, str, str], AgentMean] = {
         (m.budget, float(m.epsilon), m.mechanism, m.config): m
         for m in means(rows, "published", "wmape")
@@ -333,7 +451,7 @@ def agent_comparison_sheets(
         far = mean.from_rq1
         lines.append(
             (
-                c.budget, repr(c.epsilon), c.config, f"{c.ours:.1f} ± {c.ours_se:.1f}",
+                c.budget, repr(c.epsilon), c.config, with_error(c.ours, c.ours_se),
                 f"{c.published} ± {c.published_se}", f"{c.standard_errors:+.1f}",
                 "–" if mean.rq1 is None else f"{mean.rq1:.1f}",
                 "–" if far is None else f"{far:+.1f}",
@@ -349,7 +467,7 @@ def agent_comparison_sheets(
     note = f"Backend: {backend}."
     off = [
         (c.measure, c.budget, repr(c.epsilon), c.template.upper(), c.config,
-         f"{c.ours:.1f} ± {c.ours_se:.1f}", f"{c.published} ± {c.published_se}",
+         with_error(c.ours, c.ours_se), f"{c.published} ± {c.published_se}",
          f"{c.standard_errors:+.1f}")
         for c in compared
         if not c.matches
@@ -365,7 +483,7 @@ def agent_comparison_sheets(
               header=("measure", "budget", "ε", "template", "config", "ours", "published", "SEs"),
               lines=tuple(off), labels=5, note=note),
     )  # fmt: skip
-    return tuple(sheet for sheet in sheets if sheet.lines)
+    return filled(sheets)
 
 
 _TABLES: tuple[tuple[str, Measure], ...] = (
@@ -402,7 +520,7 @@ def agent_figures(rows: Sequence[AgentRow]) -> dict[str, Drawing]:
             axes.set_title(f"ε = {epsilon_text(epsilon)}")
             axes.set_ylim(bottom=0)
         panels[0].set_ylabel("wMAPE (%)")
-        backend = ", ".join(dict.fromkeys(row.backend for row in rows))
+        backend = _backends(rows)
         panels[len(panels) // 2].set_xlabel(f"Backend: {backend}", fontsize=6)
         legend_above(figure, panels, 5)
         return figure

@@ -19,7 +19,7 @@ whatever it said afterwards.
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,6 @@ from rootguard.evaluation.metrics import Bootstrap
 from rootguard.evaluation.rq1_utility.study import DIGITS, Subject
 from rootguard.evaluation.rq4_agent.patients import AgentCell, PatientGroup
 from rootguard.evaluation.rq4_agent.study import Faith, Grid, run_digest
-from rootguard.evaluation.study.rows import epsilon_text
 from rootguard.evaluation.study.tables import Sheet
 from rootguard.expressions import evaluate_many
 from rootguard.graph import Graph
@@ -89,18 +88,6 @@ class AgentRow:
     synthetic: bool
     seed: int
     version: str = __version__
-
-
-_PLAIN = tuple(f.name for f in fields(AgentRow) if f.name != "cell")
-ROW_COLUMNS = ("budget", "epsilon", "template", "asked", "mechanism", "config", *_PLAIN)
-
-
-def row_fields(row: AgentRow) -> tuple[object, ...]:
-    """A line of `rq4.csv`."""
-    c = row.cell
-    address = (c.budget, epsilon_text(c.epsilon), c.template, c.asked, c.mechanism, c.config)
-    values = (getattr(row, name) for name in _PLAIN)
-    return (*address, *(str(v).lower() if isinstance(v, bool) else v for v in values))
 
 
 @dataclass(slots=True)

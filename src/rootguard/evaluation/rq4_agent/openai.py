@@ -7,7 +7,7 @@ cap stops it before the request that could pass it.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,18 +56,25 @@ class Estimate:
     tokens_out: int
     cost: float
 
+    def __str__(self) -> str:
+        return (
+            f"{self.sessions} sessions, about {self.requests} requests, {self.tokens_in} tokens "
+            f"read and {self.tokens_out} written: about {self.cost:.2f}; what is held already "
+            "costs nothing"
+        )
 
-def estimate(sessions: Sequence[AgentSession], endpoint: Endpoint) -> Estimate:
+
+def estimate(sessions: Iterable[AgentSession], endpoint: Endpoint) -> Estimate:
     """Two requests a turn, each with the conversation so far."""
-    requests = tokens_in = 0
-    for session in sessions:
+    count = requests = tokens_in = 0
+    for count, session in enumerate(sessions, 1):  # noqa: B007 - how many there were
         turns = session.group.turns(session.cell)
         requests += 2 * turns
         tokens_in += 2 * turns * _OPENING_TOKENS + _TURN_TOKENS * turns * turns
     tokens_out = requests * _REPLY_TOKENS
     cost = (tokens_in * endpoint.price_in + tokens_out * endpoint.price_out) / _MILLION
     return Estimate(
-        sessions=len(sessions),
+        sessions=count,
         requests=requests,
         tokens_in=tokens_in,
         tokens_out=tokens_out,

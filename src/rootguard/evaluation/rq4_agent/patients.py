@@ -14,6 +14,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, get_args
 
@@ -24,6 +25,7 @@ from rootguard.advice.people import Cohort
 from rootguard.advice.seeds import generator
 from rootguard.advice.utility import TURNS, Turns, UtilityCell
 from rootguard.allocation import Plan
+from rootguard.evaluation.cohorts import load_cohort
 from rootguard.evaluation.rq1_utility.study import Subject
 from rootguard.evaluation.rq4_agent.replies import Parser
 from rootguard.events import RootNoised
@@ -32,7 +34,7 @@ from rootguard.sanitizer import sanitize
 from rootguard.session.person import Person
 from rootguard.session.profile import Profile, Texts
 from rootguard.store import MemoryStore, Record
-from rootguard.template import Template
+from rootguard.template import Template, load_template
 from rootguard.values import MechanismName, Principal, Raw, RootName, to_micro
 
 AgentConfiguration = Literal["all", "roots", "opt", "calibrated"]
@@ -219,3 +221,19 @@ class PatientGroup:
                 cell.budget, stream, patient,
             )
         )  # fmt: skip
+
+
+def patient_groups(
+    templates: Iterable[Template], directory: Path | None, *, seed: int, patients: int
+) -> list[PatientGroup]:
+    """A group per template, and a second one where the published runs asked for fewer roots."""
+    found = []
+    for template in templates:
+        forms: list[tuple[Asked, Template]] = [("declared", template)]
+        roots = PUBLISHED_ACTIVE.get(template.name, ())
+        if roots and template == load_template(template.name):
+            forms.append(("active", only(template, roots)))
+        for asked, form in forms:
+            cohort = load_cohort(form, directory, size=patients)
+            found.append(PatientGroup(form, cohort, asked=asked, seed=seed, patients=patients))
+    return found

@@ -13,15 +13,12 @@ that every configuration is asked the very same questions.
 """
 
 import hashlib
-import json
-import os
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 import anyio
 import numpy as np
@@ -31,10 +28,10 @@ from rootguard import __version__
 from rootguard.advice.seeds import generator
 from rootguard.advice.utility import TURNS, Turns
 from rootguard.channels.mcp.server import build_server
-from rootguard.errors import FileError
 from rootguard.evaluation.rq4_agent.backends import Backend, BackendStoppedError
 from rootguard.evaluation.rq4_agent.channel import ToolCall, connected, independent_server
 from rootguard.evaluation.rq4_agent.patients import (
+    AGENT_CONFIGURATIONS,
     AGENT_EPSILONS,
     TRANSCRIPT_FORMAT,
     AgentCell,
@@ -42,6 +39,7 @@ from rootguard.evaluation.rq4_agent.patients import (
     PatientGroup,
 )
 from rootguard.evaluation.rq4_agent.replies import ReplyReading
+from rootguard.evaluation.study.runner import LineLog
 from rootguard.template import Template
 from rootguard.values import MechanismName, RootName
 
@@ -121,6 +119,26 @@ class Grid:
     epsilons: tuple[Fraction, ...] = AGENT_EPSILONS
     budgets: tuple[Turns, ...] = tuple(TURNS)
     configurations: tuple[AgentConfiguration, ...] = ("all", "roots", "opt")
+
+    @staticmethod
+    def of(
+        *,
+        seed: int,
+        mechanisms: Iterable[MechanismName] = (),
+        epsilons: Iterable[Fraction] = (),
+        budgets: Collection[str] = (),
+        configurations: Collection[str] = (),
+    ) -> "Grid":
+        """What was asked for, in the order of the tables; where nothing was, all that there is."""
+        return Grid(
+            seed=seed,
+            mechanisms=tuple(dict.fromkeys(mechanisms)) or ("exponential",),
+            epsilons=tuple(epsilons) or AGENT_EPSILONS,
+            budgets=tuple(t for t in TURNS if not budgets or t in budgets),
+            configurations=tuple(
+                c for c in AGENT_CONFIGURATIONS if not configurations or c in configurations
+            ),
+        )
 
     def cells(self, group: PatientGroup) -> Iterator[AgentCell]:
         """The cells of a group, in the order in which rows are written."""
@@ -255,79 +273,35 @@ class Transcripts:
     """The sessions that are over, a line of JSON each. One process at a time may write them."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: BinaryIO | None = None
+        # Two readers of one file: to go on, only the names of the sessions are held in memory.
+        self._names = LineLog(path, _name)
+        self._records = LineLog(path, _record)
 
     def open(self) -> set[tuple[str, str]]:
-        """Make ready to go on; gives run and name of every session that is there.
-
-        A last line that a kill cut short is removed, since its session will be had again. The
-        file stays locked until `close`, or until this process ends.
-        """
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        file = self._path.open("ab+")
-        try:
-            _lock(file, self._path)
-            file.seek(0)
-            whole = 0
-            done = set()
-            for line in file:
-                found = _record(line) if line.endswith(b"\n") else None
-                if found is None:
-                    break
-                done.add((str(found["run"]), str(found["session"])))
-                whole += len(line)
-            file.truncate(whole)
-        except BaseException:
-            file.close()
-            raise
-        self._file = file
-        return done
+        """Make ready to go on; gives run and name of every session that is there."""
+        return set(self._names.open())
 
     def append(self, record: dict[str, object]) -> None:
         """Write a session down, and out of this process."""
-        if self._file is None:
-            raise ValueError("the transcripts are not open")
-        line = json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
-        self._file.write(line.encode())
-        self._file.flush()
+        self._names.append(record, separators=(",", ":"))
 
     def close(self) -> None:
         """Make sure that everything is on the disk."""
-        if self._file is not None:
-            os.fsync(self._file.fileno())
-            self._file.close()
-            self._file = None
+        self._names.close()
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Every session, in the order in which they ended."""
-        with self._path.open("rb") as file:
-            for line in file:
-                if (found := _record(line)) is not None:
-                    yield found
+        yield from self._records
 
 
-def _lock(file: BinaryIO, path: Path) -> None:
-    """Keep other processes out; the system lets go of the lock when this one ends, however."""
-    if sys.platform == "win32":
-        return
-    import fcntl
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise FileError(
-            path.name, "", "another process writes it", "wait for it, or take another directory"
-        ) from None
-
-
-def _record(line: bytes) -> dict[str, Any] | None:
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return None
+def _record(found: Any) -> dict[str, Any] | None:  # noqa: ANN401 - whatever JSON holds
     ours = isinstance(found, dict) and found.get("format") == TRANSCRIPT_FORMAT
     return found if ours and {"run", "session", "turns"} <= found.keys() else None
+
+
+def _name(found: Any) -> tuple[str, str] | None:  # noqa: ANN401 - whatever JSON holds
+    record = _record(found)
+    return None if record is None else (str(record["run"]), str(record["session"]))
 
 
 def _first(problem: BaseException) -> BaseException:
