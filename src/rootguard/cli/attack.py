@@ -23,7 +23,7 @@ _ABOUT: Mapping[Strategy, str] = {
     "derived": "asks for steep functions of each root, each noised on its own range",
     "zoom": "asks where each root lies in an ever smaller window around its best guess",
     "joint": "asks for the roots, the target and every derived value, and solves for all at once",
-    "collusion": "pools what several services were told on several days",
+    "collusion": "pools what several services received on several days",
     "posterior": "asks for the roots again and again and knows how they vary in the population",
 }
 
@@ -79,7 +79,7 @@ def command(
     *,
     as_json: bool,
 ) -> None:
-    """Attack synthetic people, guarded in two ways, and show how far off the guesses are.
+    """Attack synthetic people, with independent noise and with RootGuard, and compare the guesses.
 
     Independent noising gives every answer fresh noise at epsilon. RootGuard noises each root once,
     at the same epsilon, and computes every answer from that.

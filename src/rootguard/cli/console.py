@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "--template",
     "templates",
     multiple=True,
-    help="With --principal: which templates; by default all whose roots are kept.",
+    help="With --principal: which templates; by default all whose roots are stored.",
 )
 @click.option(
     "--store",
@@ -58,7 +58,7 @@ def command(
     opened: bool,
     as_json: bool,
 ) -> None:
-    """Show on a page what crossed the boundary, what it cost, and what a budget would mean.
+    """Show the audit log on a local page, what each answer cost, and what a budget would give you.
 
     The page reads the vault, which holds noised values only; it draws nothing and spends nothing.
     It listens on this machine only and asks for a key, which is in the address that is printed.

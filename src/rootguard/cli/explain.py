@@ -59,7 +59,7 @@ def command(
     mentions: int,
     as_json: bool,
 ) -> None:
-    """What each epsilon buys, what it leaves an adversary, and where more stops helping.
+    """Show what each epsilon gives you, what an adversary can guess, and where more hardly helps.
 
     Measured on synthetic people drawn from the template's public figures; no private value is
     needed.

@@ -120,7 +120,7 @@ def command(
     workers: int,
     quiet: bool,
 ) -> None:
-    """Guard an agent that speaks to OpenAI's or Anthropic's API: change its base URL to this.
+    """Protect an agent that uses OpenAI's or Anthropic's API: change its base URL to this gateway.
 
     Numbers of the profile's roots leave noised, identifiers leave as tokens, and replies come back
     with the identifiers restored. What cannot be inspected is not sent.

@@ -43,7 +43,7 @@ _command = click.argument("command", nargs=-1, type=click.UNPROCESSED)
 
 @click.group("mcp", epilog=EXIT_CODES)
 def command() -> None:
-    """Guarded values over the Model Context Protocol.
+    """Noised values over the Model Context Protocol.
 
     \b
     Examples:
@@ -73,7 +73,7 @@ def serve(
     key_env: str | None,
     store_url: str | None,
 ) -> None:
-    """A server that knows only noised values, for any agent that speaks MCP.
+    """Serve noised values, and nothing else, to any agent that uses MCP.
 
     Without --http it speaks on standard input and output, as MCP clients start it. With --http it
     listens at http://HOST:PORT/mcp; a host that others can reach needs --key-env.
@@ -110,7 +110,7 @@ def serve(
     "--config",
     "config_path",
     type=click.Path(dir_okay=False),
-    help="An mcpServers file: stand before all servers that it lists.",
+    help="An mcpServers file: sit in front of all servers that it lists.",
 )
 @_pins
 @click.option(
@@ -133,7 +133,7 @@ def proxy(
     store_url: str | None,
     command: tuple[str, ...],
 ) -> None:
-    """Stand before another MCP server; what goes to it is guarded, what comes back is restored.
+    """Sit in front of another MCP server: replace private values, restore identifiers in replies.
 
     \b
     Examples:

@@ -33,7 +33,7 @@ from rootguard.vault import open_store
 
 @click.group("vault", epilog=EXIT_CODES)
 def command() -> None:
-    """Look after the store in which noised values are kept.
+    """Manage the store that holds the noised values.
 
     \b
     Examples:
@@ -47,7 +47,7 @@ def command() -> None:
 @store_option
 @json_option
 def init(url: str, *, as_json: bool) -> None:
-    """Create the store and its key, or check that they are there and fit.
+    """Create the store and its key, or check that both exist and fit.
 
     \b
     Example:
@@ -162,7 +162,7 @@ def refine(
 @store_option
 @json_option
 def revoke(url: str, principal: str, *, yes: bool, as_json: bool) -> None:
-    """Delete a profile: its values, fingerprints, tokens and journal. What was spent stays.
+    """Delete a profile: its values, fingerprints, tokens and audit log. What was spent stays.
 
     Services keep what they were given, and a value noised again after this is a second draw that
     costs again.
@@ -187,7 +187,7 @@ def revoke(url: str, principal: str, *, yes: bool, as_json: bool) -> None:
 @principal_option
 @store_option
 def export(url: str, principal: str) -> None:
-    """Print everything that is kept of a profile, as JSON: noised values, spending, the journal.
+    """Print everything stored about a profile, as JSON: noised values, spending, the audit log.
 
     \b
     Example:
@@ -214,7 +214,7 @@ def export(url: str, principal: str) -> None:
 @store_option
 @json_option
 def verify(url: str, *, as_json: bool) -> None:
-    """Re-derive every invariant from the store; exit with 1 if it is damaged.
+    """Check every invariant of the store; exit with 1 if it is damaged.
 
     One draw per version and level, a ledger equal to its events, levels that nest, nothing that
     belongs to nothing, nothing altered.
