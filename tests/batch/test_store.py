@@ -120,10 +120,10 @@ def test_another_value_in_the_session_is_a_draw_of_its_own_and_both_are_found_ag
 def test_an_erased_persons_marks_are_gone_and_the_noise_is_fresh(store: Store) -> None:
     table = people()
     made = run(table, store).table.to_pylist()
-    before = sum(len(store.marks(place)) for place in range(256))
+    before = sum(len(store.fingerprints(place)) for place in range(256))
     for row in range(MANY):
         store.erase(Principal(f"P{row:05d}"))
-    after = sum(len(store.marks(place)) for place in range(256))
+    after = sum(len(store.fingerprints(place)) for place in range(256))
     entry = 8 + 4 * len(ROOTS)
     assert before - after == MANY * entry
     fresh = [opened(table, row, store).release("ast") for row in range(MANY)]
@@ -171,11 +171,11 @@ def test_marks_do_not_depend_on_how_they_are_gathered(
 ) -> None:
     table = people()
     run(table, store)
-    whole = [store.marks(place) for place in range(256)]
+    whole = [store.fingerprints(place) for place in range(256)]
     monkeypatch.setattr(registers, "PIECE", 7)
     monkeypatch.setattr("rootguard.batch.tables.ROWS", 11)
     run(table, store)
-    assert [store.marks(place) for place in range(256)] == whole
+    assert [store.fingerprints(place) for place in range(256)] == whole
     assert drawn(store, "ast") == [ROWS, 0]
 
 
@@ -278,14 +278,14 @@ def test_a_shelf_that_was_moved_is_missed(tmp_path: Path) -> None:
     path = tmp_path / "vault.sqlite3"
     store = open_store(f"sqlite:///{path}")
     run(people(), store)
-    place = next(place for place in range(256) if store.marks(place))
+    place = next(place for place in range(256) if store.fingerprints(place))
     store.close()
     with sqlite3.connect(path) as db:
         db.execute("UPDATE table_marks SET place = 1000 WHERE place = ?", (place,))
     db.close()
     store = open_store(f"sqlite:///{path}")
     with pytest.raises(StoreDamagedError):
-        store.marks(place)
+        store.fingerprints(place)
     assert store.verify()
     store.close()
 

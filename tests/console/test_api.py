@@ -20,7 +20,7 @@ from rootguard.console.access import POLICY, TEXTS
 from rootguard.console.assets import FOLDER, Assets
 from rootguard.errors import RootGuardError
 from rootguard.session.journal import speak_to
-from rootguard.store.base import TOWARD, Toward
+from rootguard.store.base import RECIPIENT, Recipient
 from rootguard.values import Principal
 from tests.support.console_servers import (
     KEY,
@@ -39,7 +39,7 @@ PATHS = (*(f"api/{path}" for path in READS), "api/", "api/nothing", "api/../api/
 
 def fill(store: MemoryStore, principal: str = "owner") -> None:
     """Something of every kind."""
-    mark = TOWARD.set(Toward())
+    mark = RECIPIENT.set(Recipient())
     person = open_person(store, principal)
     speak_to("api.example.com", "/v1/chat/completions")
     person.release("age")
@@ -49,7 +49,7 @@ def fill(store: MemoryStore, principal: str = "owner") -> None:
     with pytest.raises(RootGuardError):
         person.release("Zebulon")
     person.refuse_tokens({"phone": 2})
-    TOWARD.reset(mark)
+    RECIPIENT.reset(mark)
 
 
 @pytest.fixture(scope="module")

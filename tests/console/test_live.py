@@ -134,7 +134,7 @@ def test_a_quiet_stream_says_that_it_is_still_there(monkeypatch: pytest.MonkeyPa
 def test_nobody_is_asked_while_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     asked = threading.Event()
-    read = store.crossings
+    read = store.log
 
     def watched(*given: Any, **more: Any) -> Any:  # noqa: ANN401
         asked.set()
@@ -247,7 +247,7 @@ def test_each_key_of_a_gateway_opens_its_own_console(tmp_path: Path) -> None:
             process.communicate(timeout=PATIENCE)
     with closing(open_store(store)) as kept:
         assert kept.verify() == ()
-        assert kept.crossed(Principal("otto")) == (0, 0)
+        assert kept.log_size(Principal("otto")) == (0, 0)
 
 
 def test_a_gateway_has_no_console_unless_it_is_asked_for(tmp_path: Path) -> None:

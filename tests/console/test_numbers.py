@@ -229,10 +229,10 @@ def test_an_attack_on_oneself_stands_still_and_on_fresh_noise_closes_in() -> Non
     store = MemoryStore()
     person = open_person(store)
     released = {root: person.release(root) for root in ("age", "ast", "alt", "plt")}
-    before = (store.events(OWNER), store.crossed(OWNER), store.disclosures(OWNER))
+    before = (store.events(OWNER), store.log_size(OWNER), store.disclosures(OWNER))
     with console(viewer_of(store)) as served:
         told = turns_of(served)
-    assert (store.events(OWNER), store.crossed(OWNER), store.disclosures(OWNER)) == before
+    assert (store.events(OWNER), store.log_size(OWNER), store.disclosures(OWNER)) == before
     assert [kind for _, kind, _ in told] == ["turn"] * (4 * TURNS) + ["done"]
     for root, value in released.items():
         turns = [turn for _, kind, turn in told if kind == "turn" and turn["root"] == root]

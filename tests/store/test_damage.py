@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from rootguard.errors import StoreDamagedError, StoreError, StoreKeyError
-from rootguard.store import Record, rows
+from rootguard.store import Record
+from rootguard.store.rows import DRAWS, Rows
 from rootguard.values import Domain, Sanitized
 from rootguard.vault import open_store
 from tests.support.store_contents import (
@@ -168,10 +169,8 @@ def test_a_missing_draw_is_not_drawn_again(url: str) -> None:
 def test_rows_of_nobody_are_reported(url: str) -> None:
     with closing(sql(url)) as store:
         fill(store)
-        ghost = rows.draw_row(store._secrets.integrity, "ghost", draw("age", 1))
         with database_of(store).exclusive() as db:
-            marks = ", ".join("?" * len(ghost))
-            db.execute(f"INSERT INTO draws ({rows.DRAW}) VALUES ({marks})", *ghost)
+            Rows(db, store._secrets.integrity).write(DRAWS, "ghost", thing=draw("age", 1))
         told = store.verify()
         assert any("belong to nobody" in sentence for sentence in told)
         assert any("a draw without an event" in sentence for sentence in told)

@@ -23,7 +23,7 @@ from rootguard.events import (
 )
 from rootguard.session.journal import speak_to
 from rootguard.store import journal as journals
-from rootguard.store.base import KEPT_CROSSINGS, TOWARD, Toward
+from rootguard.store.base import LOG_ENTRIES, RECIPIENT, Recipient
 from rootguard.store.sql import SqlStore
 from rootguard.values import Principal
 from tests.support.console_servers import SENTINELS, open_person
@@ -52,9 +52,9 @@ def store(url: str) -> Iterator[Store]:
 
 @pytest.fixture(autouse=True)
 def nobody() -> Iterator[None]:
-    mark = TOWARD.set(Toward())
+    mark = RECIPIENT.set(Recipient())
     yield
-    TOWARD.reset(mark)
+    RECIPIENT.reset(mark)
 
 
 def refused(turn: int) -> Event:
@@ -68,11 +68,11 @@ def flush(store: Store) -> None:
 
 def noted(store: Store, principal: Principal = OWNER) -> list[Event]:
     flush(store)
-    return [each.event for each in store.crossings(principal)]
+    return [each.event for each in store.log(principal)]
 
 
 def turns(store: Store, principal: Principal = OWNER, **asked: int) -> list[int]:
-    found = [each.event for each in store.crossings(principal, **asked)]
+    found = [each.event for each in store.log(principal, **asked)]
     return [event.turn for event in found if isinstance(event, RequestRefused)]
 
 
@@ -96,7 +96,7 @@ def test_charges_releases_refusals_and_forged_tokens_are_written_down_in_order(
     assert kinds == [*[RootNoised] * 4, ValueReleased, RequestRefused, TokenRefused]
     assert events[:4] == list(store.events(OWNER))
     assert events[4:] == list(person.transcript())
-    sixth = store.crossings(OWNER)[5]
+    sixth = store.log(OWNER)[5]
     assert (sixth.sequence, sixth.service, sixth.route) == (6, "api.example.com", "/v1/messages")
 
 
@@ -112,14 +112,14 @@ def test_a_service_of_the_policy_is_written_down_under_its_own_name(store: Store
     with pytest.raises(RootGuardError):
         session.release("ast")
     flush(store)
-    assert [each.service for each in store.crossings(OWNER)][-2:] == ["lab", "lab"]
+    assert [each.service for each in store.log(OWNER)][-2:] == ["lab", "lab"]
 
 
 def test_what_was_noted_survives_closing_and_opening(url: str) -> None:
     with closing(open_store(url, key=KEY)) as first:
         open_person(first).release("fib4")
     with closing(open_store(url, key=KEY)) as second:
-        events = [each.event for each in second.crossings(OWNER)]
+        events = [each.event for each in second.log(OWNER)]
         assert isinstance(events[-1], ValueReleased)
         assert second.verify() == ()
 
@@ -127,9 +127,9 @@ def test_what_was_noted_survives_closing_and_opening(url: str) -> None:
 def test_noting_writes_soon_without_being_told_to(url: str) -> None:
     with closing(open_store(url, key=KEY)) as writer, closing(open_store(url, key=KEY)) as reader:
         for _ in range(2):  # the second time the writing thread may have ended meanwhile
-            before = reader.crossed(OWNER)[1]
+            before = reader.log_size(OWNER)[1]
             writer.note(OWNER, refused(1))
-            until(lambda seen=before: reader.crossed(OWNER)[1] > seen)  # type: ignore[misc]
+            until(lambda seen=before: reader.log_size(OWNER)[1] > seen)  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "memory"])
@@ -142,7 +142,7 @@ def test_the_latest_ten_thousand_are_kept_and_numbers_go_on(kind: str, tmp_path:
         for turn in range(8_001, 15_001):
             store.note(OWNER, refused(turn))
         flush(store)
-        assert store.crossed(OWNER) == (KEPT_CROSSINGS, 15_000)
+        assert store.log_size(OWNER) == (LOG_ENTRIES, 15_000)
         assert turns(store) == list(range(5_001, 15_001))
         assert turns(store, after=14_998) == [14_999, 15_000]
         assert turns(store, before=5_003) == [5_001, 5_002]
@@ -159,7 +159,7 @@ def test_a_flood_that_outruns_the_writer_leaves_the_latest_and_no_gap(store: Sto
         for turn in range(1, 12_001):
             store.note(OWNER, refused(turn))
     flush(store)
-    assert store.crossed(OWNER) == (KEPT_CROSSINGS, 12_001)
+    assert store.log_size(OWNER) == (LOG_ENTRIES, 12_001)
     assert turns(store) == list(range(2_001, 12_001))
     assert store.verify() == ()
 
@@ -170,19 +170,19 @@ def test_principals_have_journals_of_their_own(store: Store) -> None:
     flush(store)
     assert turns(store, OWNER) == [1, 3]
     assert turns(store, EVE) == [2]
-    assert [each.sequence for each in store.crossings(EVE)] == [1]
+    assert [each.sequence for each in store.log(EVE)] == [1]
 
 
 def test_erasing_a_profile_erases_its_journal_and_leaves_only_that_it_did(store: Store) -> None:
     person = open_person(store)
     person.release("age")
     flush(store)
-    latest = store.crossed(OWNER)[1]
+    latest = store.log_size(OWNER)[1]
     person.release("age")  # waits still when the profile is erased
     store.erase(OWNER)
     flush(store)
-    assert [each.event for each in store.crossings(OWNER)] == [ProfileErased(principal="owner")]
-    assert store.crossed(OWNER) == (1, latest + 1)
+    assert [each.event for each in store.log(OWNER)] == [ProfileErased(principal="owner")]
+    assert store.log_size(OWNER) == (1, latest + 1)
     person.release("age")
     assert [type(event) for event in noted(store)] == [ProfileErased, ValueReleased]
     assert store.verify() == ()
@@ -224,7 +224,7 @@ def test_a_journal_that_fails_is_told_once_and_fails_no_release(
 
 
 def test_what_cannot_be_stored_is_left_out_and_the_rest_is_kept(store: Store) -> None:
-    store.note(OWNER, refused(1), Toward(service="a\x00b"))
+    store.note(OWNER, refused(1), Recipient(service="a\x00b"))
     store.note(OWNER, refused(2))
     flush(store)
     assert turns(store) == [2]
@@ -270,8 +270,8 @@ def test_formulas_of_the_templates_and_yes_or_no_are_kept(store: Store) -> None:
 
 def test_names_of_services_are_cut_to_plain_characters() -> None:
     speak_to("evil\n<script>\x00" + "x" * 200, "/v1/\ud800models")
-    assert TOWARD.get().service == "evilscript" + "x" * 70
-    assert TOWARD.get().route == "/v1/models"
+    assert RECIPIENT.get().service == "evilscript" + "x" * 70
+    assert RECIPIENT.get().route == "/v1/models"
 
 
 _WRITER = """
@@ -296,19 +296,19 @@ def test_a_killed_writer_leaves_a_sound_journal_up_to_its_last_flush(url: str) -
     try:
         writer.stdout.readline()
         with closing(open_store(url, key=KEY)) as reader:
-            until(lambda: reader.crossed(OWNER)[1] >= 5)
+            until(lambda: reader.log_size(OWNER)[1] >= 5)
             writer.stdin.write(b"\n")
             writer.stdin.flush()
             writer.stdout.readline()
             writer.send_signal(signal.SIGKILL)
             writer.wait(PATIENCE)
             assert reader.verify() == ()
-            kept = reader.crossings(OWNER)
+            kept = reader.log(OWNER)
             assert len(kept) in (5, 6)
             assert isinstance(kept[4].event, ValueReleased)
             open_person(reader).release("age")
             flush(reader)
-            assert reader.crossed(OWNER)[0] == len(kept) + 1
+            assert reader.log_size(OWNER)[0] == len(kept) + 1
     finally:
         writer.kill()
         writer.communicate()
@@ -323,7 +323,7 @@ def test_the_writing_thread_ends_when_there_is_nothing_to_do(
         store.note(OWNER, refused(1))
         until(lambda: store._journal._thread is None)
         store.note(OWNER, refused(2))
-        until(lambda: store.crossed(OWNER)[1] == 2)
+        until(lambda: store.log_size(OWNER)[1] == 2)
 
 
 def test_sessions_of_the_library_note_too_and_may_be_many(store: Store) -> None:
@@ -353,7 +353,7 @@ def test_over_mcp_the_journal_says_which_client_asked_by_which_tool(store: Store
 
     anyio.run(talk)
     flush(store)
-    found = store.crossings(OWNER, after=4)
+    found = store.log(OWNER, after=4)
     assert [(each.service, each.route) for each in found] == [
         ("An agent", "get_values"),
         ("An agent", "compute"),

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from rootguard.errors import RootGuardError, StoreDamagedError, StoreError, StoreKeyError
-from rootguard.store import migrations, rows
-from rootguard.store.database import Database, Transaction
+from rootguard.store import migrations
+from rootguard.store.base import Database, Transaction
 from rootguard.store.envelope import Secrets
 from rootguard.store.migrations import MIGRATIONS, migrate
-from rootguard.store.shelves import Shelves
+from rootguard.store.rows import DRAWS, EVENTS, Rows
 from rootguard.store.sql import create
 from rootguard.store.sqlite import SqliteDatabase
 from rootguard.vault import open_store
@@ -21,12 +21,11 @@ def first_schema(db: Transaction) -> None:
     """A store as the first version left it, with a draw in it."""
     create(db, KEY, MIGRATIONS[:1])
     integrity = Secrets.read(db, KEY).integrity
-    row = rows.draw_row(integrity, ANA, draw("age", 3))
-    db.execute(f"INSERT INTO draws ({rows.DRAW}) VALUES ({', '.join('?' * len(row))})", *row)
-    event = rows.event_row(integrity, ANA, 1, draw("age", 3).event)
-    db.execute(f"INSERT INTO events ({rows.EVENT}) VALUES (?, ?, ?, ?)", *event)
-    Shelves(db, integrity).add(ANA, "draws", 1)
-    Shelves(db, integrity).add(ANA, "events", 1)
+    content = Rows(db, integrity)
+    content.write(DRAWS, ANA, thing=draw("age", 3))
+    content.write(EVENTS, ANA, 1, thing=draw("age", 3).event)
+    content.add(ANA, "draws", 1)
+    content.add(ANA, "events", 1)
 
 
 def blank(url: str) -> Database:

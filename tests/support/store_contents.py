@@ -5,10 +5,10 @@ from pathlib import Path
 
 from rootguard.events import RootNoised
 from rootguard.identifiers import IssuedToken
-from rootguard.store import Disclosure, Record, Store, Tabled
-from rootguard.store.database import Database
-from rootguard.store.marks import SHELVES
+from rootguard.store import Disclosure, Record, Store, TableRun
+from rootguard.store.base import Database
 from rootguard.store.sql import SqlStore
+from rootguard.store.tables import PARTITIONS
 from rootguard.values import Domain, Principal, RootName, Sanitized
 from rootguard.vault import open_store
 
@@ -70,7 +70,7 @@ def fill(store: Store) -> None:
     for name in ("Bob Ray", "Al Oz"):
         store.tokens(ANA).add(IssuedToken(kind="person", token=name, sealed=name.encode()))
     entry = (3 << 56 | 1).to_bytes(8, "little") + bytes(range(4))
-    run = Tabled(
+    run = TableRun(
         table="all",
         root=AGE,
         version=1,
@@ -95,8 +95,8 @@ def content(store: Store) -> list[object]:
         ),
         *((store.events(who), store.caps(who), store.disclosures(who)) for who in (ANA, EVE)),
         *(list(store.tokens(who)) for who in (ANA, EVE)),
-        *((store.crossed(who), store.crossings(who)) for who in (ANA, EVE)),
-        (store.tables(), [store.marks(place) for place in range(SHELVES)]),
+        *((store.log_size(who), store.log(who)) for who in (ANA, EVE)),
+        (store.tables(), [store.fingerprints(place) for place in range(PARTITIONS)]),
         store.fingerprint_key,
         store.identifier_key,
     ]

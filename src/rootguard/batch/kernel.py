@@ -33,7 +33,7 @@ from rootguard.graph import Graph
 from rootguard.mechanisms import Mechanism, mechanism
 from rootguard.mechanisms.base import Floats, Indices
 from rootguard.mechanisms.keyed import People, Prf, RootStreams
-from rootguard.store.marks import Entries, entry_type
+from rootguard.store.tables import Entries, entry_type
 from rootguard.template import Template
 from rootguard.values import Domain, MechanismName, RootName
 

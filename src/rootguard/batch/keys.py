@@ -35,8 +35,8 @@ from rootguard.errors import BudgetError, FileError, PlanError, StoreError, Stor
 from rootguard.graph import Graph
 from rootguard.mechanisms.keyed import KEY_BYTES, Prf
 from rootguard.session.draws import noise_once
-from rootguard.store import Store, Tabled, marks
-from rootguard.store.marks import Entries, table_prf
+from rootguard.store import Store, TableRun, tables
+from rootguard.store.tables import Entries, table_prf
 from rootguard.template import Template
 from rootguard.values import MICRO, Principal, Raw, RootName, to_micro
 
@@ -50,7 +50,7 @@ class Register:
     def __init__(self, plan: Plan, version: int, store: Store) -> None:
         self._plan, self._version, self._store = plan, version, store
         self._named = frozenset(store.principals())
-        self._type = marks.entry_type(len(plan.shares))
+        self._type = tables.entry_type(len(plan.shares))
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as this does
         weakref.finalize(self, self._file.close)
         self._bounds: list[tuple[int, NDArray[np.int64]]] = []
@@ -70,7 +70,7 @@ class Register:
     def _write(self) -> None:
         whole = np.concatenate([np.empty(0, self._type), *self._held])
         self._held, self._rows = [], 0
-        whole, bounds = marks.by_shelf(whole)
+        whole, bounds = tables.by_partition(whole)
         self._file.seek(self._length * self._type.itemsize)
         self._file.write(whole.tobytes())
         self._bounds.append((self._length, bounds))
@@ -97,20 +97,20 @@ class Register:
             new = self._shelf(number)
             if not len(new):
                 return None
-            entries = marks.merge(shelf, new)
-            counted = marks.count(entries)
+            entries = tables.merge(shelf, new)
+            counted = tables.count(entries)
             np.maximum(most, counted.most, out=most)
             before = len(shelf) // self._type.itemsize
             if len(entries) == before:
                 return None
             drawn[:] += counted.values
             if before:
-                drawn[:] -= marks.count(marks.read(shelf, len(roots))).values
+                drawn[:] -= tables.count(tables.read(shelf, len(roots))).values
             return entries.tobytes()
 
-        def told() -> list[Tabled]:
+        def told() -> list[TableRun]:
             return [
-                Tabled(
+                TableRun(
                     table=table_name(self._plan, self._version),
                     root=root,
                     version=self._version,
@@ -132,10 +132,10 @@ class Register:
 
         Whoever opens a session from now on finds the marks.
         """
-        prf = marks.table_prf(self._store.fingerprint_key)
+        prf = tables.table_prf(self._store.fingerprint_key)
         for name in set(self._store.principals()) - self._named:
             tag = prf.tags(prf.person(name))[0]
-            if tag in self._shelf(marks.shelf_of(int(tag)))["tag"]:
+            if tag in self._shelf(tables.partition_of(int(tag)))["tag"]:
                 raise StoreError(
                     "somebody in this table was opened in a session meanwhile; nothing was "
                     "released, run it again"

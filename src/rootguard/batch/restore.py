@@ -19,7 +19,7 @@ from rootguard.batch.columns import Array, Mask
 from rootguard.errors import IdentifierError, RootGuardError
 from rootguard.identifiers import Identifiers, IssuedToken, Kind
 from rootguard.identifiers.registry import Seal
-from rootguard.store import Store, marks
+from rootguard.store import Store, tables
 
 _REMEMBERED = 1 << 16
 
@@ -125,19 +125,21 @@ def _attempt(
 def _known(ids: Sequence[str], store: Store) -> Iterator[str]:
     """Those people whom a table has shown, or whom the store knows by name."""
     named = set(store.principals())
-    prf = marks.table_prf(store.fingerprint_key)
+    prf = tables.table_prf(store.fingerprint_key)
     sought: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
     for name in ids:
         if name in named:
             yield name
         else:
             tag = int(prf.tags(prf.person(name))[0])
-            sought[marks.shelf_of(tag)].append((tag, name))
+            sought[tables.partition_of(tag)].append((tag, name))
     runs = store.tables()
     for number, table in enumerate(dict.fromkeys(run.table for run in runs)):
         roots = len({run.root for run in runs if run.table == table})
         for shelf, people in sought.items():
-            there = marks.read(store.marks(number * marks.SHELVES + shelf), roots)["tag"]
+            there = tables.read(store.fingerprints(number * tables.PARTITIONS + shelf), roots)[
+                "tag"
+            ]
             tags = np.array([tag for tag, _ in people], dtype=np.uint64)
             for (_, name), held in zip(people, np.isin(tags, there), strict=True):
                 if held:

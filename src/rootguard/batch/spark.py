@@ -33,7 +33,7 @@ from rootguard.errors import (
 from rootguard.identifiers import Kind
 from rootguard.mechanisms.keyed import Prf
 from rootguard.store import Store
-from rootguard.store.marks import entry_type
+from rootguard.store.tables import entry_type
 from rootguard.template import Template
 
 DataFrame = Any

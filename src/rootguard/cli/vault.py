@@ -205,7 +205,7 @@ def export(url: str, principal: str) -> None:
             "route": each.route,
             "event": to_record(each.event),
         }
-        for each in store.crossings(person)
+        for each in store.log(person)
     ]
     write_json(body)
 

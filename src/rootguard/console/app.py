@@ -183,12 +183,12 @@ class Console:
 
         def read() -> dict[str, object]:
             store, person, units = viewer.store, viewer.principal, _units(viewer)
-            kept, latest = store.crossed(person)
+            kept, latest = store.log_size(person)
             if after is None:
                 upto = latest + 1 if before is None else before
-                found = store.crossings(person, before=upto, limit=limit)
+                found = store.log(person, before=upto, limit=limit)
             else:
-                found = store.crossings(person, after=after, limit=limit)
+                found = store.log(person, after=after, limit=limit)
             return {
                 "crossings": [crossing_json(each, units) for each in found],
                 "first": latest - kept + 1 if kept else latest,
@@ -205,7 +205,7 @@ class Console:
             return Response(media_type=_EVENTS)
         told = request.headers.get("last-event-id", "")
         after = int(told) if told.isascii() and told.isdigit() else _number(request, "after")
-        _, latest = await self._in_thread(lambda: viewer.store.crossed(viewer.principal))
+        _, latest = await self._in_thread(lambda: viewer.store.log_size(viewer.principal))
         start = latest if after is None else min(after, latest)
         return _stream(self._told(viewer, start))
 
@@ -217,7 +217,7 @@ class Console:
             yield "retry: 1000\n\n"
             beaten = anyio.current_time()
             while not self.stopping():
-                read = partial(store.crossings, person, after=after, limit=MOST)
+                read = partial(store.log, person, after=after, limit=MOST)
                 found = await self._in_thread(read)
                 if found:
                     after = found[-1].sequence

@@ -89,9 +89,7 @@ def _at(levels: Sequence[int], position: int) -> float | None:
 
 def _charges(viewer: Viewer, events: Sequence[Charge]) -> list[dict[str, object]]:
     """Every charge with its time, where the journal still has it: matched from the latest back."""
-    noted = [
-        each for each in viewer.store.crossings(viewer.principal) if type(each.event) in _KINDS
-    ]
+    noted = [each for each in viewer.store.log(viewer.principal) if type(each.event) in _KINDS]
     times: defaultdict[Charge, list[float]] = defaultdict(list)
     for each in noted:
         times[each.event].append(each.micros / 1e6)  # type: ignore[index]  # only charges are here

@@ -20,7 +20,7 @@ from rootguard.events import (
     ValueReleased,
     cost,
 )
-from rootguard.store import Crossing
+from rootguard.store import LogEntry
 from rootguard.values import MICRO
 
 REASONS: Final[Mapping[str, str]] = {
@@ -42,7 +42,7 @@ REASONS: Final[Mapping[str, str]] = {
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-def crossing_json(crossing: Crossing, units: Mapping[str, str]) -> dict[str, object]:
+def crossing_json(crossing: LogEntry, units: Mapping[str, str]) -> dict[str, object]:
     """One crossing for the page. `units` are those of the named values."""
     event = crossing.event
     body: dict[str, object] = {

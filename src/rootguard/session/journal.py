@@ -17,7 +17,7 @@ from typing import Final
 from rootguard.events import Event, ValueReleased
 from rootguard.expressions import Compare, Logic, Not, NumberLiteral, names, parse, to_text
 from rootguard.graph import Graph
-from rootguard.store.base import TOWARD, Store, Toward
+from rootguard.store.base import RECIPIENT, Recipient, Store
 from rootguard.template import Template
 from rootguard.values import Principal
 
@@ -35,7 +35,7 @@ def speak_to(service: str, route: str = "") -> None:
     For the timeline only: what a service may have is the policy's to say. The names are cut to 80
     plain characters.
     """
-    TOWARD.set(Toward(service=_plain(service), route=_plain(route)))
+    RECIPIENT.set(Recipient(service=_plain(service), route=_plain(route)))
 
 
 def _plain(text: str) -> str:
@@ -67,9 +67,9 @@ class Journal:
         """Write an event down soon, without waiting."""
         if isinstance(event, ValueReleased) and event.formula:
             event = self._shown(event)
-        toward = TOWARD.get()
+        toward = RECIPIENT.get()
         if self._service and toward.service != self._service:
-            toward = Toward(service=self._service, route=toward.route)
+            toward = Recipient(service=self._service, route=toward.route)
         self._store.note(self._principal, event, toward)
 
     def _shown(self, event: ValueReleased) -> ValueReleased:

@@ -11,7 +11,7 @@ from fractions import Fraction
 from rootguard.allocation import Plan
 from rootguard.events import ProfileErased
 from rootguard.sanitizer import repeat
-from rootguard.store import Store, Tabled, marks, table_number
+from rootguard.store import Store, TableRun, table_number, tables
 from rootguard.values import MICRO, Principal, Raw, RootName, Sanitized
 
 
@@ -22,7 +22,7 @@ def tabled(
     runs = store.tables()
     if not runs or any(isinstance(event, ProfileErased) for event in store.events(principal)):
         return {}
-    prf = marks.table_prf(store.fingerprint_key)
+    prf = tables.table_prf(store.fingerprint_key)
     person = prf.person(principal)
     tag = int(prf.tags(person)[0])
     found: dict[RootName, Sanitized] = {}
@@ -30,8 +30,8 @@ def tabled(
         if run.root not in raws or run.root in found or run.domain != plan[run.root].domain:
             continue
         roots = sorted({other.root for other in runs if other.table == run.table})
-        place = table_number(runs, run.table) * marks.SHELVES + marks.shelf_of(tag)
-        known = marks.of_person(store.marks(place), len(roots), tag)
+        place = table_number(runs, run.table) * tables.PARTITIONS + tables.partition_of(tag)
+        known = tables.of_person(store.fingerprints(place), len(roots), tag)
         if not len(known):
             continue
         epsilon = Fraction(run.micro_epsilon, MICRO)
@@ -54,6 +54,6 @@ def tabled(
     return found
 
 
-def _standing(runs: tuple[Tabled, ...]) -> list[Tabled]:
+def _standing(runs: tuple[TableRun, ...]) -> list[TableRun]:
     """One run of each root and table: the others are drawn alike."""
     return list({(run.table, run.root): run for run in runs}.values())

@@ -1,23 +1,23 @@
 """Where sanitized values are kept, so that each root is noised exactly once."""
 
 from rootguard.store.base import (
-    Crossing,
     Disclosure,
+    LogEntry,
     Record,
     Store,
-    Tabled,
+    TableRun,
     check_caps,
     table_number,
 )
 from rootguard.store.memory import MemoryStore
 
 __all__ = [
-    "Crossing",
     "Disclosure",
+    "LogEntry",
     "MemoryStore",
     "Record",
     "Store",
-    "Tabled",
+    "TableRun",
     "check_caps",
     "table_number",
 ]

@@ -1,101 +1,144 @@
-"""A database store checked from what is in it: every seal, every count, and every invariant."""
+"""A store checked from what is in it: every seal, every count, and every invariant.
+
+One draw per version and level, the ledger equal to the draws, levels that nest, nothing that
+belongs to nothing. Sentences come back that name what is wrong, without any value.
+"""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, assert_never
 
-from rootguard.errors import RootGuardError, StoreDamagedError
-from rootguard.events import Charge
-from rootguard.store import rows
-from rootguard.store.base import Disclosure, Record
-from rootguard.store.database import Row, Transaction
-from rootguard.store.envelope import Secrets
-from rootguard.store.invariants import problems
-from rootguard.store.shelves import Shelves
-from rootguard.values import Principal
+from rootguard.errors import RootGuardError
+from rootguard.events import Charge, LevelDerived, ProfileErased, RootNoised, RootRefined
+from rootguard.store.base import Disclosure, Record, Transaction
+from rootguard.store.envelope import RegistryCipher, Secrets
+from rootguard.store.rows import CAPS, DISCLOSURES, DRAWS, EVENTS, LOG, Rows, SealedTable
+from rootguard.values import MICRO, Principal
+
+# The second column is a root or a sequence; the ledger has to be read in its order.
+_ORDER: Final = "ORDER BY principal, 2"
+_TOKENS: Final = "SELECT principal, token_key, sequence, entry FROM tokens"
 
 
 def audit(db: Transaction, secrets: Secrets) -> Iterator[str]:
-    """Sentences naming everything that is wrong; none if nothing is."""
-    integrity = secrets.integrity
-    cipher = secrets.current_registry(db)
+    """Sentences naming everything that is wrong with a database; none if nothing is."""
+    rows = Rows(db, secrets.integrity)
     counted: Counter[tuple[str, str]] = Counter()
     sequences: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-    draws: defaultdict[str, list[Record]] = defaultdict(list)
-    events: defaultdict[str, list[Charge]] = defaultdict(list)
-    disclosures: defaultdict[str, list[Disclosure]] = defaultdict(list)
-    crossings: defaultdict[str, list[int]] = defaultdict(list)
-
-    def read(shelf: str, sql: str, decode: Callable[[Row], Any]) -> Iterator[str]:
-        for row in db.execute(sql):
-            counted[str(row[0]), shelf] += 1  # an altered name may have become a number
-            try:
-                decode(row)
+    things: dict[str, defaultdict[str, list[Any]]] = {}
+    tables: tuple[SealedTable[Any, Any], ...] = (DRAWS, EVENTS, CAPS, DISCLOSURES, LOG)
+    for table in tables:
+        things[table.name] = defaultdict(list)
+        for row in db.execute(f"{table.select} {_ORDER}"):
+            counted[str(row[0]), table.name] += 1  # an altered name may have become a number
+            try:  # until its seal holds, a row's name is anybody's
+                thing = table.read(secrets.integrity, row)
             except (RootGuardError, ValueError, TypeError):
-                yield f"{row[0]}: a row of {shelf} was altered"
-
-    # Read first: until its seal holds, a row's name is anybody's.
-    def keep_draw(row: Row) -> None:
-        draw = rows.read_draw(integrity, row)
-        draws[row[0]].append(draw)
-
-    def keep_event(row: Row) -> None:
-        event = rows.read_event(integrity, row)
-        events[row[0]].append(event)
-        sequences[row[0], "events"].append(row[1])
-
-    def keep_disclosure(row: Row) -> None:
-        disclosure = rows.read_disclosure(integrity, row)
-        disclosures[row[0]].append(disclosure)
-        sequences[row[0], "disclosures"].append(row[1])
-
-    def keep_crossing(row: Row) -> None:
-        rows.read_crossing(integrity, row)
-        crossings[row[0]].append(row[1])
-
-    def keep_token(row: Row) -> None:
-        entry = cipher.decrypt(*row)
-        if cipher.row_key(row[0], entry.token) != row[1]:
-            raise StoreDamagedError("a token is kept under another's key")
-        sequences[row[0], "tokens"].append(row[2])
-
-    yield from read(
-        "draws",
-        f"SELECT {rows.DRAW} FROM draws",  # noqa: S608 - a constant list of columns
-        keep_draw,
-    )
-    yield from read(
-        "events",
-        f"SELECT {rows.EVENT} FROM events ORDER BY principal, sequence",  # noqa: S608
-        keep_event,
-    )
-    yield from read(
-        "caps",
-        f"SELECT {rows.CAP} FROM caps",  # noqa: S608
-        lambda row: integrity.check("caps", *row),
-    )
-    yield from read(
-        "disclosures",
-        f"SELECT {rows.DISCLOSURE} FROM disclosures ORDER BY principal, sequence",  # noqa: S608
-        keep_disclosure,
-    )
-    yield from read(
-        "tokens", "SELECT principal, token_key, sequence, entry FROM tokens", keep_token
-    )
-    yield from read(
-        "crossings",
-        f"SELECT {rows.CROSSING} FROM crossings",  # noqa: S608
-        keep_crossing,
-    )
-    yield from Shelves(db, integrity).problems(counted)
-    for (principal, shelf), found in sorted(sequences.items()):
-        if sorted(found) != list(range(1, len(found) + 1)):
-            yield f"{principal}: {shelf} are not numbered without gaps"
-    for principal, found in sorted(crossings.items()):
-        latest = Shelves(db, integrity).latest(principal)
-        if sorted(found) != list(range(latest - len(found) + 1, latest + 1)):
-            yield f"{principal}: crossings are not numbered without gaps"
+                yield f"{row[0]}: a row of {table.name} was altered"
+                continue
+            things[table.name][row[0]].append(thing)
+            if table in (EVENTS, DISCLOSURES, LOG):
+                sequences[row[0], table.name].append(row[1])
+    cipher = secrets.current_registry(db)
+    for row in db.execute(_TOKENS):
+        counted[str(row[0]), "tokens"] += 1
+        if _token_holds(cipher, row):
+            sequences[row[0], "tokens"].append(row[2])
+        else:
+            yield f"{row[0]}: a row of tokens was altered"
+    yield from rows.problems(counted)
+    for (principal, name), found in sorted(sequences.items()):
+        last = rows.latest_entry(principal) if name == LOG.name else len(found)
+        if sorted(found) != list(range(last - len(found) + 1, last + 1)):
+            yield f"{principal}: {name} are not numbered without gaps"
+    draws, events, disclosures = (things[t.name] for t in (DRAWS, EVENTS, DISCLOSURES))
     for principal in sorted({*draws, *events, *disclosures}):
         yield from problems(
             Principal(principal), draws[principal], events[principal], disclosures[principal]
         )
+
+
+def _token_holds(cipher: RegistryCipher, row: tuple[Any, ...]) -> bool:
+    """Whether a token's row can be opened and stands under its own key."""
+    try:
+        entry = cipher.decrypt(*row)
+        return bool(cipher.row_key(row[0], entry.token) == row[1])
+    except (RootGuardError, ValueError, TypeError):
+        return False
+
+
+_Version = tuple[str, int]
+_Drawn = RootNoised | RootRefined | LevelDerived
+
+
+def problems(
+    principal: Principal,
+    records: Sequence[Record],
+    events: Sequence[Charge],
+    disclosures: Sequence[Disclosure],
+) -> Iterator[str]:
+    """Everything that is wrong with one principal's content."""
+    drawn: defaultdict[_Version, list[Record]] = defaultdict(list)
+    for record in sorted(records, key=lambda record: record.position):
+        drawn[record.sanitized.root, record.sanitized.version].append(record)
+    charged: defaultdict[_Version, list[_Drawn]] = defaultdict(list)
+    alive: set[_Version] = set()
+    for event in events:
+        if event.principal != principal:
+            yield f"{principal}: an event belongs to somebody else"
+        if isinstance(event, ProfileErased):
+            alive.clear()
+            continue
+        charged[event.root, event.version].append(event)
+        alive.add((event.root, event.version))
+    for version in sorted(set(drawn) | set(charged)):
+        where = f"{principal}: {version[0]} version {version[1]}"
+        if version not in charged:
+            yield f"{where}: a draw without an event"
+        elif version in alive or version in drawn:
+            yield from _levels(where, drawn[version], charged[version])
+    kept = {(r.sanitized.root, r.sanitized.version, r.position) for r in records}
+    for disclosure in disclosures:
+        if (disclosure.root, disclosure.version, disclosure.position) not in kept:
+            yield f"{principal}: {disclosure.root} was disclosed from a draw that is not there"
+
+
+def _levels(where: str, records: Sequence[Record], events: Sequence[_Drawn]) -> Iterator[str]:
+    """One version: positions without gaps, an event for each, and levels that make sense."""
+    if [record.position for record in records] != list(range(len(records))):
+        yield f"{where}: levels are missing or doubled"
+    if [record.event for record in records] != list(events):
+        yield f"{where}: the ledger does not match the draws"
+        return
+    levels: set[int] = set()
+    for record in records:
+        sanitized = record.sanitized
+        level = int(sanitized.epsilon * MICRO)
+        if not 0 <= sanitized.index < sanitized.domain.size:
+            yield f"{where}: a value lies outside its grid"
+        if level in levels:
+            yield f"{where}: the same level was drawn twice"
+        if records[0].sanitized.domain != sanitized.domain:
+            yield f"{where}: levels on different grids"
+        if records[0].fingerprint != record.fingerprint:
+            yield f"{where}: levels of different values"
+        yield from _price(where, record.position, record.event, level, max(levels, default=0))
+        levels.add(level)
+
+
+def _price(where: str, position: int, event: Charge, level: int, top: int) -> Iterator[str]:
+    """Whether a level was charged what it costs beside those before it."""
+    match event:
+        case RootNoised():
+            if position != 0 or event.micro_epsilon != level:
+                yield f"{where}: noised more than once, or at another price"
+        case RootRefined():
+            if event.level != level or event.micro_epsilon != level - top:
+                yield f"{where}: a refinement was not charged the difference"
+        case LevelDerived():
+            if event.level != level or level >= top:
+                yield f"{where}: a derived level is not below the finest"
+        case ProfileErased():
+            yield f"{where}: a draw without a price"
+        case _:
+            assert_never(event)

@@ -5,13 +5,19 @@ noise. A root has versions (a new lab result is a new one), and a version has le
 draw, later refinements of it, and coarser levels derived from it. Levels are kept in the order in
 which they were made, and none is ever changed. A store holds sanitized values, ledger events, keyed
 fingerprints and sealed identifiers; it has no column for anything else.
+
+Below the promise stands what a store in a database asks of that database, so that one store serves
+every dialect. SQL is written once, with `?` for a cell, in the part of the language that SQLite and
+PostgreSQL share; a dialect brings transactions, locks and the border where its driver's errors
+become ours.
 """
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from rootguard.errors import BudgetError
 from rootguard.events import Charge, Event
@@ -45,7 +51,7 @@ class Disclosure:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tabled:
+class TableRun:
     """One root of one released table: what a draw cost each person, and how many were made.
 
     `table` names the plan and version; runs of one table share its people. `drawn` counts values
@@ -64,21 +70,22 @@ class Tabled:
     most: int
 
 
-def table_number(runs: Iterable[Tabled], table: str) -> int:
+def table_number(runs: Iterable[TableRun], table: str) -> int:
     """Tables are numbered as they first come; a new one is next."""
     names = list(dict.fromkeys(run.table for run in runs))
     return names.index(table) if table in names else len(names)
 
 
-KEPT_CROSSINGS: Final = 10_000
-"""How many crossings are kept of a principal: the latest."""
+# About a month of a busy agent, and a few megabytes; what was spent is in the ledger for ever.
+LOG_ENTRIES: Final = 10_000
+"""How many entries of a principal's audit log are kept: the latest."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Crossing:
-    """What crossed the boundary, was refused or was charged, when, and towards whom.
+class LogEntry:
+    """An entry of the audit log: what was released, refused or charged, when, and to whom.
 
-    `sequence` counts a principal's crossings from 1, those that are gone included. The time is in
+    `sequence` counts a principal's entries from 1, those that are gone included. The time is in
     microseconds since 1970, in UTC.
     """
 
@@ -90,24 +97,24 @@ class Crossing:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Toward:
+class Recipient:
     """Whom an answer goes to, where no policy says it, and by which way."""
 
     service: str = ""
     route: str = ""
 
 
-_NOBODY: Final = Toward()
-TOWARD: Final[ContextVar[Toward]] = ContextVar("rootguard_toward", default=_NOBODY)
+_NOBODY: Final = Recipient()
+RECIPIENT: Final[ContextVar[Recipient]] = ContextVar("rootguard_recipient", default=_NOBODY)
 """Set by a channel for the time of a request; worker threads inherit it."""
 
-Noted = tuple[int, Toward, Event]
-"""A crossing without its number: when, towards whom, what. A plain tuple, for it must be quick."""
+UnnumberedEntry = tuple[int, Recipient, Event]
+"""A log entry before it has a number: when, to whom, what. A plain tuple, for it must be quick."""
 
 
-def noted(event: Event, toward: Toward | None = None) -> Noted:
-    """An event of just now, towards whoever is being answered unless it is said."""
-    return time.time_ns() // 1000, TOWARD.get() if toward is None else toward, event
+def entry_now(event: Event, recipient: Recipient | None = None) -> UnnumberedEntry:
+    """An event of just now, to whoever is being answered unless it is said."""
+    return time.time_ns() // 1000, RECIPIENT.get() if recipient is None else recipient, event
 
 
 class Store(Protocol):
@@ -160,51 +167,51 @@ class Store(Protocol):
         """Who was given what, in order."""
         ...
 
-    def note(self, principal: Principal, event: Event, toward: Toward | None = None) -> None:
-        """Write down, soon, what crossed. Never waits for a database and never fails.
+    def note(self, principal: Principal, event: Event, recipient: Recipient | None = None) -> None:
+        """Write an event into the audit log, soon. Never waits for a database and never fails.
 
-        Without `toward` it went to whoever is being answered here. Charges are noted by `commit`
+        Without `recipient` it went to whoever is being answered here. Charges are noted by `commit`
         and `erase` themselves.
         """
         ...
 
-    def crossings(
+    def log(
         self,
         principal: Principal,
         *,
         after: int = 0,
         before: int | None = None,
-        limit: int = KEPT_CROSSINGS,
-    ) -> tuple[Crossing, ...]:
-        """What crossed, oldest first: the first ones after a sequence, or the last ones before."""
+        limit: int = LOG_ENTRIES,
+    ) -> tuple[LogEntry, ...]:
+        """The audit log, oldest first: the first entries after a sequence, or the last before."""
         ...
 
-    def crossed(self, principal: Principal) -> tuple[int, int]:
-        """How many crossings are kept, and the sequence of the latest there ever was."""
+    def log_size(self, principal: Principal) -> tuple[int, int]:
+        """How many entries of the log are kept, and the sequence of the latest there ever was."""
         ...
 
     def tokens(self, principal: Principal) -> IssuedTokens:
         """The principal's issued identifier tokens."""
         ...
 
-    def tables(self) -> tuple[Tabled, ...]:
+    def tables(self) -> tuple[TableRun, ...]:
         """Every root of every table that was released, in order."""
         ...
 
-    def marks(self, place: int) -> bytes:
-        """The marks of people in tables that are kept at a place; see `marks`."""
+    def fingerprints(self, place: int) -> bytes:
+        """The fingerprints of people in tables, one partition of them; see `tables`."""
         ...
 
     def keep_table(
         self,
         table: str,
         merge: Callable[[int, bytes], bytes | None],
-        told: Callable[[], Sequence[Tabled]],
+        told: Callable[[], Sequence[TableRun]],
     ) -> None:
-        """Keep a run in one transaction: each shelf's marks through `merge`, then what `told` says.
+        """Keep a run in one transaction: each partition through `merge`, then what `told` says.
 
-        `merge` is given a shelf's number and what is there, and gives what is to be there, or None
-        for no change.
+        `merge` is given a partition's number and what is there, and gives what is to be there, or
+        None for no change.
         """
         ...
 
@@ -213,7 +220,7 @@ class Store(Protocol):
         ...
 
     def erase(self, principal: Principal) -> None:
-        """Delete a profile's values, fingerprints, tokens, disclosures and crossings.
+        """Delete a profile's values, fingerprints, tokens, disclosures and audit log.
 
         What was spent stays, and that it was erased.
         """
@@ -242,3 +249,55 @@ def check_caps(spent: dict[str, int], cost: dict[str, int], caps: dict[str, int]
             f"this would bring the total to epsilon {total / MICRO:g}, over its cap of "
             f"{caps[''] / MICRO:g}; nothing was drawn"
         )
+
+
+Cell = str | int | bytes
+Row = tuple[Any, ...]
+
+
+class Transaction(Protocol):
+    """One open transaction. An error inside undoes all of it."""
+
+    def execute(self, sql: str, *cells: Cell) -> list[Row]:
+        """Run one statement with `?` placeholders; its rows, if it gives any."""
+        ...
+
+    def execute_all(self, sql: str, rows: Sequence[tuple[Cell, ...]]) -> None:
+        """Run one statement that gives no rows, once for each of these."""
+        ...
+
+    def tables(self) -> set[str]:
+        """The names of the tables there are."""
+        ...
+
+
+class Database(Protocol):
+    """Where a store's tables are. Safe to use from any thread, not across a fork."""
+
+    def reading(self) -> AbstractContextManager[Transaction]:
+        """A transaction that sees one moment of the store."""
+        ...
+
+    def writing(self, principal: str) -> AbstractContextManager[Transaction]:
+        """A transaction that nobody else writing for this principal runs beside."""
+        ...
+
+    def noting(self, principal: str) -> AbstractContextManager[Transaction]:
+        """The same for what may be lost in a power cut, and so need not wait for the disk."""
+        ...
+
+    def exclusive(self) -> AbstractContextManager[Transaction]:
+        """A transaction that no other writer runs beside."""
+        ...
+
+    def check(self) -> tuple[str, ...]:
+        """The database's own opinion of its files: sentences naming damage, or none."""
+        ...
+
+    def scrub(self) -> None:
+        """Remove what deleted rows left behind, as far as the database lets us."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        ...

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from rootguard.errors import StoreDamagedError, StoreKeyError
 from rootguard.identifiers import IssuedToken, Kind
-from rootguard.store.database import Cell, Transaction
+from rootguard.store.base import Cell, Transaction
 
 KEY_BYTES = 32
 SECRETS = ("fingerprint", "identifier", "integrity", "registry")

@@ -1,4 +1,4 @@
-"""The journal's writer: what crossed is written down off the caller's path, in batches.
+"""The writer of the audit log: what happened is written down off the caller's path, in batches.
 
 Crossings wait in memory, at most as many of each principal as the journal keeps, and a thread of
 its own writes them a moment later; it ends when there is nothing to do for a while. A store that
@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from rootguard.store.base import KEPT_CROSSINGS, Noted
+from rootguard.store.base import LOG_ENTRIES, UnnumberedEntry
 from rootguard.values import Principal
 
 LOG: Final = logging.getLogger("rootguard.journal")
@@ -24,22 +24,22 @@ _SHARE: Final = 4
 """The writer rests this many times as long as it worked, so that a flood of releases goes on."""
 _LINGER: Final = 2.0
 
-Write = Callable[[Principal, Sequence[Noted], int], None]
-"""Keeps crossings of a principal; the last argument is how many before them were given up."""
+Write = Callable[[Principal, Sequence[UnnumberedEntry], int], None]
+"""Keeps entries of a principal; the last argument is how many before them were given up."""
 
 
 class _Waiting:
-    """One principal's crossings that are not written yet, and how many had to make room."""
+    """One principal's entries that are not written yet, and how many had to make room."""
 
-    __slots__ = ("crossings", "given_up")
+    __slots__ = ("entries", "given_up")
 
     def __init__(self) -> None:
-        self.crossings: deque[Noted] = deque(maxlen=KEPT_CROSSINGS)
+        self.entries: deque[UnnumberedEntry] = deque(maxlen=LOG_ENTRIES)
         self.given_up = 0
 
 
-class Journal:
-    """Collects crossings and writes them in batches."""
+class LogWriter:
+    """Collects entries and writes them in batches."""
 
     def __init__(self, write: Write) -> None:
         self._write: Write | None = write
@@ -51,15 +51,15 @@ class Journal:
         self._thread: threading.Thread | None = None
         self._told = False
 
-    def note(self, principal: Principal, crossing: Noted) -> None:
-        """Take a crossing; a thread will write it soon."""
+    def note(self, principal: Principal, entry: UnnumberedEntry) -> None:
+        """Take a entry; a thread will write it soon."""
         with self._lock:
             waiting = self._waiting.get(principal)
             if waiting is None:
                 waiting = self._waiting[principal] = _Waiting()
-            if len(waiting.crossings) == KEPT_CROSSINGS:
+            if len(waiting.entries) == LOG_ENTRIES:
                 waiting.given_up += 1
-            waiting.crossings.append(crossing)
+            waiting.entries.append(entry)
             if self._thread is None and not self._ending.is_set():
                 self._start()
         if not self._wake.is_set():
@@ -76,7 +76,7 @@ class Journal:
             failed: dict[Principal, _Waiting] = {}
             for principal, waiting in taken.items():
                 try:
-                    write(principal, tuple(waiting.crossings), waiting.given_up)
+                    write(principal, tuple(waiting.entries), waiting.given_up)
                 except Exception as problem:  # noqa: BLE001 - a journal never fails a release
                     failed[principal] = waiting
                     self._tell(problem)
@@ -128,15 +128,15 @@ class Journal:
         with self._lock:
             for principal, old in failed.items():
                 new = self._waiting.get(principal, _Waiting())
-                together = [*old.crossings, *new.crossings]
-                old.given_up += new.given_up + max(0, len(together) - KEPT_CROSSINGS)
-                old.crossings = deque(together, maxlen=KEPT_CROSSINGS)
+                together = [*old.entries, *new.entries]
+                old.given_up += new.given_up + max(0, len(together) - LOG_ENTRIES)
+                old.entries = deque(together, maxlen=LOG_ENTRIES)
                 self._waiting[principal] = old
 
     def _tell(self, problem: Exception) -> None:
         if not self._told:
             self._told = True
             LOG.warning(
-                "what crossed could not be written down (%s); releases go on, and so do attempts",
+                "the audit log could not be written (%s); releases go on, and so do attempts",
                 type(problem).__name__,
             )

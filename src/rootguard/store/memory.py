@@ -8,20 +8,20 @@ from collections.abc import Callable, Sequence
 from rootguard.accounting import Ledger
 from rootguard.events import Charge, Event, ProfileErased, cost
 from rootguard.identifiers import IssuedTokens, MemoryTokens
-from rootguard.store import marks
+from rootguard.store.audit import problems
 from rootguard.store.base import (
-    KEPT_CROSSINGS,
-    Crossing,
+    LOG_ENTRIES,
     Disclosure,
-    Noted,
+    LogEntry,
+    Recipient,
     Record,
-    Tabled,
-    Toward,
+    TableRun,
+    UnnumberedEntry,
     check_caps,
-    noted,
+    entry_now,
     table_number,
 )
-from rootguard.store.invariants import problems
+from rootguard.store.tables import PARTITIONS, places_of, table_prf, without_person
 from rootguard.values import Principal, RootName
 
 
@@ -35,12 +35,12 @@ class MemoryStore:
         self._caps: defaultdict[Principal, dict[str, int]] = defaultdict(dict)
         self._disclosures: defaultdict[Principal, dict[Disclosure, None]] = defaultdict(dict)
         self._tokens: defaultdict[Principal, MemoryTokens] = defaultdict(MemoryTokens)
-        self._crossings: defaultdict[Principal, deque[Noted]] = defaultdict(
-            lambda: deque(maxlen=KEPT_CROSSINGS)
+        self._log: defaultdict[Principal, deque[UnnumberedEntry]] = defaultdict(
+            lambda: deque(maxlen=LOG_ENTRIES)
         )
-        self._crossed: defaultdict[Principal, int] = defaultdict(int)
-        self._tables: list[Tabled] = []
-        self._marks: dict[int, bytes] = {}
+        self._logged: defaultdict[Principal, int] = defaultdict(int)
+        self._tables: list[TableRun] = []
+        self._partitions: dict[int, bytes] = {}
         self._fingerprint_key = os.urandom(32)
         self._identifier_key = os.urandom(32)
 
@@ -124,76 +124,76 @@ class MemoryStore:
         with self._lock:
             return tuple(self._disclosures.get(principal, {}))
 
-    def note(self, principal: Principal, event: Event, toward: Toward | None = None) -> None:
-        """Write down what crossed."""
+    def note(self, principal: Principal, event: Event, recipient: Recipient | None = None) -> None:
+        """Write an event into the audit log."""
         with self._lock:
-            self._crossed[principal] += 1
-            self._crossings[principal].append(noted(event, toward))
+            self._logged[principal] += 1
+            self._log[principal].append(entry_now(event, recipient))
 
-    def crossings(
+    def log(
         self,
         principal: Principal,
         *,
         after: int = 0,
         before: int | None = None,
-        limit: int = KEPT_CROSSINGS,
-    ) -> tuple[Crossing, ...]:
-        """What crossed, oldest first: the first ones after a sequence, or the last ones before."""
+        limit: int = LOG_ENTRIES,
+    ) -> tuple[LogEntry, ...]:
+        """The audit log, oldest first: the first entries after a sequence, or the last before."""
         with self._lock:
-            kept = tuple(self._crossings.get(principal, ()))
-            first = self._crossed.get(principal, 0) - len(kept) + 1
+            kept = tuple(self._log.get(principal, ()))
+            first = self._logged.get(principal, 0) - len(kept) + 1
         numbered = enumerate(kept, start=first)
         if before is None:
             found = [(number, each) for number, each in numbered if number > after][:limit]
         else:
             found = [(number, each) for number, each in numbered if number < before][-limit:]
         return tuple(
-            Crossing(
+            LogEntry(
                 sequence=number,
                 micros=micros,
-                service=toward.service,
-                route=toward.route,
+                service=recipient.service,
+                route=recipient.route,
                 event=event,
             )
-            for number, (micros, toward, event) in found
+            for number, (micros, recipient, event) in found
         )
 
-    def crossed(self, principal: Principal) -> tuple[int, int]:
-        """How many crossings are kept, and the sequence of the latest there ever was."""
+    def log_size(self, principal: Principal) -> tuple[int, int]:
+        """How many entries of the log are kept, and the sequence of the latest there ever was."""
         with self._lock:
-            return len(self._crossings.get(principal, ())), self._crossed.get(principal, 0)
+            return len(self._log.get(principal, ())), self._logged.get(principal, 0)
 
     def tokens(self, principal: Principal) -> IssuedTokens:
         """The principal's issued identifier tokens."""
         with self._lock:
             return self._tokens[principal]
 
-    def tables(self) -> tuple[Tabled, ...]:
+    def tables(self) -> tuple[TableRun, ...]:
         """Every root of every table that was released, in order."""
         with self._lock:
             return tuple(self._tables)
 
-    def marks(self, place: int) -> bytes:
-        """The marks of people in tables that are kept at a place."""
+    def fingerprints(self, place: int) -> bytes:
+        """The fingerprints of people in tables, one partition of them."""
         with self._lock:
-            return self._marks.get(place, b"")
+            return self._partitions.get(place, b"")
 
     def keep_table(
         self,
         table: str,
         merge: Callable[[int, bytes], bytes | None],
-        told: Callable[[], Sequence[Tabled]],
+        told: Callable[[], Sequence[TableRun]],
     ) -> None:
-        """Keep a run: each shelf's marks through `merge`, then what `told` says."""
+        """Keep a run: each partition through `merge`, then what `told` says."""
         with self._lock:
-            first = table_number(self._tables, table) * marks.SHELVES
+            first = table_number(self._tables, table) * PARTITIONS
             merged = {
-                first + shelf: new
-                for shelf in range(marks.SHELVES)
-                if (new := merge(shelf, self.marks(first + shelf))) is not None
+                first + number: new
+                for number in range(PARTITIONS)
+                if (new := merge(number, self.fingerprints(first + number))) is not None
             }
             self._tables += told()
-            self._marks |= merged
+            self._partitions |= merged
 
     def principals(self) -> tuple[Principal, ...]:
         """Everyone this store knows, sorted; erased profiles included."""
@@ -201,27 +201,25 @@ class MemoryStore:
             return tuple(sorted({*self._events, *self._caps, *self._tokens}))
 
     def erase(self, principal: Principal) -> None:
-        """Delete a profile's values, fingerprints, tokens, disclosures and crossings."""
+        """Delete a profile's values, fingerprints, tokens, disclosures and audit log."""
         with self._lock:
             self._records = {k: record for k, record in self._records.items() if k[0] != principal}
             self._disclosures.pop(principal, None)
             self._tokens.pop(principal, None)
-            self._crossings.pop(principal, None)
+            self._log.pop(principal, None)
             erased = ProfileErased(principal=principal)
             self._events[principal].append(erased)
             self.note(principal, erased)
             self._forget(principal)
 
     def _forget(self, principal: Principal) -> None:
-        """Take a person's marks off every shelf."""
-        prf = marks.table_prf(self._fingerprint_key)
+        """Take a person's entries out of every table."""
+        prf = table_prf(self._fingerprint_key)
         tag = int(prf.tags(prf.person(principal))[0])
-        for number, table in enumerate(dict.fromkeys(run.table for run in self._tables)):
-            place = number * marks.SHELVES + marks.shelf_of(tag)
-            roots = len({run.root for run in self._tables if run.table == table})
-            left = marks.without_person(self.marks(place), roots, tag)
+        for place, roots in places_of(self._tables, tag):
+            left = without_person(self.fingerprints(place), roots, tag)
             if left is not None:
-                self._marks[place] = left
+                self._partitions[place] = left
 
     def verify(self) -> tuple[str, ...]:
         """Every invariant checked from what is stored; sentences naming the damage, or none."""

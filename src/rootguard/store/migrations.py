@@ -8,7 +8,7 @@ store, and it is refused, not guessed at.
 from collections.abc import Callable, Sequence
 
 from rootguard.errors import StoreDamagedError, StoreError
-from rootguard.store.database import Transaction
+from rootguard.store.base import Transaction
 
 Migration = Callable[[Transaction], None]
 

@@ -19,7 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool
 
 from rootguard.errors import StoreDamagedError, StoreError, StoreUnavailableError
-from rootguard.store.database import Cell, Row, Transaction
+from rootguard.store.base import Cell, Row, Transaction
 from rootguard.store.keys import KeyPlace, given_key
 from rootguard.store.sql import SqlStore, create, unlock
 

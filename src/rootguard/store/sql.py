@@ -10,67 +10,50 @@ import threading
 import weakref
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from rootguard.accounting import Ledger
 from rootguard.errors import StoreDamagedError, StoreKeyError
 from rootguard.events import Charge, Event, ProfileErased, cost
 from rootguard.identifiers import IssuedTokens
-from rootguard.store import crossings as shelf_of_crossings
 from rootguard.store import rows, tables
 from rootguard.store.audit import audit
 from rootguard.store.base import (
-    KEPT_CROSSINGS,
-    Crossing,
+    LOG_ENTRIES,
+    Database,
     Disclosure,
-    Noted,
+    LogEntry,
+    Recipient,
     Record,
-    Tabled,
-    Toward,
+    TableRun,
+    Transaction,
+    UnnumberedEntry,
     check_caps,
-    noted,
+    entry_now,
 )
-from rootguard.store.database import Cell, Database, Transaction
 from rootguard.store.envelope import KEY_BYTES, Integrity, Secrets
-from rootguard.store.journal import Journal, Write
+from rootguard.store.journal import LogWriter, Write
 from rootguard.store.keys import KeyPlace
-from rootguard.store.marks import table_prf
 from rootguard.store.migrations import MIGRATIONS, Migration, migrate, pending
-from rootguard.store.registry import SqlTokens
-from rootguard.store.shelves import Shelves
+from rootguard.store.rows import AuditLog, Rows, SqlTokens
 from rootguard.values import Principal, RootName
 
-# The statements are put together from constant lists of columns.
-_KEEP_DRAW = (
-    f"INSERT INTO draws ({rows.DRAW}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
-    " ON CONFLICT DO NOTHING RETURNING position"
+_KEEP_DRAW: Final = f"{rows.DRAWS.insert} ON CONFLICT DO NOTHING RETURNING position"
+_ONE_DRAW: Final = "WHERE principal = ? AND root = ? AND version = ? AND position = ?"
+_LEVELS: Final = "WHERE principal = ? AND root = ? AND version = ? ORDER BY position"
+_IN_ORDER: Final = "WHERE principal = ? ORDER BY sequence"
+_DROP_CAP: Final = "DELETE FROM caps WHERE principal = ? AND root = ? RETURNING root"
+_TOKENS: Final = "SELECT principal, token_key, sequence, entry FROM tokens"
+_MOVE_TOKEN: Final = (
+    "UPDATE tokens SET token_key = ?, entry = ? WHERE principal = ? AND token_key = ?"  # noqa: S105
 )
-_READ_DRAW = (
-    f"SELECT {rows.DRAW} FROM draws"  # noqa: S608
-    " WHERE principal = ? AND root = ? AND version = ? AND position = ?"
-)
-_READ_LEVELS = (
-    f"SELECT {rows.DRAW} FROM draws"  # noqa: S608
-    " WHERE principal = ? AND root = ? AND version = ? ORDER BY position"
-)
-_KEEP_EVENT = f"INSERT INTO events ({rows.EVENT}) VALUES (?, ?, ?, ?)"  # noqa: S608
-_READ_EVENTS = f"SELECT {rows.EVENT} FROM events WHERE principal = ? ORDER BY sequence"  # noqa: S608
-_KEEP_CAP = f"INSERT INTO caps ({rows.CAP}) VALUES (?, ?, ?, ?)"  # noqa: S608
-_READ_CAPS = f"SELECT {rows.CAP} FROM caps WHERE principal = ?"  # noqa: S608
-_DROP_CAP = "DELETE FROM caps WHERE principal = ? AND root = ? RETURNING root"
-_KEEP_DISCLOSURE = f"INSERT INTO disclosures ({rows.DISCLOSURE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
-_READ_DISCLOSURES = (
-    f"SELECT {rows.DISCLOSURE} FROM disclosures"  # noqa: S608
-    " WHERE principal = ? ORDER BY sequence"
-)
-_TOKENS = "SELECT principal, token_key, sequence, entry FROM tokens"
-_MOVE_TOKEN = "UPDATE tokens SET token_key = ?, entry = ? WHERE principal = ? AND token_key = ?"  # noqa: S105
 
 
 def create(db: Transaction, master: bytes, migrations: Sequence[Migration] = MIGRATIONS) -> None:
     """Make a new, empty store."""
     migrate(db, migrations)
     Secrets.create(db, master)
-    Shelves(db, Secrets.read(db, master).integrity).open()
+    Rows(db, Secrets.read(db, master).integrity).open()
 
 
 def unlock(database: Database, given: bytes | None, place: KeyPlace) -> "SqlStore":
@@ -108,7 +91,7 @@ class SqlStore:
         if behind:
             with database.exclusive() as db:
                 migrate(db)
-        self._journal = Journal(_writer(database, self._secrets.integrity))
+        self._journal = LogWriter(_writer(database, self._secrets.integrity))
         weakref.finalize(self, self._journal.close)  # at the process's end, too
 
     @property
@@ -125,12 +108,10 @@ class SqlStore:
         """All levels of the newest version of a root, by position; none if it has none."""
         with self._database.reading() as db:
             ledger = self._ledger(db, principal)
-            self._shelves(db).length(principal, "draws")
+            self._rows(db).count(principal, "draws")
             version = _newest(ledger, root)
-            found = [
-                rows.read_draw(self._secrets.integrity, row)
-                for row in db.execute(_READ_LEVELS, principal, root, version)
-            ]
+            read = self._rows(db).read(rows.DRAWS, _LEVELS, principal, root, version)
+            found = [record for _, record in read]
             self._match(_charged(ledger)[root, version], len(found))
         return tuple(record for place, record in enumerate(found) if record.position == place)
 
@@ -141,12 +122,13 @@ class SqlStore:
     def commit(self, principal: Principal, draws: Sequence[Record]) -> tuple[Record, ...]:
         """Keep draws and their events in one transaction, first writer wins."""
         rows.storable(principal)
-        sealed = [rows.draw_row(self._secrets.integrity, principal, draw) for draw in draws]
+        integrity = self._secrets.integrity
+        sealed = [rows.DRAWS.row(integrity, principal, thing=draw) for draw in draws]
         if not draws:
             return ()
         with self._database.writing(principal) as db:
             ledger = self._ledger(db, principal)
-            self._shelves(db).length(principal, "draws")
+            self._rows(db).count(principal, "draws")
             charged = _charged(ledger)
             price: defaultdict[str, int] = defaultdict(int)
             new: list[Charge] = []
@@ -160,13 +142,13 @@ class SqlStore:
                     new.append(draw.event)
                     kept.append(draw)
                 else:
-                    [there] = db.execute(_READ_DRAW, *row[:4])
-                    kept.append(rows.read_draw(self._secrets.integrity, there))
+                    [(_, there)] = self._rows(db).read(rows.DRAWS, _ONE_DRAW, *row[:4])
+                    kept.append(there)
             check_caps(Ledger(ledger).micro, price, self._caps(db, principal))
             if new:
                 self._append(db, principal, len(ledger), new)
-                self._shelves(db).add(principal, "draws", len(new))
-                self._note_charges(db, principal, new)
+                self._rows(db).add(principal, "draws", len(new))
+                self._log(db).append(principal, [entry_now(event) for event in new])
         return tuple(kept)
 
     def events(self, principal: Principal) -> tuple[Charge, ...]:
@@ -186,109 +168,95 @@ class SqlStore:
             self._caps(db, principal)
             change = -len(db.execute(_DROP_CAP, principal, root))
             if micro is not None:
-                cells: tuple[Cell, ...] = (principal, root, micro)
-                db.execute(_KEEP_CAP, *cells, self._secrets.integrity.seal("caps", *cells))
+                self._rows(db).write(rows.CAPS, principal, root, thing=micro)
                 change += 1
-            self._shelves(db).add(principal, "caps", change)
+            self._rows(db).add(principal, "caps", change)
 
     def disclose(self, principal: Principal, disclosures: Sequence[Disclosure]) -> None:
         """Write down who was given what; what is there already is left alone."""
-        integrity = self._secrets.integrity
-        for disclosure in disclosures:
-            rows.disclosure_row(integrity, principal, 0, disclosure)
+        for disclosure in disclosures:  # refuse what cannot be stored before anything is written
+            rows.DISCLOSURES.row(self._secrets.integrity, principal, 0, thing=disclosure)
         if not set(disclosures) - set(self.disclosures(principal)):
             return  # the usual case needs no writer's lock
         with self._database.writing(principal) as db:
             there = self._disclosures(db, principal)
             new = [item for item in dict.fromkeys(disclosures) if item not in set(there)]
             for sequence, disclosure in enumerate(new, start=len(there) + 1):
-                row = rows.disclosure_row(integrity, principal, sequence, disclosure)
-                db.execute(_KEEP_DISCLOSURE, *row)
-            self._shelves(db).add(principal, "disclosures", len(new))
+                self._rows(db).write(rows.DISCLOSURES, principal, sequence, thing=disclosure)
+            self._rows(db).add(principal, "disclosures", len(new))
 
     def disclosures(self, principal: Principal) -> tuple[Disclosure, ...]:
         """Who was given what, in order."""
         with self._database.reading() as db:
             return self._disclosures(db, principal)
 
-    def note(self, principal: Principal, event: Event, toward: Toward | None = None) -> None:
-        """Write down, soon, what crossed. Never waits for a database and never fails."""
-        self._journal.note(principal, noted(event, toward))
+    def note(self, principal: Principal, event: Event, recipient: Recipient | None = None) -> None:
+        """Write an event into the audit log, soon. Never waits for a database and never fails."""
+        self._journal.note(principal, entry_now(event, recipient))
 
-    def crossings(
+    def log(
         self,
         principal: Principal,
         *,
         after: int = 0,
         before: int | None = None,
-        limit: int = KEPT_CROSSINGS,
-    ) -> tuple[Crossing, ...]:
-        """What crossed, oldest first: the first ones after a sequence, or the last ones before."""
-        integrity = self._secrets.integrity
+        limit: int = LOG_ENTRIES,
+    ) -> tuple[LogEntry, ...]:
+        """The audit log, oldest first: the first entries after a sequence, or the last before."""
         with self._database.reading() as db:
             if before is None:
-                return shelf_of_crossings.after(db, integrity, principal, after, limit)
-            return shelf_of_crossings.before(db, integrity, principal, before, limit)
+                return self._log(db).after(principal, after, limit)
+            return self._log(db).before(principal, before, limit)
 
-    def crossed(self, principal: Principal) -> tuple[int, int]:
-        """How many crossings are kept, and the sequence of the latest there ever was."""
+    def log_size(self, principal: Principal) -> tuple[int, int]:
+        """How many entries of the log are kept, and the sequence of the latest there ever was."""
         with self._database.reading() as db:
-            shelves = self._shelves(db)
-            return shelves.length(principal, "crossings"), shelves.latest(principal)
+            counts = self._rows(db)
+            return counts.count(principal, rows.LOG.name), counts.latest_entry(principal)
 
     def tokens(self, principal: Principal) -> IssuedTokens:
         """The principal's issued identifier tokens."""
         rows.storable(principal)
         return SqlTokens(self._database, lambda: self._secrets, principal)
 
-    def tables(self) -> tuple[Tabled, ...]:
+    def tables(self) -> tuple[TableRun, ...]:
         """Every root of every table that was released, in order."""
         with self._database.reading() as db:
             return tables.runs(db, self._secrets.integrity)
 
-    def marks(self, place: int) -> bytes:
-        """The marks of people in tables that are kept at a place."""
+    def fingerprints(self, place: int) -> bytes:
+        """The fingerprints of people in tables, one partition of them."""
         with self._database.reading() as db:
-            return tables.shelf(db, self._secrets.integrity, place)
+            return tables.partition(db, self._secrets.integrity, place)
 
     def keep_table(
         self,
         table: str,
         merge: Callable[[int, bytes], bytes | None],
-        told: Callable[[], Sequence[Tabled]],
+        told: Callable[[], Sequence[TableRun]],
     ) -> None:
-        """Keep a run in one transaction: each shelf's marks through `merge`, then what it says."""
+        """Keep a run in one transaction: each partition through `merge`, then what `told` says."""
         with self._database.writing(tables.LOCK) as db:
             tables.keep(db, self._secrets.integrity, table, merge, told)
 
     def principals(self) -> tuple[Principal, ...]:
         """Everyone this store knows, sorted; erased profiles included."""
         with self._database.reading() as db:
-            return tuple(Principal(name) for name in self._shelves(db).principals())
+            return tuple(Principal(name) for name in self._rows(db).principals())
 
     def erase(self, principal: Principal) -> None:
-        """Delete a profile's values, fingerprints, tokens, disclosures and crossings."""
+        """Delete a profile's values, fingerprints, tokens, disclosures and audit log."""
         rows.storable(principal)
         with self._database.writing(principal) as db:
             ledger = self._ledger(db, principal)
-            shelves = self._shelves(db)
-            gone = {
-                shelf: shelves.length(principal, shelf)
-                for shelf in ("draws", "disclosures", "tokens")
-            }
-            db.execute("DELETE FROM draws WHERE principal = ?", principal)
-            db.execute("DELETE FROM disclosures WHERE principal = ?", principal)
-            db.execute("DELETE FROM tokens WHERE principal = ?", principal)
-            shelves.add(principal, "draws", -gone["draws"])
-            shelves.add(principal, "disclosures", -gone["disclosures"])
-            shelves.add(principal, "tokens", -gone["tokens"])
-            shelf_of_crossings.erase(db, self._secrets.integrity, principal)
+            for table in (rows.DRAWS.name, rows.DISCLOSURES.name, "tokens", rows.LOG.name):
+                self._rows(db).remove(principal, table)
             self._journal.forget(principal)
             erased = ProfileErased(principal=principal)
             self._append(db, principal, len(ledger), [erased])
-            self._note_charges(db, principal, [erased])
-        if self.tables():  # the profile first: an erased one is never served from marks
-            prf = table_prf(self.fingerprint_key)
+            self._log(db).append(principal, [entry_now(erased)])
+        if self.tables():  # the profile first: an erased one is never served from a table
+            prf = tables.table_prf(self.fingerprint_key)
             with self._database.writing(tables.LOCK) as db:
                 tag = int(prf.tags(prf.person(principal))[0])
                 tables.forget(db, self._secrets.integrity, tag)
@@ -331,49 +299,42 @@ class SqlStore:
                 self._place.settle(new_master)
 
     def close(self) -> None:
-        """Let go of files and connections; what crossed is written down first."""
+        """Let go of files and connections; the audit log is written first."""
         self._journal.close()
         self._database.close()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
-    def _shelves(self, db: Transaction) -> Shelves:
-        return Shelves(db, self._secrets.integrity)
+    def _rows(self, db: Transaction) -> Rows:
+        return Rows(db, self._secrets.integrity)
+
+    def _log(self, db: Transaction) -> AuditLog:
+        return AuditLog(db, self._secrets.integrity)
 
     def _ledger(self, db: Transaction, principal: str) -> tuple[Charge, ...]:
-        length = self._shelves(db).length(principal, "events")
-        found = db.execute(_READ_EVENTS, principal)
-        if [row[1] for row in found] != list(range(1, length + 1)):
+        length = self._rows(db).count(principal, "events")
+        found = self._rows(db).read(rows.EVENTS, _IN_ORDER, principal)
+        if [row[1] for row, _ in found] != list(range(1, length + 1)):
             raise StoreDamagedError("events are missing or added; restore the store's backup")
-        return tuple(rows.read_event(self._secrets.integrity, row) for row in found)
+        return tuple(event for _, event in found)
 
     def _append(
-        self, db: Transaction, principal: str, length: int, events: Iterable[Charge]
+        self, db: Transaction, principal: str, length: int, events: Sequence[Charge]
     ) -> None:
-        sealed = [
-            rows.event_row(self._secrets.integrity, principal, sequence, event)
-            for sequence, event in enumerate(events, start=length + 1)
-        ]
-        for row in sealed:
-            db.execute(_KEEP_EVENT, *row)
-        self._shelves(db).add(principal, "events", len(sealed))
-
-    def _note_charges(self, db: Transaction, principal: str, events: Iterable[Charge]) -> None:
-        now = [noted(event) for event in events]
-        shelf_of_crossings.append(db, self._secrets.integrity, principal, now)
+        for sequence, event in enumerate(events, start=length + 1):
+            self._rows(db).write(rows.EVENTS, principal, sequence, thing=event)
+        self._rows(db).add(principal, "events", len(events))
 
     def _caps(self, db: Transaction, principal: str) -> dict[str, int]:
-        self._shelves(db).length(principal, "caps")
-        found = db.execute(_READ_CAPS, principal)
-        for row in found:
-            self._secrets.integrity.check("caps", *row)
-        return {row[1]: row[2] for row in found}
+        self._rows(db).count(principal, "caps")
+        found = self._rows(db).read(rows.CAPS, "WHERE principal = ?", principal)
+        return {row[1]: micro for row, micro in found}
 
     def _disclosures(self, db: Transaction, principal: str) -> tuple[Disclosure, ...]:
-        self._shelves(db).length(principal, "disclosures")
-        found = db.execute(_READ_DISCLOSURES, principal)
-        return tuple(rows.read_disclosure(self._secrets.integrity, row) for row in found)
+        self._rows(db).count(principal, "disclosures")
+        found = self._rows(db).read(rows.DISCLOSURES, _IN_ORDER, principal)
+        return tuple(disclosure for _, disclosure in found)
 
     def _match(self, charged: int, found: int) -> None:
         """Refuse to go on where the ledger knows of a draw that is not there, or the reverse."""
@@ -384,12 +345,12 @@ class SqlStore:
 
 
 def _writer(database: Database, integrity: Integrity) -> Write:
-    """How the journal is written. Holds no store, so that a store nobody closed can go."""
+    """How the audit log is written. Holds no store, so that a store nobody closed can go."""
 
-    def write(principal: Principal, crossings: Sequence[Noted], given_up: int) -> None:
+    def write(principal: Principal, entries: Sequence[UnnumberedEntry], given_up: int) -> None:
         rows.storable(principal)
         with database.noting(principal) as db:
-            shelf_of_crossings.append(db, integrity, principal, crossings, given_up)
+            AuditLog(db, integrity).append(principal, entries, given_up)
 
     return write
 

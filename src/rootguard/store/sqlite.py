@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from rootguard.errors import StoreDamagedError, StoreError, StoreUnavailableError
-from rootguard.store.database import Cell, Row, Transaction
+from rootguard.store.base import Cell, Row, Transaction
 from rootguard.store.keys import KeyPlace, given_key
 from rootguard.store.migrations import MIGRATIONS
 from rootguard.store.sql import SqlStore, create, unlock

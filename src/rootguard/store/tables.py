@@ -1,19 +1,147 @@
-"""What a database keeps of released tables: a line for each root of a run, and the marks of people.
+"""Released tables: what each run cost, and who was in it with which values.
 
-Every row is sealed, and one row says how many there are of the others, so that a deleted one is
-missed. Runs and marks are written in one transaction.
+A table keeps no draw. It keeps an entry for each person and set of values: a tag of the person and
+a fingerprint of each value, 64 and 32 bits of a keyed function (see `mechanisms.keyed`), 0 for a
+value that was missing. By them a draw is known again; without the store's secret they say nothing.
+
+Entries stand in the order of their tags in 256 partitions, by the first byte of the tag, so that
+one person is found in one partition and a large table is written one partition at a time. In a
+database every row is sealed, and one row says how many there are of the others, so that a deleted
+one is missed. Runs and entries are written in one transaction.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rootguard.errors import RootGuardError, StoreDamagedError
-from rootguard.store import marks
-from rootguard.store.base import Tabled, table_number
-from rootguard.store.database import Row, Transaction
+from rootguard.mechanisms.exact import Words
+from rootguard.mechanisms.keyed import Prf
+from rootguard.store.base import Row, TableRun, Transaction, table_number
 from rootguard.store.envelope import Integrity
 from rootguard.values import Domain
+
+PARTITIONS: Final = 256  # one for each value of a tag's first byte
+_SHIFT = np.uint64(56)
+
+Entries = NDArray[Any]
+"""Structured: `tag`, and `marks`, the fingerprints, with one column for each root."""
+
+
+def table_prf(fingerprint_key: bytes) -> Prf:
+    """The keyed functions of a store's tables."""
+    return Prf(Prf(fingerprint_key).key_for("store"))
+
+
+def entry_type(roots: int) -> np.dtype[Any]:
+    """How an entry is written."""
+    return np.dtype([("tag", "<u8"), ("marks", "<u4", (roots,))])
+
+
+def partition_of(tag: int) -> int:
+    """The partition of a person's entries."""
+    return int(tag) >> 56
+
+
+def places_of(runs: Iterable[TableRun], tag: int) -> Iterator[tuple[int, int]]:
+    """Where a person's entries of each table are, and how many roots that table has."""
+    roots: dict[str, set[str]] = {}
+    for run in runs:
+        roots.setdefault(run.table, set()).add(run.root)
+    for number, each in enumerate(roots.values()):
+        yield number * PARTITIONS + partition_of(tag), len(each)
+
+
+def by_partition(entries: Entries) -> tuple[Entries, NDArray[np.int64]]:
+    """Entries in the order of their partitions, and where each begins and the last one ends."""
+    partitions = (entries["tag"] >> _SHIFT).astype(np.uint8)
+    sizes = np.bincount(partitions, minlength=PARTITIONS)
+    bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return entries.take(np.argsort(partitions, kind="stable")), bounds
+
+
+def read(partition: bytes, roots: int) -> Entries:
+    """The entries of a partition."""
+    return np.frombuffer(partition, dtype=entry_type(roots))
+
+
+def of_person(partition: bytes, roots: int, tag: int) -> NDArray[np.uint32]:
+    """The fingerprints of one person: a row for each set of values, a column for each root."""
+    entries = read(partition, roots)
+    begin, end = _span(entries, tag)
+    found: NDArray[np.uint32] = entries["marks"][begin:end]
+    return found
+
+
+def without_person(partition: bytes, roots: int, tag: int) -> bytes | None:
+    """The partition without a person's entries; None if there are none."""
+    entries = read(partition, roots)
+    begin, end = _span(entries, tag)
+    return None if begin == end else np.delete(entries, slice(begin, end)).tobytes()
+
+
+def _span(entries: Entries, tag: int) -> tuple[int, int]:
+    sought = np.uint64(tag)
+    tags = entries["tag"]
+    return int(np.searchsorted(tags, sought)), int(np.searchsorted(tags, sought, side="right"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Count:
+    """Of each root: how many values of how many people there are, and the most of one person."""
+
+    values: NDArray[np.int64]
+    most: NDArray[np.int64]
+
+
+def count(entries: Entries) -> Count:
+    """Count different values of each root; entries are in order and all different."""
+    tags, marks = entries["tag"], entries["marks"]
+    lone = _lone(tags)
+    single = (marks if lone.all() else marks[lone]) != 0
+    values = single.sum(axis=0, dtype=np.int64)
+    most = single.any(axis=0).astype(np.int64) if len(single) else np.zeros_like(values)
+    for root in range(marks.shape[1]):
+        given = ~lone & (marks[:, root] != 0)
+        if given.any():
+            pairs = np.empty(int(given.sum()), dtype=[("tag", "<u8"), ("mark", "<u4")])
+            pairs["tag"], pairs["mark"] = tags[given], marks[given, root]
+            _, each = np.unique(np.unique(pairs)["tag"], return_counts=True)
+            values[root] += each.sum()
+            most[root] = max(most[root], each.max())
+    return Count(values=values, most=most)
+
+
+def merge(partition: bytes, new: Entries) -> Entries:
+    """The entries of a partition and new ones in order, each once."""
+    old = np.frombuffer(partition, dtype=new.dtype)
+    entries: Entries = np.concatenate([old, new])
+    entries = entries.take(np.argsort(entries["tag"]))  # much faster than an index
+    lone = _lone(entries["tag"])
+    if lone.all():
+        return entries
+    same = entries[1:] == entries[:-1]  # most repeats stand side by side
+    entries = entries[np.concatenate([[True], ~same])]
+    lone = _lone(entries["tag"])
+    if lone.all():
+        return entries
+    rest = np.unique(entries[~lone])
+    entries = np.concatenate([entries[lone], rest])
+    return entries.take(np.argsort(entries["tag"], kind="stable"))
+
+
+def _lone(tags: Words) -> NDArray[np.bool_]:
+    """Where a tag differs from both its neighbours."""
+    apart = np.ones(len(tags) + 1, dtype=np.bool_)
+    apart[1:-1] = tags[1:] != tags[:-1]
+    found: NDArray[np.bool_] = apart[1:] & apart[:-1]
+    return found
+
 
 LOCK = "(tables)"
 """The name under which writers of tables wait for each other."""
@@ -21,30 +149,30 @@ _HEAD = 0
 _RUNS = "SELECT sequence, content, mac FROM table_runs ORDER BY sequence"
 _ADD_RUN = "INSERT INTO table_runs (sequence, content, mac) VALUES (?, ?, ?)"
 _DROP_HEAD = "DELETE FROM table_runs WHERE sequence = 0"
-_SHELF = "SELECT place, entries, mac FROM table_marks WHERE place = ?"
-_SHELVES = "SELECT place, entries, mac FROM table_marks"
+_READ_PARTITION = "SELECT place, entries, mac FROM table_marks WHERE place = ?"
+_READ_PARTITIONS = "SELECT place, entries, mac FROM table_marks"
 _COUNT = "SELECT COUNT(*) FROM table_marks"
-_ADD_SHELF = "INSERT INTO table_marks (place, entries, mac) VALUES (?, ?, ?)"
-_SET_SHELF = "UPDATE table_marks SET entries = ?, mac = ? WHERE place = ?"
+_ADD_PARTITION = "INSERT INTO table_marks (place, entries, mac) VALUES (?, ?, ?)"
+_SET_PARTITION = "UPDATE table_marks SET entries = ?, mac = ? WHERE place = ?"
 
 
-def runs(db: Transaction, integrity: Integrity) -> tuple[Tabled, ...]:
+def runs(db: Transaction, integrity: Integrity) -> tuple[TableRun, ...]:
     """Every root of every run, in order."""
     found, _ = _read(db, integrity)
     return tuple(found)
 
 
-def shelf(db: Transaction, integrity: Integrity, place: int) -> bytes:
+def partition(db: Transaction, integrity: Integrity, place: int) -> bytes:
     """The entries at a place; none if there is no such place."""
     return _find(db, integrity, place) or b""
 
 
 def _find(db: Transaction, integrity: Integrity, place: int) -> bytes | None:
-    for row in db.execute(_SHELF, place):
+    for row in db.execute(_READ_PARTITION, place):
         integrity.check("table_marks", *row)
         return bytes(row[1])
-    if place < db.execute(_COUNT)[0][0]:  # a table has all its shelves, and some may be empty
-        raise StoreDamagedError("a shelf of a table is missing; restore the backup")
+    if place < db.execute(_COUNT)[0][0]:  # a table has all its partitions, and some may be empty
+        raise StoreDamagedError("a partition of a table is missing; restore the backup")
     return None
 
 
@@ -53,31 +181,29 @@ def keep(
     integrity: Integrity,
     table: str,
     merge: Callable[[int, bytes], bytes | None],
-    told: Callable[[], Sequence[Tabled]],
+    told: Callable[[], Sequence[TableRun]],
 ) -> None:
-    """Put a run's marks on their shelves, then write down what `told` says of it."""
-    there, shelves = _read(db, integrity)
-    first = table_number(there, table) * marks.SHELVES
-    for number in range(marks.SHELVES):
+    """Put a run's entries into their partitions, then write down what `told` says of it."""
+    there, partitions = _read(db, integrity)
+    first = table_number(there, table) * PARTITIONS
+    for number in range(PARTITIONS):
         old = _find(db, integrity, first + number)
         new = merge(number, old or b"")
         if new is not None or old is None:
             _put(db, integrity, first + number, new or b"", there=old is not None)
-            shelves += old is None
+            partitions += old is None
     new_runs = told()
     for sequence, run in enumerate(new_runs, start=len(there) + 1):
         content = _written(run)
         db.execute(_ADD_RUN, sequence, content, integrity.seal("table_runs", sequence, content))
-    _count(db, integrity, len(there) + len(new_runs), shelves)
+    _count(db, integrity, len(there) + len(new_runs), partitions)
 
 
 def forget(db: Transaction, integrity: Integrity, tag: int) -> None:
-    """Take a person's marks off every shelf."""
+    """Take a person's entries out of every table."""
     there, _ = _read(db, integrity)
-    for number, table in enumerate(dict.fromkeys(run.table for run in there)):
-        place = number * marks.SHELVES + marks.shelf_of(tag)
-        roots = len({run.root for run in there if run.table == table})
-        left = marks.without_person(shelf(db, integrity, place), roots, tag)
+    for place, roots in places_of(there, tag):
+        left = without_person(partition(db, integrity, place), roots, tag)
         if left is not None:
             _put(db, integrity, place, left, there=True)
 
@@ -86,7 +212,7 @@ def audit(db: Transaction, integrity: Integrity) -> Iterator[str]:
     """Sentences naming what is wrong with tables; none if nothing is."""
     try:
         runs(db, integrity)
-        for row in db.execute(_SHELVES):
+        for row in db.execute(_READ_PARTITIONS):
             integrity.check("table_marks", *row)
     except StoreDamagedError as damage:
         yield f"tables: {damage}"
@@ -95,43 +221,43 @@ def audit(db: Transaction, integrity: Integrity) -> Iterator[str]:
 def _put(db: Transaction, integrity: Integrity, place: int, entries: bytes, *, there: bool) -> None:
     seal = integrity.seal("table_marks", place, entries)
     if there:
-        db.execute(_SET_SHELF, entries, seal, place)
+        db.execute(_SET_PARTITION, entries, seal, place)
     else:
-        db.execute(_ADD_SHELF, place, entries, seal)
+        db.execute(_ADD_PARTITION, place, entries, seal)
 
 
-def _read(db: Transaction, integrity: Integrity) -> tuple[list[Tabled], int]:
-    """Runs and how many shelves there are; refuses a store that lost one of them."""
+def _read(db: Transaction, integrity: Integrity) -> tuple[list[TableRun], int]:
+    """Runs and how many partitions there are; refuses a store that lost one of them."""
     found = db.execute(_RUNS)
     for row in found:
         integrity.check("table_runs", *row)
-    counted, shelves = [0, 0], db.execute(_COUNT)[0][0]
+    counted, partitions = [0, 0], db.execute(_COUNT)[0][0]
     if found and found[0][0] == _HEAD:
         counted = json.loads(found.pop(0)[1])
-    if [row[0] for row in found] != list(range(1, counted[0] + 1)) or shelves != counted[1]:
+    if [row[0] for row in found] != list(range(1, counted[0] + 1)) or partitions != counted[1]:
         raise StoreDamagedError("rows of tables are missing or added; restore the backup")
-    return [_run(row) for row in found], shelves
+    return [_run(row) for row in found], partitions
 
 
-def _count(db: Transaction, integrity: Integrity, runs: int, shelves: int) -> None:
-    content = json.dumps([runs, shelves])
+def _count(db: Transaction, integrity: Integrity, runs: int, partitions: int) -> None:
+    content = json.dumps([runs, partitions])
     db.execute(_DROP_HEAD)
     db.execute(_ADD_RUN, _HEAD, content, integrity.seal("table_runs", _HEAD, content))
 
 
-def _written(run: Tabled) -> str:
+def _written(run: TableRun) -> str:
     domain = run.domain
     grid = [domain.lower.hex(), domain.upper.hex(), domain.size]
     content = [run.table, run.root, run.version, run.micro_epsilon, run.mechanism, grid]
     return json.dumps([*content, run.rows, run.drawn, run.most])
 
 
-def _run(row: Row) -> Tabled:
+def _run(row: Row) -> TableRun:
     run = None
     with suppress(ValueError, TypeError, RootGuardError):
         table, root, version, micro, mechanism, grid, rows, drawn, most = json.loads(row[1])
         lower, upper, size = grid
-        run = Tabled(
+        run = TableRun(
             table=table,
             root=root,
             version=version,
