@@ -13,15 +13,16 @@ from rootguard.errors import IdentifierError
 from rootguard.identifiers import Identifiers, Kind, kind_of
 from tests.support.identifier_makers import MAKERS, OTHER_KEY, WRITTEN_DATES, fresh, same_classes
 
-MANY = 10_000
+MANY = [500, pytest.param(10_000, marks=pytest.mark.slow)]
 
 
+@pytest.mark.parametrize("count", MANY)
 @pytest.mark.parametrize("kind", MAKERS)
-def test_ten_thousand_identifiers_keep_their_format_hide_and_come_back(kind: Kind) -> None:
+def test_many_identifiers_keep_their_format_hide_and_come_back(kind: Kind, count: int) -> None:
     random_ = random.Random(f"{kind} 1")
     identifiers = fresh()
     tokens: dict[str, str] = {}
-    for _ in range(MANY):
+    for _ in range(count):
         text, well_formed = MAKERS[kind](random_)
         token = identifiers.protect(kind, text)
         assert well_formed(token), "the token is written differently"
