@@ -46,25 +46,25 @@ def test_within_one_look_known_tokens_ask_nothing_more_of_the_registry() -> None
 def test_what_another_process_issues_is_seen_at_the_next_look() -> None:
     key, registry = new_key(), MemoryTokens()
     ours, other = Identifiers(key, issued=registry), Identifiers(key, issued=registry)
-    mark = ours.mark()
+    cursor = ours.cursor()
     token = other.protect("code", "KZ-8841730")
     assert ours.restore("code", token) == "KZ-8841730"
-    assert ours.since(mark) == [token]
-    assert ours.since(ours.mark()) == []
+    assert ours.since(cursor) == [token]
+    assert ours.since(ours.cursor()) == []
 
 
 def test_after_an_erasure_nothing_is_known_from_before() -> None:
     registry = Counting()
     identifiers = Identifiers(new_key(), issued=registry)
     token = identifiers.protect("code", "KZ-8841730")
-    mark = identifiers.mark()
+    cursor = identifiers.cursor()
     registry.erase()
     assert not identifiers.issued("code", token)
     assert identifiers.restore_text(token) == token
-    assert identifiers.since(mark) is None
+    assert identifiers.since(cursor) is None
     assert identifiers.protect("code", "KZ-8841730") == token
     assert identifiers.issued("code", token)
-    assert identifiers.since(mark) is None
+    assert identifiers.since(cursor) is None
 
 
 def test_what_was_protected_is_known_again_by_a_hash_alone() -> None:

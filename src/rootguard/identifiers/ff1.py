@@ -33,6 +33,7 @@ from ffx import FF1
 from rootguard.errors import IdentifierError
 
 KEY_BYTES = 32
+# One decimal digit: less is no identifier, and a guess would be right more often than one in nine.
 MIN_DOMAIN = 10
 FF1_DOMAIN = 1_000_000
 CACHED_ELEMENTS = 4_000_000
@@ -57,6 +58,7 @@ class Permutation:
         self._small_key = derive_key(key, "prefix cipher")
         self._tables: OrderedDict[tuple[int, bytes], tuple[_Indices, _Indices]] = OrderedDict()
         self._cached = 0
+        # A table takes tenths of a second to sort: who comes meanwhile waits for it.
         self._lock = threading.Lock()
 
     def forward(self, element: int, size: int, tweak: bytes) -> int:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from rootguard.identifiers.names import APOSTROPHES, is_letter, shape_of
 from rootguard.identifiers.registry import IssuedToken
 
+# More than any name has; a stream holds back at most so many words and initials.
 TIED_WORDS = 8
 INITIALS = 8
 TIES = "-" + APOSTROPHES
@@ -39,7 +40,7 @@ _MANY = 64
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Mention:
+class TokenMention:
     """A stretch of text and what to put there."""
 
     start: int
@@ -230,7 +231,7 @@ def closes(text: str, start: int, end: int) -> bool:
     return not _tied(text[end - 1], text[end], text[end + 1])
 
 
-def settled(text: str, end: int) -> bool:
+def is_settled(text: str, end: int) -> bool:
     """Whether `closes` stays as it is whatever the text goes on with."""
     if end + 2 <= len(text) or not _joins(text[end - 1]):
         return True
@@ -263,7 +264,7 @@ def initials_beside(
     ends: dict[int, int],
     restore: Callable[[str], str | None],
     first: int = 0,
-) -> list[Mention]:
+) -> list[TokenMention]:
     """Initials from `first` on that belong to a restored name: "K." beside one, "K" between two.
 
     `starts` and `ends` say where names (0) and chosen initials (how many from their name) start and
@@ -271,7 +272,7 @@ def initials_beside(
     ordinary text.
     """
     letters = [match.start() for match in INITIAL.finditer(text, first)]
-    chosen: dict[int, Mention] = {}
+    chosen: dict[int, TokenMention] = {}
     for order in (reversed(letters), letters):
         for start in order:
             dotted = text[start + 1 : start + 2] == "."
@@ -281,12 +282,12 @@ def initials_beside(
             away = min(left, right) if dotted else max(left, right)
             original = restore(text[start]) if away < INITIALS else None
             if original is not None:
-                chosen[start] = Mention(start, start + 1, original)
+                chosen[start] = TokenMention(start, start + 1, original)
                 starts[start] = ends[end] = away + 1
     return list(chosen.values())
 
 
-def replace(text: str, mentions: Iterable[Mention]) -> str:
+def replace(text: str, mentions: Iterable[TokenMention]) -> str:
     """The text with its mentions replaced: longest first, no overlap, from the end backwards."""
     taken = bytearray(len(text))
     chosen = []

@@ -27,7 +27,9 @@ from rootguard.errors import IdentifierError
 Case = Literal["title", "upper", "lower"]
 Kind = Literal["code", "phone", "date", "email", "person"]
 KINDS: tuple[Kind, ...] = ("code", "phone", "date", "email", "person")
+# Longer than an e-mail address may be (254, RFC 5321), short enough for FF1 on the whole of it.
 MAX_LENGTH = 256
+# Two centuries: every day that a living person's papers name, and a domain of 73,049 to hide among.
 FIRST_DAY = datetime.date(1900, 1, 1)
 LAST_DAY = datetime.date(2099, 12, 31)
 

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 from rootguard.identifiers.ff1 import derive_key
 from rootguard.identifiers.formats import Kind
 
+# Sealed payloads are multiples of it: nearly every word of a name takes one, whatever its length.
 _BLOCK = 32
 
 

@@ -3,7 +3,7 @@
 The pieces that come out join to what `Identifiers.restore_text` makes of the whole text, however it
 was cut. Text is held back only while it may be part of something that is restored: a token that
 has begun, a name whose next word is not there yet, an initial whose name may follow. The law
-rests on `mentions`: every decision there looks a bounded way to both sides.
+rests on `finding`: every decision there looks a bounded way to both sides.
 
 Pieces are text. Whoever receives bytes decodes them first, with an incremental decoder.
 """
@@ -21,12 +21,12 @@ from rootguard.identifiers.finding import (
     TIED_WORDS,
     TIES,
     Beginnings,
-    Mention,
     TokenIndex,
+    TokenMention,
     initials_beside,
+    is_settled,
     name_chunks,
     opens,
-    settled,
 )
 from rootguard.identifiers.names import PARTICLES, SUFFIXES, TITLES
 
@@ -117,7 +117,7 @@ class StreamRestorer:
 
     def _look(
         self, text: str, first: int, ends: dict[int, int], *, last: bool
-    ) -> tuple[list[Mention], int, int]:
+    ) -> tuple[list[TokenMention], int, int]:
         """What is certainly found; from where on something longer may begin; and anything at all.
 
         Names that end are added to `ends`.
@@ -128,14 +128,14 @@ class StreamRestorer:
         for start, end in index.spans(text, first):
             if text[start:end] not in index.tokens:
                 continue
-            if not (last or settled(text, end)):
+            if not (last or is_settled(text, end)):
                 begun.append(start)
             elif (original := self._lookup.token(text[start:end])) is not None:
-                found.append(Mention(start, end, original))
+                found.append(TokenMention(start, end, original))
         starts: dict[int, int] = {}
         ahead: dict[int, int] = {}
         for start, end in name_chunks(text, first) if index.words.longest else ():
-            decided = last or settled(text, end)
+            decided = last or is_settled(text, end)
             cut_short = not decided and end == len(text)
             if not _may_be_name(text[start:end], index.words, cut_short=cut_short):
                 continue
@@ -143,7 +143,7 @@ class StreamRestorer:
                 begun.append(start)
                 ahead[start] = 0
             elif (original := self._lookup.name(text[start:end])) is not None:
-                found.append(Mention(start, end, original))
+                found.append(TokenMention(start, end, original))
                 starts[start] = ends[end] = 0
         open_from = min(begun, default=len(text))
         if INITIAL.search(text, first) is None:
@@ -173,14 +173,14 @@ class StreamRestorer:
 
 
 def _choose(
-    found: list[Mention], length: int, open_from: int, cut: int
-) -> tuple[list[Mention], int]:
+    found: list[TokenMention], length: int, open_from: int, cut: int
+) -> tuple[list[TokenMention], int]:
     """The mentions that are certainly replaced, in order, and up to where all is certain.
 
-    As `mentions.replace`: longest first, then leftmost. One that reaches to where something longer
+    As `finding.replace`: longest first, then leftmost. One that reaches to where something longer
     may begin is in doubt, and so is what overlaps it and comes after it in that order.
     """
-    chosen: list[Mention] = []
+    chosen: list[TokenMention] = []
     taken, doubted = bytearray(length), bytearray(length)
     for mention in sorted(found, key=lambda each: (each.start - each.end, each.start)):
         stretch = slice(mention.start, mention.end)

@@ -1,7 +1,7 @@
 """Identifiers in, tokens out, and back: the one class that holds the key.
 
 A token looks like what it stands for (see `formats` and `names`) and is drawn from all that look so
-by a keyed permutation (see `permutation` for what that promises). Visible to anyone: that two equal
+by a keyed permutation (see `ff1` for what that promises). Visible to anyone: that two equal
 identifiers are equal, their kind and their shape. Restored is only what was issued (`registry`).
 
 A token text means one thing. When a candidate is the identifier itself or already stands for
@@ -18,9 +18,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn, SupportsIndex
 
-from rootguard.errors import IdentifierError
-from rootguard.identifiers import finding as mentions
-from rootguard.identifiers import names
+from rootguard.errors import IdentifierError, shielded
+from rootguard.identifiers import finding, names
 from rootguard.identifiers.ff1 import (
     KEY_BYTES,
     MIN_DOMAIN,
@@ -28,12 +27,15 @@ from rootguard.identifiers.ff1 import (
     derive_key,
     tweak_of,
 )
-from rootguard.identifiers.finding import Mention, TokenIndex
+from rootguard.identifiers.finding import TokenIndex, TokenMention
 from rootguard.identifiers.formats import KINDS, MAX_LENGTH, Kind, Written, read
 from rootguard.identifiers.registry import IssuedToken, IssuedTokens, MemoryTokens, Seal
 from rootguard.identifiers.streaming import Lookup, StreamRestorer
 
+# Candidates before an identifier is refused. Each is free or not at random: with half of a shape's
+# tokens taken, all are taken with probability 2**-64.
 TRIES = 64
+# Tokens known again without a permutation: more than one conversation names, and about 1 MB.
 _REMEMBERED = 4096
 _PHONE_SHAPES = re.compile(
     r"\+[0-9][0-9 ().\-/]{5,}"
@@ -104,6 +106,9 @@ class Identifiers:
         self._index = TokenIndex()
         self._read = 0  # entries of the registry that were taken up, and the last one of them
         self._last = ""
+        # Reentrant: a stream looks things up with the lock held, and so does `one_look`. Issuing is
+        # serialised here so that one thread's candidate is not another's; between processes the
+        # registry's `add` decides, which keeps the first entry of a token.
         self._lock = threading.RLock()
         self._looked = threading.local()
         self._begun = 0
@@ -111,16 +116,12 @@ class Identifiers:
         self._avoided: set[bytes] = set()
         self._refresh()
 
+    @shielded
     def protect(self, kind: Kind, text: str) -> str:
         """The token of an identifier; the same one every time."""
         with self._lock:
             self._refresh()
-            outcome = self._protect_once(kind, text)
-        if isinstance(outcome, _Refusal):
-            error = _error(kind, outcome)
-            del kind, text  # so that no frame of the error holds the identifier
-            raise error
-        return outcome
+            return self._protect_once(kind, text)
 
     def avoid(self, name: str) -> None:
         """Issue no word of this name from now on, so that a token is never the owner's own name.
@@ -149,28 +150,27 @@ class Identifiers:
         finally:
             self._looked.inside = False
 
-    def mark(self) -> tuple[int, int]:
+    def cursor(self) -> tuple[int, int]:
         """How far the registry goes now, for `since`."""
         with self._lock:
             self._refresh()
             return self._begun, len(self._index)
 
-    def since(self, mark: tuple[int, int]) -> list[str] | None:
+    def since(self, cursor: tuple[int, int]) -> list[str] | None:
         """The tokens that were issued since then; None if the registry has begun anew."""
         with self._lock:
             self._refresh()
-            begun, size = mark
+            begun, size = cursor
             return self._index.last(len(self._index) - size) if begun == self._begun else None
 
+    @shielded
     def restore(self, kind: Kind, token: str) -> str:
         """The identifier behind an issued token, to the character; a name word by word."""
         with self._lock:
             self._refresh()
             original = self._restore(kind, token)
         if original is None:
-            error = _error(kind, _Refusal.UNISSUED)
-            del kind, token
-            raise error
+            raise _error(kind, _Refusal.UNISSUED)
         return original
 
     def issued(self, kind: Kind, token: str) -> bool:
@@ -186,7 +186,7 @@ class Identifiers:
         where it stands alone, not inside a longer number or word. Very short tokens ("7") are found
         in ordinary text too: protect whole identifiers, not their fragments.
         """
-        return mentions.replace(text, self._found(text))
+        return finding.replace(text, self._found(text))
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where the tokens stand that `restore_text` would restore, in order."""
@@ -199,7 +199,7 @@ class Identifiers:
                 chosen.append((each.start, each.end))
         return sorted(chosen)
 
-    def _found(self, text: str) -> list[Mention]:
+    def _found(self, text: str) -> list[TokenMention]:
         """Every mention of an issued token; some may overlap."""
         with self._lock:
             self._refresh()
@@ -214,7 +214,7 @@ class Identifiers:
             if not named:  # and then no initial stands beside one
                 return found
             starts, ends = {name.start: 0 for name in named}, {name.end: 0 for name in named}
-            initials = mentions.initials_beside(text, starts, ends, self._restore_word)
+            initials = finding.initials_beside(text, starts, ends, self._restore_word)
         return found + named + initials
 
     def stream(self) -> StreamRestorer:
@@ -261,41 +261,43 @@ class Identifiers:
 
     def _mentions(
         self, text: str, spans: Iterable[tuple[int, int]], *, person: bool = False
-    ) -> Iterator[Mention]:
+    ) -> Iterator[TokenMention]:
         for start, end in spans:
             token = text[start:end]
             original = self._restore_name(token) if person else self._restore_found(token)
             if original is not None:
-                yield Mention(start, end, original)
+                yield TokenMention(start, end, original)
 
     def _restore_found(self, token: str) -> str | None:
         entry = self._entry(token)
         return None if entry is None else self._restore(entry.kind, token)
 
-    def _protect_once(self, kind: Kind, text: str) -> str | _Refusal:
+    def _protect_once(self, kind: Kind, text: str) -> str:
         """What `_protect` gives, known again by a keyed hash of the identifier."""
         if not _sized(text, str, 1, MAX_LENGTH):
-            return _Refusal.LENGTH if kind in KINDS else _Refusal.KIND
+            raise _error(kind, _Refusal.LENGTH if kind in KINDS else _Refusal.KIND)
         written = f"{kind} {text}".encode("utf-8", "surrogatepass")
         known = hmac.digest(self._names_key, b"known " + written, hashlib.sha256)
         token = self._known.get(known) or self._protect(kind, text)
-        if isinstance(token, str):
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            self._known[known] = token
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        self._known[known] = token
         return token
 
-    def _protect(self, kind: Kind, text: str) -> str | _Refusal:
+    def _protect(self, kind: Kind, text: str) -> str:
         if kind not in KINDS:
-            return _Refusal.KIND
+            raise _error(kind, _Refusal.KIND)
         if kind == "person":
             return self._protect_name(text)
         written = read(kind, text)
         if written is None:
-            return _Refusal.FORM
+            raise _error(kind, _Refusal.FORM)
         if written.size < MIN_DOMAIN:
-            return _Refusal.SMALL
-        return self._settle(kind, self._ranked(kind, written)) or _Refusal.FULL
+            raise _error(kind, _Refusal.SMALL)
+        token = self._settle(kind, self._ranked(kind, written))
+        if token is None:
+            raise _error(kind, _Refusal.FULL)
+        return token
 
     def _restore(self, kind: Kind, token: str) -> str | None:
         if kind not in KINDS or not _sized(token, str, 1, 4 * MAX_LENGTH):
@@ -318,10 +320,10 @@ class Identifiers:
             if image != written.rank:
                 yield written.write(image), payload
 
-    def _protect_name(self, text: str) -> str | _Refusal:
+    def _protect_name(self, text: str) -> str:
         pieces = names.read_name(text)
         if pieces is None:
-            return _Refusal.FORM
+            raise _error("person", _Refusal.FORM)
         out = []
         for piece in pieces:
             token: str | None = piece.text
@@ -330,7 +332,7 @@ class Identifiers:
             elif piece.part == "word":
                 token = self._protect_word(piece.text, piece.role)
             if token is None:
-                return _Refusal.FULL
+                raise _error("person", _Refusal.FULL)
             out.append(token)
         return "".join(out)
 
@@ -406,6 +408,7 @@ class Identifiers:
                 if not issue:
                     return None
                 fresh = self._seal.close(kind, token, payload)
+                # The registry first: a token that was not recorded could never be restored.
                 entry = self._issued.add(fresh)
                 if entry == fresh:
                     self._index.add(fresh)

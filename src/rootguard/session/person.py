@@ -257,7 +257,7 @@ class Person:
 
     def issued_mark(self) -> tuple[int, int]:
         """How far the registry of tokens goes now, for `issued_since`."""
-        return self._identifiers.mark()
+        return self._identifiers.cursor()
 
     def issued_since(self, mark: tuple[int, int]) -> list[str] | None:
         """The tokens that were issued since then; None if the registry has begun anew."""
