@@ -5,6 +5,7 @@ nothing of the error itself: a message may quote a name or a formula that somebo
 covers the whole tree of `rootguard.errors`; what is not in the tree is an `internal` fault.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -56,58 +57,67 @@ class Fault:
     text: str
 
 
-def _fault(code: Code, status: int, text: str) -> tuple[Code, Fault]:
-    return code, Fault(code=code, status=status, text=text)
+_TEXTS: Final[Mapping[int, Mapping[Code, str]]] = {
+    400: {
+        "bad_json": "the body is not a JSON object; nothing was sent",
+        "bad_text": "a text is not valid Unicode; nothing was sent",
+        "bad_value": "a parameter has a value that is not allowed; nothing was sent",
+        "formula_refused": "the formula cannot be used",
+        "media_refused": (
+            "images, audio and files cannot be inspected and are refused; nothing was sent"
+        ),
+        "private_id": "an id or a name holds a private value; nothing was sent",
+        "too_deep": "the body is nested too deeply; nothing was sent",
+        "unknown_field": "there is a field that is not known here; nothing was sent",
+        "unknown_kind": (
+            "there is a kind of content or tool that is not known here; nothing was sent"
+        ),
+        "wrong_type": "a field has the wrong type; nothing was sent",
+    },
+    401: {"unauthorized": "the API key is missing or not known"},
+    403: {
+        "access_denied": "the policy does not allow this",
+        "budget_refused": "the privacy budget does not allow this; nothing was sent",
+    },
+    404: {
+        "not_found": "there is nothing here",
+        "unknown_name": "nothing of this name is declared",
+    },
+    408: {"read_timeout": "the request did not arrive in time"},
+    413: {"too_large": "the body is too large; nothing was sent"},
+    415: {"unsupported_body": "send a plain application/json body; nothing was sent"},
+    421: {"host_refused": "this host name is not served here"},
+    422: {
+        "identifier_refused": "an identifier cannot be protected; nothing was sent",
+        "private_value_refused": "a private value cannot be used; nothing was sent",
+        "text_blocked": (
+            "a text holds a number that looks private and is not declared; nothing was sent"
+        ),
+    },
+    429: {"rate_limited": "too many requests in this minute; try again later"},
+    431: {"headers_too_large": "there are too many or too large headers"},
+    500: {
+        "internal": "something went wrong inside RootGuard",
+        "store_refused": "the vault could not be used; nothing was sent",
+        "wrong_configuration": "a file of this service is wrong; tell its owner",
+    },
+    502: {
+        "unreadable_reply": "the upstream's reply cannot be read",
+        "upstream_unreachable": "the upstream cannot be reached",
+    },
+    503: {
+        "busy": "too many requests are under way; try again",
+        "store_unavailable": "the vault is not available just now; nothing was sent",
+    },
+    504: {"upstream_timeout": "the upstream did not answer in time"},
+}
+"""By HTTP status."""
 
-
-FAULTS: Final[dict[Code, Fault]] = dict(
-    (
-        _fault("access_denied", 403, "the policy does not allow this"),
-        _fault("bad_json", 400, "the body is not a JSON object; nothing was sent"),
-        _fault("bad_text", 400, "a text is not valid Unicode; nothing was sent"),
-        _fault("bad_value", 400, "a parameter has a value that is not allowed; nothing was sent"),
-        _fault("budget_refused", 403, "the privacy budget does not allow this; nothing was sent"),
-        _fault("busy", 503, "too many requests are under way; try again"),
-        _fault("formula_refused", 400, "the formula cannot be used"),
-        _fault("headers_too_large", 431, "there are too many or too large headers"),
-        _fault("host_refused", 421, "this host name is not served here"),
-        _fault("identifier_refused", 422, "an identifier cannot be protected; nothing was sent"),
-        _fault("internal", 500, "something went wrong inside RootGuard"),
-        _fault(
-            "media_refused",
-            400,
-            "images, audio and files cannot be inspected and are refused; nothing was sent",
-        ),
-        _fault("not_found", 404, "there is nothing here"),
-        _fault("private_id", 400, "an id or a name holds a private value; nothing was sent"),
-        _fault("private_value_refused", 422, "a private value cannot be used; nothing was sent"),
-        _fault("rate_limited", 429, "too many requests in this minute; try again later"),
-        _fault("read_timeout", 408, "the request did not arrive in time"),
-        _fault("store_refused", 500, "the vault could not be used; nothing was sent"),
-        _fault("store_unavailable", 503, "the vault is not available just now; nothing was sent"),
-        _fault(
-            "text_blocked",
-            422,
-            "a text holds a number that looks private and is not declared; nothing was sent",
-        ),
-        _fault("too_deep", 400, "the body is nested too deeply; nothing was sent"),
-        _fault("too_large", 413, "the body is too large; nothing was sent"),
-        _fault("unauthorized", 401, "the API key is missing or not known"),
-        _fault("unknown_field", 400, "there is a field that is not known here; nothing was sent"),
-        _fault(
-            "unknown_kind",
-            400,
-            "there is a kind of content or tool that is not known here; nothing was sent",
-        ),
-        _fault("unknown_name", 404, "nothing of this name is declared"),
-        _fault("unreadable_reply", 502, "the upstream's reply cannot be read"),
-        _fault("unsupported_body", 415, "send a plain application/json body; nothing was sent"),
-        _fault("upstream_timeout", 504, "the upstream did not answer in time"),
-        _fault("upstream_unreachable", 502, "the upstream cannot be reached"),
-        _fault("wrong_configuration", 500, "a file of this service is wrong; tell its owner"),
-        _fault("wrong_type", 400, "a field has the wrong type; nothing was sent"),
-    )
-)
+FAULTS: Final[dict[Code, Fault]] = {
+    code: Fault(code=code, status=status, text=text)
+    for status, texts in _TEXTS.items()
+    for code, text in texts.items()
+}
 
 
 class RequestRefusedError(RootGuardError):
@@ -118,24 +128,24 @@ class RequestRefusedError(RootGuardError):
         self.fault = FAULTS[code]
 
 
-_BY_CLASS: Final[dict[str, Code]] = {
-    "FormulaError": "formula_refused",
-    "FileError": "wrong_configuration",
-    "AccessError": "access_denied",
-    "CycleError": "wrong_configuration",
-    "NameTakenError": "bad_value",
-    "DomainError": "wrong_configuration",
-    "BudgetError": "budget_refused",
-    "PlanError": "wrong_configuration",
-    "UnknownNameError": "unknown_name",
-    "PrivateValueError": "private_value_refused",
-    "NoiseError": "store_refused",
-    "IdentifierError": "identifier_refused",
-    "EventError": "store_refused",
-    "RedrawnError": "store_refused",
-    "StoreError": "store_refused",
-    "StoreUnavailableError": "store_unavailable",
-    "TextBlockedError": "text_blocked",
+_BY_CLASS: Final[Mapping[type[RootGuardError], Code]] = {
+    errors.FormulaError: "formula_refused",
+    errors.FileError: "wrong_configuration",
+    errors.AccessError: "access_denied",
+    errors.CycleError: "wrong_configuration",
+    errors.NameTakenError: "bad_value",
+    errors.DomainError: "wrong_configuration",
+    errors.BudgetError: "budget_refused",
+    errors.PlanError: "wrong_configuration",
+    errors.UnknownNameError: "unknown_name",
+    errors.PrivateValueError: "private_value_refused",
+    errors.NoiseError: "store_refused",
+    errors.IdentifierError: "identifier_refused",
+    errors.EventError: "store_refused",
+    errors.RedrawnError: "store_refused",
+    errors.StoreError: "store_refused",
+    errors.StoreUnavailableError: "store_unavailable",
+    errors.TextBlockedError: "text_blocked",
 }
 
 
@@ -144,6 +154,6 @@ def fault_of(error: BaseException) -> Fault:
     if isinstance(error, RequestRefusedError):
         return error.fault
     for above in type(error).__mro__:
-        if above.__module__ == errors.__name__ and above.__name__ in _BY_CLASS:
-            return FAULTS[_BY_CLASS[above.__name__]]
+        if above in _BY_CLASS:
+            return FAULTS[_BY_CLASS[above]]
     return FAULTS["internal"]

@@ -21,6 +21,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from rootguard.channels.faults import FAULTS
 
 HEADER_TIMEOUT: Final = 15.0
+"""Seconds for the headers of a request, which come in a packet unless somebody holds them back."""
+KEEP_ALIVE: Final = 30
+"""Seconds that an idle connection is kept: an agent's next turn is often there by then."""
 SWITCH_SECONDS: Final = 0.001
 """How long a thread that sanitizes may keep the interpreter while others wait. At Python's own 5 ms
 every step of every other request, and every event of a stream, waits that long."""
@@ -88,6 +91,7 @@ class LimitedProtocol(H11Protocol):
 
 
 _WAITING: Final = 1024
+"""Connections that the system holds until they are taken: as many as may be open."""
 
 
 class WorkerServer(uvicorn.Server):
@@ -101,36 +105,38 @@ class WorkerServer(uvicorn.Server):
         await super().startup([])
         self._loop = asyncio.get_running_loop()
         self._joining: set[asyncio.Task[object]] = set()
-        for door in sockets or ():
-            door.setblocking(False)
-            self._loop.add_reader(door, self._take, door)
+        for handover in sockets or ():
+            handover.setblocking(False)
+            self._loop.add_reader(handover, self._take, handover)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take nothing more, and finish what there is."""
-        for door in sockets or ():
-            self._loop.remove_reader(door)
+        for handover in sockets or ():
+            self._loop.remove_reader(handover)
         await super().shutdown(sockets)
 
-    def _take(self, door: socket.socket) -> None:
+    def _take(self, handover: socket.socket) -> None:
         try:
-            said, handed, _, _ = socket.recv_fds(door, 1, 1)
+            said, handed, _, _ = socket.recv_fds(handover, 1, 1)
         except OSError:
             return
         if not said:  # nobody is there any more
-            self._loop.remove_reader(door)
+            self._loop.remove_reader(handover)
         for descriptor in handed:
             connection = socket.socket(fileno=descriptor)
             connection.setblocking(False)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            joining = self._loop.connect_accepted_socket(lambda: self._protocol(door), connection)
+            joining = self._loop.connect_accepted_socket(
+                lambda: self._protocol(handover), connection
+            )
             task: asyncio.Task[object] = self._loop.create_task(joining)
             self._joining.add(task)
             task.add_done_callback(self._joining.discard)
 
-    def _protocol(self, door: socket.socket) -> LimitedProtocol:
+    def _protocol(self, handover: socket.socket) -> LimitedProtocol:
         def ended() -> None:
             with suppress(OSError):
-                door.send(b".")
+                handover.send(b".")
 
         protocol = LimitedProtocol(
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
@@ -193,7 +199,7 @@ def make_server(
             limit_concurrency=connections,
             h11_max_incomplete_event_size=max_header_bytes,
             backlog=_WAITING,
-            timeout_keep_alive=30,
+            timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=shutdown_timeout,
         )
     )

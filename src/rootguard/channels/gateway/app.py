@@ -66,6 +66,10 @@ LOG: Final = logging.getLogger("rootguard.gateway")
 INSPECTING: Final = 2
 """Requests sanitized at once: more would share the processor and all be late, and behind a single
 one that is long the short ones would wait."""
+_LAST_WORD: Final = 5.0
+"""Seconds in which a stream that has run out of time can still say so."""
+_ERROR_TEXT: Final = 64 * 1024
+"""Bytes that are shown of an upstream's error that is no JSON: a page of some proxy between."""
 LOOPBACK: Final = frozenset(("127.0.0.1", "localhost", "::1"))
 
 
@@ -83,16 +87,25 @@ class GatewaySettings:
     allow_media: bool = False
     traced: bool = False
     max_body: int = 4 * 1024 * 1024
+    """Bytes: a million tokens, as much text as any model reads. Inspecting it takes seconds."""
     max_reply: int = 32 * 1024 * 1024
+    """Bytes of a whole reply, or of one event: pictures come in base64."""
     max_headers: int = 64
     max_header_bytes: int = 16 * 1024
+    """As uvicorn's parser: an SDK sends a dozen headers of a kilobyte in all."""
     per_minute: int = 600
+    """Requests of one caller: ten a second is more than an agent needs and less than a flood."""
     concurrency: int = 256
+    """Requests under way. Each may hold a body and a reply in memory."""
     people: int = 256
+    """Channels kept open. One has tables of names and a memory of texts, a few megabytes."""
     body_timeout: float = 30.0
+    """Seconds for a body to arrive, so that a slow sender cannot keep its place."""
     connect_timeout: float = 10.0
     read_timeout: float = 120.0
+    """Seconds between two pieces of a reply: models think for a minute before the first."""
     total_timeout: float = 600.0
+    """Seconds for everything: the SDKs themselves wait ten minutes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -239,7 +252,7 @@ class Gateway:
         fault, wait = None, 0.0
         try:
             # A stream has the limit itself, and a little less time, so that it can say why it ends.
-            with anyio.fail_after(self.settings.total_timeout + 5):
+            with anyio.fail_after(self.settings.total_timeout + _LAST_WORD):
                 await self._relay(service, api, request, reply, outcome)
         except _TooSoonError as soon:
             fault, wait = soon.fault, soon.wait
@@ -284,6 +297,7 @@ class Gateway:
         headers = upstream.headers(request.headers, stream=wants_stream)
         problem: Exception | None = None
         audit = ReplyAudit(channel)
+        # A caller who goes away cancels the request to the upstream, which would go on and cost.
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_until_gone, request.receive, tasks.cancel_scope)
             try:
@@ -425,7 +439,7 @@ def _restored(audit: ReplyAudit, body: bytes, success: bool) -> tuple[bytes, str
     except (ValueError, Refused):
         if success:
             raise Refused("unreadable_reply") from None
-        text = audit.restore(body[: 64 * 1024].decode("utf-8", "replace"))
+        text = audit.restore(body[:_ERROR_TEXT].decode("utf-8", "replace"))
         return text.encode("utf-8", "replace"), "text/plain; charset=utf-8"
     return write_reply(restore_reply(audit, parsed)), "application/json"
 

@@ -25,9 +25,13 @@ Work = Callable[[Callable[[], None], socket.socket], None]
 _Watched = socket.socket | Connection | int
 
 _AT_ONCE: Final = 2.0
-"""Seconds: a worker that dies sooner than this is not replaced."""
+"""Seconds: a worker that dies sooner than this is not replaced, since the next would die too."""
 _PAUSE: Final = 0.05
-"""After the system refused a connection."""
+"""Seconds after the system refused a connection, for some other connection to end."""
+_LOOK: Final = 1.0
+"""Seconds after which the supervisor looks whether it was told to stop, if nothing wakes it."""
+_ENDED: Final = 4096
+"""Ended connections read at once, a byte for each: more than a worker may have."""
 
 
 def run_workers(
@@ -43,15 +47,15 @@ def run_workers(
     `ready` is called once all are, `died` with the number of each process that has ended. Call it
     before a store is opened or a thread is started: processes are forked.
     """
-    return _Crew(work, listening, died).serve(count, ready)
+    return _Supervisor(work, listening, died).serve(count, ready)
 
 
 class _Worker:
     """One process, the socket that leads to it, and how many connections it has."""
 
-    def __init__(self, process: BaseProcess, door: socket.socket, said: Connection) -> None:
+    def __init__(self, process: BaseProcess, handover: socket.socket, said: Connection) -> None:
         self.process = process
-        self.door = door
+        self.handover = handover
         self.said = said
         self.since = time.monotonic()
         self.ready = False
@@ -72,21 +76,21 @@ class _Worker:
         """Count the connections that have ended."""
         ended = b""
         with suppress(OSError):
-            ended = self.door.recv(4096)
+            ended = self.handover.recv(_ENDED)
         self.connections -= len(ended)
         self.speaks = bool(ended)
 
     def take(self, connection: socket.socket) -> bool:
         """Hand a connection over; whether it could be."""
         try:
-            socket.send_fds(self.door, [b"."], [connection.fileno()])
+            socket.send_fds(self.handover, [b"."], [connection.fileno()])
         except OSError:
             return False
         self.connections += 1
         return True
 
 
-class _Crew:
+class _Supervisor:
     def __init__(self, work: Work, listening: socket.socket, died: Callable[[int], None]) -> None:
         self._work = work
         self._listening = listening
@@ -104,7 +108,7 @@ class _Crew:
         self._listening.setblocking(False)
         ready()
         while not self._stopping.is_set():
-            if not all(self._heed(found) for found in wait(self._watched(), timeout=1.0)):
+            if not all(self._heed(found) for found in wait(self._watched(), timeout=_LOOK)):
                 return self._fail()
         return self._end()
 
@@ -112,7 +116,7 @@ class _Crew:
         """The socket, the ends of processes, and what workers may say."""
         watched: list[_Watched] = [self._listening, *self._workers]
         for worker in self._workers.values():
-            watched += [worker.door] if worker.ready and worker.speaks else []
+            watched += [worker.handover] if worker.ready and worker.speaks else []
             watched += [] if worker.ready else [worker.said]
         return watched
 
@@ -125,7 +129,7 @@ class _Crew:
         for worker in self._workers.values():
             if found is worker.said:
                 return worker.is_ready()
-            if found is worker.door:
+            if found is worker.handover:
                 worker.hear()
         return True
 
@@ -150,7 +154,7 @@ class _Crew:
         if ended.process.exitcode is None or self._stopping.is_set():
             return True
         del self._workers[sentinel]
-        ended.door.close()
+        ended.handover.close()
         self._died(ended.process.pid or 0)
         if time.monotonic() - ended.since < _AT_ONCE:
             return False
@@ -175,12 +179,12 @@ class _Crew:
         self._workers[process.sentinel] = worker
         return worker
 
-    def _begin(self, says: Connection, door: socket.socket) -> None:
+    def _begin(self, says: Connection, handover: socket.socket) -> None:
         """In a worker."""
         os.close(self._held)
         self._listening.close()
         for other in self._workers.values():
-            other.door.close()
+            other.handover.close()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
 
@@ -193,7 +197,7 @@ class _Crew:
             says.send_bytes(b".")
             says.close()
 
-        self._work(ready, door)
+        self._work(ready, handover)
 
     def _stop(self, _number: int = 0, _frame: FrameType | None = None) -> None:
         self._stopping.set()

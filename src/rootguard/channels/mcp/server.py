@@ -20,9 +20,9 @@ from mcp.shared.exceptions import MCPError
 from starlette.types import ASGIApp
 
 from rootguard.channels.faults import FAULTS, RequestRefusedError, fault_of
+from rootguard.channels.mcp.jsonrpc import TEXTS
 from rootguard.channels.mcp.transport import (
     MAX_MESSAGE,
-    TEXTS,
     RequestFilter,
     plain_errors,
     stdio_streams,

@@ -12,7 +12,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any, BinaryIO, Final
 
@@ -26,7 +26,6 @@ from mcp_types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
-    METHOD_NOT_FOUND,
     PARSE_ERROR,
     ErrorData,
     JSONRPCError,
@@ -37,16 +36,10 @@ from mcp_types import (
 from pydantic import ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from rootguard.channels.mcp.jsonrpc import TEXTS
+
 MAX_MESSAGE: Final = 1024 * 1024
 """Bytes of one message. A question or a list of names needs a thousandth of this."""
-
-TEXTS: Final[Mapping[int, str]] = {
-    PARSE_ERROR: "the message is not JSON, or too large",
-    INVALID_REQUEST: "the message is not a JSON-RPC request",
-    METHOD_NOT_FOUND: "there is no such method",
-    INVALID_PARAMS: "the parameters do not fit",
-    INTERNAL_ERROR: "something went wrong inside RootGuard",
-}
 
 _Incoming = SessionMessage | Exception
 _In = MemoryObjectReceiveStream[_Incoming]
