@@ -22,8 +22,8 @@ def test_a_calibrated_session_releases_what_calibration_says() -> None:
     store = MemoryStore()
     plain = opened(store, calibrate=False)
     session = Guard.resume(FIB4, store=store, calibrate=True)
-    levels = {root: Level.of(value) for root, value in plain._sanitized.items()}
-    expected = Calibration(FIB4, levels).release(plain._sanitized)
+    levels = {root: Level.of(value) for root, value in plain._parts[0].sanitized.items()}
+    expected = Calibration(FIB4, levels).release(plain._parts[0].sanitized)
     assert {root: session.release(root) for root in session.graph.roots} == expected
     assert any(session.release(root) != plain.release(root) for root in session.graph.roots)
 

@@ -21,7 +21,7 @@ from rootguard.events import (
     TokenRefused,
     ValueReleased,
 )
-from rootguard.session.journal import speak_to
+from rootguard.session.transcript import speak_to
 from rootguard.store import journal as journals
 from rootguard.store.base import LOG_ENTRIES, RECIPIENT, Recipient
 from rootguard.store.sql import SqlStore

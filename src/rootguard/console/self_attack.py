@@ -13,7 +13,6 @@ from typing import Final
 
 import numpy as np
 
-from rootguard.accounting import Ledger
 from rootguard.advice.crowds import CrowdNoising, CrowdVault, session_oracle
 from rootguard.advice.people import synthetic_cohort
 from rootguard.attacks.derived import zoom
@@ -21,6 +20,9 @@ from rootguard.attacks.oracle import Oracle, QueryLog
 from rootguard.console.people import Viewer
 from rootguard.mechanisms.base import Floats
 from rootguard.session import Session
+from rootguard.session.draws import noised_record
+from rootguard.session.session import RecipientView
+from rootguard.store import MemoryStore
 from rootguard.template import Template
 from rootguard.values import RootName, Sanitized
 
@@ -33,12 +35,9 @@ def attack(
     viewer: Viewer, template: Template, held: Mapping[RootName, Sanitized]
 ) -> Iterator[dict[str, object]]:
     """One object for each turn and root. `held` is what the vault keeps of every root."""
-    session = Session(
-        template=template,
-        principal=viewer.principal,
-        sanitized=held,
-        ledger=Ledger(viewer.store.events(viewer.principal)),
-    )
+    # A store of its own, which goes with it: nothing of this is written down.
+    records = {root: noised_record(viewer.principal, value, b"") for root, value in held.items()}
+    session = Session(RecipientView(MemoryStore(), viewer.principal, records), template)
     budget, roots = viewer.plan(template).budget, tuple(held)
     cohort = synthetic_cohort(template, size=PEOPLE, seed=_SEED)
     once = budget / len(roots)

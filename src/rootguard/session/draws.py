@@ -12,12 +12,12 @@ from fractions import Fraction
 from rootguard.accounting import Ledger
 from rootguard.allocation import Plan
 from rootguard.errors import BudgetError, PrivateValueError, StoreError
-from rootguard.events import LevelDerived, RootNoised, RootRefined
-from rootguard.sanitizer import coarsen, refine, sanitize
-from rootguard.session.tabled import tabled
-from rootguard.store import Record, Store, check_caps
+from rootguard.events import LevelDerived, ProfileErased, RootNoised, RootRefined
+from rootguard.sanitizer import coarsen, refine, repeat, sanitize
+from rootguard.store import Record, Store, TableRun, check_caps, table_number, tables
 from rootguard.values import MICRO, Principal, Raw, RootName, Sanitized, to_micro
 
+# Each lost race means that another writer kept a value; more in a row is a fault, not bad luck.
 _MAX_RACES = 100
 
 
@@ -44,7 +44,7 @@ def noise_once(
                 versions[root] = version + 1
         if not versions:
             return {root: kept[root] for root in raws}
-        shown = tabled(store, principal, plan, {root: raws[root] for root in versions})
+        shown = _shown_in_tables(store, principal, plan, {root: raws[root] for root in versions})
         prices = {
             str(root): to_micro((shown[root] if root in shown else plan[root]).epsilon)
             for root in versions
@@ -53,7 +53,7 @@ def noise_once(
         fresh = {root: raws[root] for root in versions if root not in shown}
         drawn = sanitize(plan, fresh, versions)
         drawn |= {root: replace(value, version=versions[root]) for root, value in shown.items()}
-        store.commit(principal, [_noised(principal, v, prints[r]) for r, v in drawn.items()])
+        store.commit(principal, [noised_record(principal, v, prints[r]) for r, v in drawn.items()])
     raise _contended()
 
 
@@ -66,15 +66,15 @@ def sight_once(store: Store, principal: Principal, plan: Plan, root: RootName, r
     version = store.version(principal, root)  # first, for the reason given in `noise_once`
     kept = _finest(store.levels(principal, root))
     if kept is None:
-        shown = tabled(store, principal, plan, {root: raw})
+        shown = _shown_in_tables(store, principal, plan, {root: raw})
         epsilon = (shown[root] if root in shown else plan[root]).epsilon
         _check_price(store, principal, {str(root): to_micro(epsilon)})
         if root in shown:
             value = replace(shown[root], version=version + 1)
         else:
             value = sanitize(plan, {root: raw}, {root: version + 1})[root]
-        mark = _fingerprints(store, principal, {root: raw})[root]
-        (kept,) = store.commit(principal, [_noised(principal, value, mark)])
+        fingerprint = _fingerprints(store, principal, {root: raw})[root]
+        (kept,) = store.commit(principal, [noised_record(principal, value, fingerprint)])
     return kept
 
 
@@ -164,7 +164,58 @@ def level_at(store: Store, principal: Principal, root: RootName, epsilon: Fracti
     raise _contended()
 
 
-def _noised(principal: Principal, value: Sanitized, fingerprint: bytes) -> Record:
+def _shown_in_tables(
+    store: Store, principal: Principal, plan: Plan, raws: Mapping[RootName, Raw]
+) -> dict[RootName, Sanitized]:
+    """Those roots whose value a table has shown of this person, as it showed them; finest first.
+
+    A table keeps no draw. It keeps keyed fingerprints of who was in it with which values, and the
+    secret under which the same row gives the same noise. So whoever was in a table and comes by
+    name later is given the draw that the table showed. An erased profile is not: its entries are
+    gone.
+    """
+    runs = store.tables()
+    if not runs or any(isinstance(event, ProfileErased) for event in store.events(principal)):
+        return {}
+    prf = tables.table_prf(store.fingerprint_key)
+    person = prf.person(principal)
+    tag = int(prf.tags(person)[0])
+    found: dict[RootName, Sanitized] = {}
+    for run in sorted(_standing(runs), key=lambda run: -run.micro_epsilon):
+        if run.root not in raws or run.root in found or run.domain != plan[run.root].domain:
+            continue
+        roots = sorted({other.root for other in runs if other.table == run.table})
+        place = table_number(runs, run.table) * tables.PARTITIONS + tables.partition_of(tag)
+        known = tables.of_person(store.fingerprints(place), len(roots), tag)
+        if not len(known):
+            continue
+        epsilon = Fraction(run.micro_epsilon, MICRO)
+        streams = prf.root(run.root, run.domain, epsilon, run.mechanism, run.version)
+        shown = repeat(
+            raws[run.root],
+            streams,
+            person,
+            known[:, roots.index(run.root)],
+            Sanitized(
+                root=run.root,
+                index=0,
+                domain=run.domain,
+                epsilon=epsilon,
+                mechanism=run.mechanism,
+            ),
+        )
+        if shown is not None:
+            found[run.root] = shown
+    return found
+
+
+def _standing(runs: tuple[TableRun, ...]) -> list[TableRun]:
+    """One run of each root and table: the others are drawn alike."""
+    return list({(run.table, run.root): run for run in runs}.values())
+
+
+def noised_record(principal: Principal, value: Sanitized, fingerprint: bytes) -> Record:
+    """A first draw of a version, with its charge."""
     return Record(
         sanitized=value,
         fingerprint=fingerprint,

@@ -1,29 +1,30 @@
-"""The door: raw values go in, are sealed, noised and committed, and do not come further.
+"""Opening sessions: raw values go in, are sealed, noised and committed, and do not come further.
 
 `Guard.open` noises what the store does not hold yet. `Guard.refine` raises the accuracy of what it
 holds, for the difference in price. `Guard.resume` and `Guard.serve` need no raw value: they open
-sessions on what was kept, for the owner and for a service that the policy lists.
+sessions on what was kept, for the owner and for a service that the policy lists. A profile's values
+go the same way (`take_values`), and so does a service that asks for a profile (`tier_of`).
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
+from types import MappingProxyType
 
 from rootguard.accounting import Guarantee, RootGuarantee
 from rootguard.allocation import Objective, Plan, read_budget
 from rootguard.calibration import make_plan
-from rootguard.errors import ClampedWarning, IdentifierError, PrivateValueError, shielded
+from rootguard.errors import ClampedWarning, IdentifierError, shielded
 from rootguard.graph import Graph
 from rootguard.mechanisms import mechanism_named
 from rootguard.sanitizer import seal, select
 from rootguard.session.declared import issue_tokens
 from rootguard.session.draws import noise_once, refine_once
-from rootguard.session.kept import Kept, Tier
 from rootguard.session.policy import Policy
-from rootguard.session.session import Session
-from rootguard.store import MemoryStore, Store
+from rootguard.session.session import RecipientView, Session, Tier
+from rootguard.store import MemoryStore, Record, Store
 from rootguard.template import Template
-from rootguard.values import AllocationName, Principal, RootName
+from rootguard.values import AllocationName, Principal, Raw, RootName
 
 Amount = str | float | Fraction
 Notice = Callable[[tuple[RootName, ...]], None]
@@ -46,6 +47,43 @@ def promise(template: Template, plan: Plan) -> Guarantee:
         computed=tuple(n.name for n in Graph.of(template).order if n.kind != "root"),
         identifiers=0,
     )
+
+
+def take_values(
+    store: Store,
+    owner: Principal,
+    plans: Mapping[RootName, Plan],
+    raws: Mapping[RootName, Raw],
+    notice: Notice | None,
+) -> dict[RootName, Record]:
+    """Noise each value under its root's plan, as far as the store does not hold it.
+
+    The owner is told of values outside the public bounds; a service never is.
+    """
+    clamped = tuple(r for r, raw in raws.items() if raw.outside(plans[r][r].domain))
+    if clamped:
+        (notice or warn_owner)(clamped)
+    records: dict[RootName, Record] = {}
+    for plan in dict.fromkeys(plans.values()):
+        mine = {root: raw for root, raw in raws.items() if plans[root] is plan}
+        records |= noise_once(store, owner, plan, mine)
+    return records
+
+
+def tier_of(
+    policy: Policy,
+    service: str,
+    templates: Iterable[Template],
+    allocation: AllocationName = "optimal",
+) -> Tier:
+    """A service's tier: of a root that templates share, the level that the first gives it."""
+    access = policy.access(service)
+    epsilons: dict[RootName, Fraction] = {}
+    for template in templates:
+        plan = make_plan(template, policy.tiers[access.tier], allocation=allocation)
+        for share in plan.shares:
+            epsilons.setdefault(share.root, share.epsilon)
+    return Tier(access=access, epsilons=MappingProxyType(epsilons))
 
 
 class Guard:
@@ -100,11 +138,9 @@ class Guard:
             allocation=allocation,
             objective=objective,
         )
-        clamped = tuple(r for r, raw in raws.items() if raw.outside(template.roots[r].domain))
-        if clamped:
-            (on_clamp or warn_owner)(clamped)
-        kept = Kept(store, owner, noise_once(store, owner, plan, raws))
-        return kept.session(template, tokens=tokens, calibrate=calibrate)
+        records = take_values(store, owner, dict.fromkeys(raws, plan), raws, on_clamp)
+        view = RecipientView(store, owner, records)
+        return Session(view, template, tokens=tokens, calibrate=calibrate)
 
     @staticmethod
     def refine(
@@ -131,15 +167,15 @@ class Guard:
         total = read_budget(total=budget, epsilon=epsilon, turns=turns)
         plan = make_plan(template, total, allocation=allocation, objective=objective)
         owner = Principal(principal)
-        kept = Kept(store, owner, refine_once(store, owner, plan, raws))
-        return kept.session(template, calibrate=calibrate)
+        view = RecipientView(store, owner, refine_once(store, owner, plan, raws))
+        return Session(view, template, calibrate=calibrate)
 
     @staticmethod
     def resume(
         template: Template, *, store: Store, principal: str = "owner", calibrate: bool = False
     ) -> Session:
         """A session on values that were noised before: needs no raw value and draws nothing."""
-        return _whole(Kept(store, Principal(principal)), template, calibrate=calibrate)
+        return _whole(RecipientView(store, Principal(principal)), template, calibrate=calibrate)
 
     @staticmethod
     def serve(
@@ -156,18 +192,15 @@ class Guard:
         Needs no raw value. A tier's level of a root is derived, once, from the finer levels that
         are kept; services that pool what they got learn no more than the finest of them tells.
         """
-        access = policy.access(service)
-        shares = make_plan(template, policy.tiers[access.tier]).shares
-        tier = Tier(access=access, epsilons={share.root: share.epsilon for share in shares})
-        return _whole(Kept(store, Principal(principal), tier=tier), template, calibrate=calibrate)
+        tier = tier_of(policy, service, (template,))
+        view = RecipientView(store, Principal(principal), tier=tier)
+        return _whole(view, template, calibrate=calibrate)
 
 
-def _whole(kept: Kept, template: Template, *, calibrate: bool) -> Session:
+def _whole(view: RecipientView, template: Template, *, calibrate: bool) -> Session:
     """A session on every root of a template, all of which must be kept."""
-    missing = tuple(root for root in Graph.of(template).roots if not kept.holds(root))
-    if missing:
-        raise PrivateValueError("never noised for this principal, so open with a value", missing)
-    return kept.session(template, calibrate=calibrate)
+    view.require(Graph.of(template).roots)
+    return Session(view, template, calibrate=calibrate)
 
 
 def warn_owner(roots: tuple[RootName, ...]) -> None:
@@ -175,5 +208,5 @@ def warn_owner(roots: tuple[RootName, ...]) -> None:
     warnings.warn(
         f"outside the template's public bounds, taken as the nearest bound: {', '.join(roots)}",
         ClampedWarning,
-        stacklevel=4,  # this function, `open`, its shield, and whoever called that
+        stacklevel=5,  # this function, `take_values`, `open`, its shield, and whoever called that
     )

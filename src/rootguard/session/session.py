@@ -1,16 +1,19 @@
-"""A guarded session: answers anything, from values that were noised once.
+"""Guarded sessions: they answer anything, from values that were noised once.
 
-A `Session` is built from what a store kept; it holds no raw number, so no formula, error or caller
-can get one out of it. If it was opened for a service, the policy says what that service may ask.
-Roots that were never noised are refused by name until they are.
+`Answers` does so over one template or several. It is built from what a store keeps, as one
+recipient gets it, and holds no raw number, so no formula, error or caller can get one out of it.
+For a service, the policy says what it may ask. Roots that were never noised are refused by name
+until they are. `Guard` opens a `Session`, which is on one template; a profile opens a `Person`, who
+may have several. A name goes to the first template that has it, and a formula to the first that
+has all its names; one that goes across templates is computed from each name's own.
 
-A calibrated session answers from roots that were moved towards what the population makes likely
+A calibrated template answers from roots that were moved towards what the population makes likely
 (see `calibration`). It needs every root, and a recipient who may have every root: a calibrated
 value tells of all of them. Otherwise the roots are answered as they were noised.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -19,139 +22,457 @@ from typing import TypeVar
 from rootguard.accounting import Guarantee, Ledger, RootGuarantee
 from rootguard.calibration import Calibration, Level
 from rootguard.errors import (
+    AccessError,
     FormulaNameError,
     NameTakenError,
     PrivateValueError,
     RootGuardError,
+    UnknownNameError,
 )
 from rootguard.events import Event, RequestRefused, ValueReleased
 from rootguard.expressions import CONSTANTS, Node, Variable, evaluate, names, parse, to_text
 from rootguard.graph import Graph, GraphNode
 from rootguard.identifiers import Identifiers
+from rootguard.session.draws import level_at
 from rootguard.session.policy import Access
 from rootguard.session.questions.answers import answer
 from rootguard.session.questions.wording import Vocabulary
-from rootguard.session.transcript import Transcript
+from rootguard.session.transcript import AuditTrail, Transcript
+from rootguard.store import Disclosure, Record, Store
 from rootguard.template import Template
 from rootguard.values import Principal, RootName, Sanitized, to_micro
 
 _Value = TypeVar("_Value", float, str)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)  # formulas come from services and are public; an agent repeats its own
 def parsed(formula: str) -> tuple[Node, str]:
-    """A formula and its canonical text. Formulas come from services and are public."""
+    """A formula and its canonical text."""
     node = parse(formula)
     return node, to_text(node)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tokens:
-    """A session's identifiers: what they are called, what is released, and who can restore it."""
+    """A person's identifiers: what they are called, what is released, and who can restore it."""
 
     issued: Mapping[str, str]
     identifiers: Identifiers
 
 
-class Session:
-    """What a service may talk to. Every answer is a function of the noised roots."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tier:
+    """A service's access and the level of each root that its tier gives it, at the most."""
+
+    access: Access
+    epsilons: Mapping[RootName, Fraction]
+
+
+class RecipientView:
+    """What is kept of one principal's roots, as one recipient gets it: looked up once, then fixed.
+
+    The finest level there is or, for a service, its tier's. Holds sanitized records only.
+    """
 
     def __init__(
         self,
-        *,
-        template: Template,
+        store: Store,
         principal: Principal,
-        sanitized: Mapping[RootName, Sanitized],
-        ledger: Ledger,
-        tokens: Tokens | None = None,
-        access: Access | None = None,
-        on_release: Callable[[tuple[RootName, ...]], None] | None = None,
-        find: Callable[[RootName], Sanitized | None] | None = None,
-        transcript: Transcript | None = None,
-        calibrate: bool = False,
+        records: Mapping[RootName, Record] | None = None,
+        *,
+        tier: Tier | None = None,
     ) -> None:
-        self.template = template
+        self.store = store
         self.principal = principal
+        self.access = None if tier is None else tier.access
+        self._tier = tier
+        self._finest: dict[RootName, Record] = dict(records or {})
+        self._records: dict[RootName, Record] = dict(self._finest if tier is None else {})
+        # Of its own: whether a root is known is asked without the session's lock.
+        self._lock = threading.RLock()
+
+    def holds(self, root: RootName) -> bool:
+        """Whether the root was ever noised, here or by anyone else who shares the store."""
+        with self._lock:
+            if root not in self._finest:
+                levels = self.store.levels(self.principal, root)
+                if levels:
+                    self._finest[root] = max(levels, key=lambda record: record.sanitized.epsilon)
+            return root in self._finest
+
+    def find(self, root: RootName) -> Sanitized | None:
+        """The root as this recipient gets it, or None if it was never noised."""
+        with self._lock:
+            if root not in self._records:
+                if not self.holds(root):
+                    return None
+                record = self._finest[root]
+                if self._tier is not None:
+                    level = min(self._tier.epsilons[root], record.sanitized.epsilon)
+                    record = level_at(self.store, self.principal, root, level)
+                self._records[root] = record
+            return self._records[root].sanitized
+
+    def require(self, roots: Sequence[RootName]) -> None:
+        """Refuse if a root was never noised."""
+        _refuse_missing(tuple(root for root in roots if not self.holds(root)))
+
+    def disclose(self, roots: Sequence[RootName]) -> None:
+        """Write down in the store that this recipient was given these roots."""
+        with self._lock:
+            self.store.disclose(
+                self.principal,
+                [
+                    Disclosure(
+                        service="" if self.access is None else self.access.service,
+                        tier="" if self.access is None else self.access.tier,
+                        root=root,
+                        version=self._records[root].sanitized.version,
+                        position=self._records[root].position,
+                    )
+                    for root in roots
+                ],
+            )
+
+
+def _refuse_missing(roots: tuple[RootName, ...]) -> None:
+    if roots:
+        raise PrivateValueError("never noised for this principal, so open with a value", roots)
+
+
+class _Part:
+    """One template's values, computed from the roots as the recipient gets them. Not locked."""
+
+    def __init__(self, template: Template, view: RecipientView, *, calibrate: bool) -> None:
+        self.template = template
         self.graph = Graph.of(template)
-        self._sanitized: dict[RootName, Sanitized] = {}
-        self._levels: dict[RootName, int] = {}
+        self.sanitized: dict[RootName, Sanitized] = {}
+        self.requests: dict[str, str] = {}
+        self._view = view
         self._values: dict[str, float] = {}
-        self._find = find
-        self._ledger = ledger
-        self._identifiers = None if tokens is None else tokens.identifiers
-        self._tokens = {} if tokens is None else dict(tokens.issued)
-        self._access = access
-        self._recipient = "" if access is None else access.service
-        self._tier = "" if access is None else access.tier
-        self._on_release = on_release
-        self._disclosed: set[RootName] = set()
-        self._requests: dict[str, str] = {}
         self._texts: dict[str, str] = {}
         self._roots_behind: dict[str, tuple[RootName, ...]] = {}
-        self._transcript = Transcript() if transcript is None else transcript
-        self._lock = threading.RLock()
-        for root, value in sanitized.items():
-            self._hold(root, value)
+        for root in self.graph.roots:
+            self._take_up(root)
         self.calibrated = calibrate and self._may_calibrate()
         if self.calibrated:
-            levels = {root: Level.of(value) for root, value in self._sanitized.items()}
-            for root, released in Calibration(template, levels).release(self._sanitized).items():
+            levels = {root: Level.of(value) for root, value in self.sanitized.items()}
+            for root, released in Calibration(template, levels).release(self.sanitized).items():
                 self._values[root] = template.roots[root].domain.clamp(released)
 
-    def __repr__(self) -> str:
-        return f"<Session {self.template.name}: {', '.join(self._sanitized)} noised once>"
+    def peek(self, name: str) -> float:
+        """A named value that does not leave here; refused while a root behind it has none."""
+        self.need(self.rests_on(name))
+        return self._value(name)
+
+    def compute(self, node: Node, text: str, name: str | None) -> str:
+        """Give a request its node in the graph and its value; the name it goes by."""
+        value = evaluate(node, {parent: self._value(parent) for parent in names(node)})
+        called = self._free_name() if name is None else name
+        self.graph.add(GraphNode(name=called, kind="request", formula=node))
+        self.requests.setdefault(text, called)
+        self._values[called] = value
+        return called
+
+    def need(self, roots: tuple[RootName, ...]) -> None:
+        """Refuse roots that were never noised; one that was noised meanwhile is taken up."""
+        for root in roots:
+            if root not in self.sanitized:
+                self._take_up(root)
+        _refuse_missing(tuple(root for root in roots if root not in self.sanitized))
+
+    def text_of(self, name: str) -> str:
+        """The formula behind a name, as it is written; nothing for a root."""
+        if name not in self._texts:
+            formula = self.graph[name].formula
+            self._texts[name] = "" if formula is None else to_text(formula)
+        return self._texts[name]
+
+    def rests_on(self, name: str) -> tuple[RootName, ...]:
+        """The roots that a named value tells of."""
+        if name not in self._roots_behind:
+            self._roots_behind[name] = self.behind(Variable(name))
+        return self._roots_behind[name]
+
+    def behind(self, node: Node) -> tuple[RootName, ...]:
+        """The roots that a value tells of; a calibrated one tells of all of them."""
+        rests_on = self.graph.rests_on(node)
+        return self.graph.roots if self.calibrated and rests_on else rests_on
+
+    def guarantee(self, identifiers: int) -> Guarantee:
+        """What is promised for this template."""
+        return Guarantee(
+            principal=self._view.principal,
+            roots=tuple(
+                RootGuarantee(
+                    root=root,
+                    unit=self.template.roots[root].unit,
+                    epsilon=sanitized.epsilon,
+                    step=sanitized.domain.step,
+                    mechanism=sanitized.mechanism,
+                )
+                for root, sanitized in self.sanitized.items()
+            ),
+            computed=tuple(n.name for n in self.graph.order if n.kind in ("derived", "target")),
+            identifiers=identifiers,
+        )
+
+    def _take_up(self, root: RootName) -> None:
+        found = self._view.find(root)
+        if found is not None:
+            self.sanitized[root] = found
+            # A root noised on another template's grid keeps its value; the bounds here may cut it.
+            self._values[root] = self.template.roots[root].domain.clamp(found.value)
+
+    def _may_calibrate(self) -> bool:
+        """Whether every root is there, and this recipient may have every one."""
+        access = self._view.access
+        allowed = None if access is None else access.roots
+        return all(
+            root in self.sanitized and (allowed is None or root in allowed)
+            for root in self.graph.roots
+        )
+
+    def _value(self, name: str) -> float:
+        """A named value, computed from its parents when first needed."""
+        if name not in self._values:
+            formula = self.graph[name].formula or Variable(name)  # a root's value is always there
+            parents = {parent: self._value(parent) for parent in names(formula)}
+            self._values[name] = evaluate(formula, parents)
+        return self._values[name]
+
+    def _free_name(self) -> str:
+        number = len(self.requests) + 1
+        while (called := f"q{number}") in self.graph:
+            number += 1
+        return called
+
+
+class Answers:
+    """Answers for one person, to one recipient. Safe to share by threads."""
+
+    def __init__(
+        self,
+        view: RecipientView,
+        templates: tuple[Template, ...],
+        *,
+        tokens: Tokens | None = None,
+        calibrated: Container[str] = (),
+        remembered: int | None = None,
+    ) -> None:
+        self.principal = view.principal
+        self.templates = templates
+        self._view = view
+        self._access = view.access
+        self._identifiers = None if tokens is None else tokens.identifiers
+        self._tokens = {} if tokens is None else dict(tokens.issued)
+        self._disclosed: set[RootName] = set()
+        self._levels: dict[RootName, int] = {}
+        self._recipient = "" if view.access is None else view.access.service
+        self._tier = "" if view.access is None else view.access.tier
+        trail = AuditTrail(view.store, view.principal, templates, service=self._recipient)
+        self._transcript = Transcript(remembered, note=trail.note)
+        # One lock for all templates: a turn's number, its values and its entry belong together.
+        self._lock = threading.RLock()
+        self._parts = tuple(
+            _Part(template, view, calibrate=template.name in calibrated) for template in templates
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What may be asked by name: roots, derived values, targets and identifiers."""
+        asked = dict.fromkeys(
+            node.name
+            for part in self._parts
+            for node in part.graph.order
+            if self._home(node.name).graph[node.name].kind != "request"
+        )
+        return tuple(name for name in (*asked, *self._tokens) if self._allowed(name))
 
     def release(self, name: str) -> float | str:
-        """A root, a derived value, the target or an identifier, by name. The same for ever."""
+        """A root, a derived value, a target or an identifier, by name. For ever the same."""
         with self._lock:
             try:
                 if name in self._tokens:
                     self._allow(name, "", ())
-                    return self._cross(name, "", self._tokens[name], ())
-                node = self.graph[name]
-                self._allow(name, self._text_of(node), self._rests_on(name))
-                value = self._peek(name)
+                    return self._give(name, "", self._tokens[name], ())
+                return self._release(self._home(name), name)
             except RootGuardError as refusal:
                 self._refuse(refusal)
                 raise
-            return self._cross(name, self._text_of(node), value, self._rests_on(name))
 
     def derive(self, formula: str, *, name: str | None = None) -> float:
         """The value of any formula of named values. Given a name, later formulas may use it."""
         with self._lock:
             try:
                 node, text = parsed(formula)
-                if name is None and text in self._requests:  # allowed and computed before
-                    called = self._requests[text]
-                    return self._cross(called, text, self._values[called], self._rests_on(called))
-                rests_on = self._behind(node)
-                self._allow("", text, rests_on)
-                self._need(rests_on)
-                value = evaluate(node, {parent: self._value(parent) for parent in names(node)})
-                called = self._add_request(node, text, name)
+                part = self._having(names(node))
+                if part is None and name is None:
+                    return self._derive_across(node, text)
+                return self._derive(part or self._parts[0], node, text, name)
             except RootGuardError as refusal:
                 self._refuse(refusal)
                 raise
-            self._values[called] = value
-            return self._cross(called, text, value, self._rests_on(called))
 
-    def target(self) -> float:
-        """The template's target, computed from the noised roots."""
-        return float(self.release(self.template.target.name))
+    def target(self, template: str | None = None) -> float:
+        """A template's target, by default the first one's, computed from the noised roots."""
+        with self._lock:
+            try:
+                part = self._part(template)
+                return float(self._release(part, part.template.target.name))
+            except RootGuardError as refusal:
+                self._refuse(refusal)
+                raise
 
-    def risk(self) -> str | None:
-        """The label of the target's risk class; None where the template defines no classes."""
-        found = self.template.classify(self.target())
-        return None if found is None else found.label
+    def risk(self, template: str | None = None) -> str | None:
+        """The label of a target's risk class; None where the template defines no classes."""
+        with self._lock:
+            value = self.target(template)
+            found = self._part(template).template.classify(value)
+            return None if found is None else found.label
 
     def answer(self, question: str) -> str:
         """A question in words, answered in sentences made of released values."""
-        vocabulary = Vocabulary.of((self.template,), tuple(self._tokens))
-        return answer(question, self, vocabulary)
+        with self._lock:
+            return answer(question, self, Vocabulary.of(self.templates, tuple(self._tokens)))
 
     def restore(self, text: str) -> str:
-        """A reply with the identifiers this session issued put back. For the owner's eyes."""
+        """A text with issued tokens put back; everything else stays. For the owner's eyes."""
         return text if self._identifiers is None else self._identifiers.restore_text(text)
+
+    def spent(self) -> dict[str, Fraction]:
+        """What this principal has spent on each root until now, wherever it was spent."""
+        return Ledger(self._view.store.events(self.principal)).spent
+
+    def transcript(self) -> tuple[Event, ...]:
+        """What was released, in order over all templates, and what was refused."""
+        with self._lock:
+            return tuple(self._transcript)
+
+    def _release(self, part: _Part, name: str) -> float:
+        rests_on = part.rests_on(name)
+        self._allow(name, part.text_of(name), rests_on)
+        return self._give(name, part.text_of(name), part.peek(name), rests_on)
+
+    def _derive(self, part: _Part, node: Node, text: str, name: str | None) -> float:
+        if name is None and text in part.requests:  # allowed and computed before
+            called = part.requests[text]
+            return self._give(called, text, part.peek(called), part.rests_on(called))
+        if unknown := sorted(names(node) - {each.name for each in part.graph.order}):
+            raise FormulaNameError(unknown[0], self.names)
+        rests_on = part.behind(node)
+        self._allow("", text, rests_on)
+        part.need(rests_on)
+        if name is not None:
+            if name in self._tokens:
+                raise NameTakenError(name)
+            if parse(name) != Variable(name) or name in CONSTANTS:
+                raise FormulaNameError(name)
+        called = part.compute(node, text, name)
+        return self._give(called, text, part.peek(called), part.rests_on(called))
+
+    def _derive_across(self, node: Node, text: str) -> float:
+        """A formula over several templates; each name is computed in its own."""
+        wanted = sorted(names(node))
+        for name in wanted:
+            if not self._has(name):
+                raise FormulaNameError(name, self.names)
+        homes = {name: self._home(name) for name in wanted}
+        behind = {root for name, home in homes.items() for root in home.rests_on(name)}
+        ordered = dict.fromkeys(root for part in self._parts for root in part.graph.roots)
+        rests_on = tuple(root for root in ordered if root in behind)
+        self._allow("", text, rests_on)
+        value = evaluate(node, {name: home.peek(name) for name, home in homes.items()})
+        return self._give("", text, value, rests_on)
+
+    def _has(self, name: str) -> bool:
+        return any(name in part.graph for part in self._parts)
+
+    def _having(self, wanted: frozenset[str]) -> _Part | None:
+        """The first template that has all of these names."""
+        return next((p for p in self._parts if all(name in p.graph for name in wanted)), None)
+
+    def _home(self, name: str) -> _Part:
+        """The first template that has a name."""
+        part = self._having(frozenset((name,)))
+        if part is None:
+            raise UnknownNameError("value", name, self.names)
+        return part
+
+    def _part(self, template: str | None) -> _Part:
+        for part in self._parts:
+            if template in (None, part.template.name):
+                return part
+        known = tuple(each.name for each in self.templates)
+        raise UnknownNameError("template", str(template), known)
+
+    def _allow(self, name: str, formula: str, rests_on: tuple[RootName, ...]) -> None:
+        if self._access is not None:
+            self._access.check(name, formula, rests_on)
+
+    def _allowed(self, name: str) -> bool:
+        try:
+            if name in self._tokens:
+                self._allow(name, "", ())
+            else:
+                part = self._home(name)
+                self._allow(name, part.text_of(name), part.graph.rests_on(Variable(name)))
+        except AccessError:
+            return False
+        return True
+
+    def _give(
+        self, name: str, formula: str, value: _Value, rests_on: tuple[RootName, ...]
+    ) -> _Value:
+        """Write down what is released, then let it out: nothing leaves that was not noted."""
+        if not self._disclosed.issuperset(rests_on):
+            self._view.disclose([root for root in rests_on if root not in self._disclosed])
+            self._disclosed.update(rests_on)
+        self._transcript.append(
+            ValueReleased(
+                turn=self._transcript.next_turn,
+                name=name,
+                formula=formula,
+                value=value,
+                rests_on=rests_on,
+                levels=tuple([self._level(root) for root in rests_on]),
+                recipient=self._recipient,
+                tier=self._tier,
+            )
+        )
+        return value
+
+    def _level(self, root: RootName) -> int:
+        if root not in self._levels:
+            found = self._view.find(root)
+            self._levels[root] = 0 if found is None else to_micro(found.epsilon)
+        return self._levels[root]
+
+    def _refuse(self, refusal: Exception) -> None:
+        self._transcript.append(
+            RequestRefused(turn=self._transcript.next_turn, reason=type(refusal).__name__)
+        )
+
+
+class Session(Answers):
+    """What a service may talk to: one template, every answer a function of the noised roots."""
+
+    def __init__(
+        self,
+        view: RecipientView,
+        template: Template,
+        *,
+        tokens: Tokens | None = None,
+        calibrate: bool = False,
+    ) -> None:
+        calibrated = (template.name,) if calibrate else ()
+        super().__init__(view, (template,), tokens=tokens, calibrated=calibrated)
+        self.template = template
+        self.graph = self._parts[0].graph
+        self.calibrated = self._parts[0].calibrated
+
+    def __repr__(self) -> str:
+        return f"<Session {self.template.name}: {', '.join(self._parts[0].sanitized)} noised once>"
 
     def describe(self) -> dict[str, object]:
         """Everything a service may know, without asking for anything: public, JSON-ready."""
@@ -164,7 +485,7 @@ class Session:
                 "mechanism": sanitized.mechanism,
                 "version": sanitized.version,
             }
-            for root, sanitized in self._sanitized.items()
+            for root, sanitized in self._parts[0].sanitized.items()
         }
         computed = {
             node.name: to_text(node.formula)
@@ -183,135 +504,4 @@ class Session:
 
     def guarantee(self) -> Guarantee:
         """What is promised, in which unit, and what is not."""
-        return Guarantee(
-            principal=self.principal,
-            roots=tuple(
-                RootGuarantee(
-                    root=root,
-                    unit=self.template.roots[root].unit,
-                    epsilon=sanitized.epsilon,
-                    step=sanitized.domain.step,
-                    mechanism=sanitized.mechanism,
-                )
-                for root, sanitized in self._sanitized.items()
-            ),
-            computed=tuple(n.name for n in self.graph.order if n.kind in ("derived", "target")),
-            identifiers=len(self._tokens),
-        )
-
-    def spent(self) -> dict[str, Fraction]:
-        """What this principal has spent on each root, over all sessions of the store."""
-        return self._ledger.spent
-
-    def transcript(self) -> tuple[Event, ...]:
-        """What crossed the boundary, in order, and what was refused."""
-        with self._lock:
-            return tuple(self._transcript)
-
-    def _may_calibrate(self) -> bool:
-        """Whether every root is there, and this recipient may have every one."""
-        allowed = None if self._access is None else self._access.roots
-        return all(
-            root in self._sanitized and (allowed is None or root in allowed)
-            for root in self.graph.roots
-        )
-
-    def _hold(self, root: RootName, value: Sanitized) -> None:
-        """Take up a root's noised value."""
-        self._sanitized[root] = value
-        self._levels[root] = to_micro(value.epsilon)
-        # A root noised on another template's grid keeps its value; the bounds here may cut it.
-        self._values[root] = self.template.roots[root].domain.clamp(value.value)
-
-    def _need(self, roots: tuple[RootName, ...]) -> None:
-        """Refuse roots that were never noised; one that was noised meanwhile is taken up."""
-        missing: tuple[RootName, ...] = ()
-        for root in roots:
-            if root not in self._sanitized:
-                found = None if self._find is None else self._find(root)
-                if found is None:
-                    missing += (root,)
-                else:
-                    self._hold(root, found)
-        if missing:
-            raise PrivateValueError(
-                "never noised for this principal, so open with a value", missing
-            )
-
-    def _peek(self, name: str) -> float:
-        """A named value that does not cross the boundary here."""
-        self._need(self._rests_on(name))
-        return self._value(name)
-
-    def _value(self, name: str) -> float:
-        """A named value, computed from its parents when first needed."""
-        if name not in self._values:
-            if name not in self.graph:
-                raise FormulaNameError(name, tuple(node.name for node in self.graph.order))
-            formula = self.graph[name].formula or Variable(name)  # a root's value is always there
-            parents = {parent: self._value(parent) for parent in names(formula)}
-            self._values[name] = evaluate(formula, parents)
-        return self._values[name]
-
-    def _add_request(self, node: Node, text: str, name: str | None) -> str:
-        """Give a request its node in the graph."""
-        if name is None:
-            number = len(self._requests) + 1
-            while (called := f"q{number}") in self.graph:
-                number += 1
-        else:
-            if name in self._tokens:
-                raise NameTakenError(name)
-            if parse(name) != Variable(name) or name in CONSTANTS:
-                raise FormulaNameError(name)
-            called = name
-        self.graph.add(GraphNode(name=called, kind="request", formula=node))
-        self._requests.setdefault(text, called)
-        return called
-
-    def _text_of(self, node: GraphNode) -> str:
-        if node.formula is None:
-            return ""
-        if node.name not in self._texts:
-            self._texts[node.name] = to_text(node.formula)
-        return self._texts[node.name]
-
-    def _rests_on(self, name: str) -> tuple[RootName, ...]:
-        if name not in self._roots_behind:
-            self._roots_behind[name] = self._behind(Variable(name))
-        return self._roots_behind[name]
-
-    def _behind(self, node: Node) -> tuple[RootName, ...]:
-        """The roots that a value tells of; a calibrated one tells of all of them."""
-        rests_on = self.graph.rests_on(node)
-        return self.graph.roots if self.calibrated and rests_on else rests_on
-
-    def _allow(self, name: str, formula: str, rests_on: tuple[RootName, ...]) -> None:
-        if self._access is not None:
-            self._access.check(name, formula, rests_on)
-
-    def _cross(
-        self, name: str, formula: str, value: _Value, rests_on: tuple[RootName, ...]
-    ) -> _Value:
-        """Write down what crosses the boundary, then let it."""
-        if self._on_release is not None and not self._disclosed.issuperset(rests_on):
-            self._on_release(tuple(root for root in rests_on if root not in self._disclosed))
-            self._disclosed.update(rests_on)
-        self._transcript.append(
-            ValueReleased(
-                turn=self._transcript.next_turn,
-                name=name,
-                formula=formula,
-                value=value,
-                rests_on=rests_on,
-                levels=tuple([self._levels[root] for root in rests_on]),
-                recipient=self._recipient,
-                tier=self._tier,
-            )
-        )
-        return value
-
-    def _refuse(self, refusal: RootGuardError) -> None:
-        self._transcript.append(
-            RequestRefused(turn=self._transcript.next_turn, reason=type(refusal).__name__)
-        )
+        return self._parts[0].guarantee(len(self._tokens))

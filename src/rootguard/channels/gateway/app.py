@@ -60,7 +60,7 @@ from rootguard.channels.gateway.upstream import (
     returned_headers,
     stream_fault,
 )
-from rootguard.session.journal import speak_to
+from rootguard.session.transcript import speak_to
 
 LOG: Final = logging.getLogger("rootguard.gateway")
 INSPECTING: Final = 2

@@ -32,7 +32,7 @@ from rootguard.events import to_record
 from rootguard.expressions import Variable
 from rootguard.graph import Graph, GraphNode
 from rootguard.session import Person
-from rootguard.session.journal import speak_to
+from rootguard.session.transcript import speak_to
 from rootguard.values import RootName
 
 PROFILE_URI: Final = "rootguard://profile"
