@@ -47,7 +47,7 @@ PEOPLE, REPEATS = 400, 5
 WORTH = 1.0
 # Grid steps between two people whom an adversary tries to tell apart: 1 % of a root's range.
 NEAR = 10
-# Those of the studies up to 1; above it nobody would call the noise private.
+# Those of the utility study, up to 1.
 EPSILONS = tuple(
     Fraction(text) for text in ("0.005", "0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1")
 )

@@ -21,9 +21,9 @@ from rootguard.advice.utility import class_numbers
 from rootguard.mechanisms.base import Floats
 from rootguard.template import RiskClass
 
-RESAMPLES = 1000
+RESAMPLES = 1000  # a standard error is then itself known to about 2 %
+# The matrix of resamples is kept: 1,000 rows of this many take 400 MB.
 MAX_PATIENTS = 50_000
-"""The matrix of resamples is kept: 1,000 rows of this many take 400 MB."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -43,6 +43,7 @@ from rootguard.evaluation.study.tables import Sheet, filled, with_error
 
 POINTS = 0.15
 """Allowed where the published standard error rounds to 0.0, so that it is below 0.05."""
+# From here down the paper claims all > roots > opt.
 ORDERED_TO = Fraction(1, 2)
 _WEIGHTS = {"homa": 2.0}
 """What the published risk class errors of a template are multiples of."""
@@ -51,9 +52,10 @@ COLUMNS = (
     "published", "published_se", "difference", "standard_errors", "match", "reason",
 )  # fmt: skip
 _NORMAL = NormalDist()
-_CHANCE = 3.0
+_CHANCE = 3.0  # standard errors that a mean is out of order by without anybody's asking why
+# Noise of 1/epsilon steps takes up 5 % of the grid on either side from here down.
 _WIDE = Fraction(1, 50)
-"""Noise of 1/epsilon steps takes up 5 % of the grid on either side from here down."""
+_PAIRS = 30  # three mechanisms at ten epsilons, as the paper counts wins
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -264,7 +266,7 @@ def _compare_wins(rows: Sequence[UtilityRow]) -> tuple[ComparedWins, ...]:
                 if other is not None and (chance := _chance(row, other)) is not None:
                     chances.append(chance)
             published = published_wins().get((counted.template, budget))
-            if published is None or len(chances) != 30:
+            if published is None or len(chances) != _PAIRS:
                 continue
             compared.append(
                 ComparedWins(
@@ -451,7 +453,7 @@ def _claims(comparison: Comparison) -> Sheet:
         theirs = sum(w.published for w in comparison.wins)
         expected = math.fsum(w.expected for w in comparison.wins)
         found = f"{ours} (published {theirs}; one draw is expected to win {expected:.1f})"
-        lines.append((f"opt beats all, of {30 * len(comparison.wins)} pairs", found))
+        lines.append((f"opt beats all, of {_PAIRS * len(comparison.wins)} pairs", found))
     for law in comparison.laws:
         if law.epsilon == FOCUS:
             claim = f"share ∝ (|h|·D)^0.50, {law.mechanism}, ε = {epsilon_text(FOCUS)}"

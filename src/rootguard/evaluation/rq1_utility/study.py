@@ -39,6 +39,7 @@ from rootguard.mechanisms.base import Floats
 from rootguard.template import Template
 from rootguard.values import MechanismName
 
+# The paper's grid, as its tables print it.
 EPSILONS = tuple(
     Fraction(text) for text in ("0.005", "0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1", "2", "5")
 )
@@ -48,10 +49,12 @@ MEDIAN = "population median"
 """What the figure is called that needs no release: see `UtilityRow.median_wmape`."""
 DIGITS = 6
 """Decimals that figures are kept to, so that a row read back equals the row that was written."""
+# Cells are run together, which is quicker, while they draw fewer values than this per root: 2 MB a
+# root and array.
 _DRAWS = 1 << 18
-"""Cells are run together while they draw fewer values than this per root, to bound the memory."""
+# And while they ask for fewer searches for a plan, of seconds each, so that progress is seen and
+# kept.
 _SEARCHES = 5
-"""And while they ask for fewer searches for a plan, so that progress is seen and kept."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

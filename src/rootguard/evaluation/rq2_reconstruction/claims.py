@@ -58,9 +58,10 @@ if TYPE_CHECKING:
 TITLE = "RootGuard: the reconstruction study"
 FOCUS = Fraction(1, 10)
 FOCUS_PRIOR: PriorName = "informed"
+# How near counts as a match; the paper prints no standard errors to judge by.
 POINTS, SHARE = 1.2, 0.12
+# Below this epsilon the noise is as wide as the bounds; the cells are shown, not judged.
 JUDGED_FROM = Fraction(1, 20)
-"""Below this epsilon the noise is as wide as the bounds; the cells are shown, not judged."""
 _ADDRESS = columns(AttackCell)[:-1]
 """What a mean over templates is of."""
 COMPARISON_COLUMNS = (

@@ -65,11 +65,12 @@ Spread = Literal["each", "shared"]
 """Under strategy B: q queries for each root, or q queries shared among the roots in turn."""
 
 STRATEGIES: tuple[Strategy, ...] = ("A", "B")
+# The paper's grid.
 QUERIES = (1, 4, 8, 16)
 EPSILONS = tuple(Fraction(text) for text in ("0.01", "0.05", "0.1", "0.5", "1"))
 _UNDER_OPT: tuple[AttackConfiguration, ...] = ("opt", "calibrated", "naive", "median")
+# Repeats are drawn in batches of about this many values per root and turn, to bound the memory.
 _DRAWS = 1 << 18
-"""Repeats are drawn in batches of about this many values per root and turn."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
