@@ -91,7 +91,9 @@ def _choices(
     return click.option(option, name, type=click.Choice(names), multiple=True, help=about)
 
 
-def _mechanisms(about: str) -> Callable[[_Command], _Command]:
+def _mechanisms(
+    about: str = "Only this noise; repeatable. [default: all four]",
+) -> Callable[[_Command], _Command]:
     return _choices("--mechanism", "mechanisms", get_args(MechanismName), about)
 
 
@@ -149,7 +151,7 @@ def command() -> None:
 def _utility_options(command: _Command) -> _Command:
     for option in (
         json_option,
-        _mechanisms("Only this noise; repeatable. [default: all four]"),
+        _mechanisms(),
         _configurations(
             CONFIGURATION_NAMES,
             "Only this way of spending and releasing; repeatable. [default: all five, but "
@@ -223,7 +225,7 @@ def _sweep(given: dict[str, Any], configurations: tuple[str, ...]) -> dict[str, 
 @_repeats(100_000)
 @_seed("Of the noise.")
 @_templates
-@_mechanisms("Only this noise; repeatable. [default: all four]")
+@_mechanisms()
 @_configurations(
     ATTACK_CONFIGURATION_NAMES,
     "Only this way of spending and releasing, or of reading what calibrated releases (naive, "
@@ -287,12 +289,9 @@ def rq2(*, directory: Path | None, out: Path, as_json: bool, **given: Any) -> No
     help="Environment variable with the endpoint's key; no key is sent if it is not set.",
 )
 @click.option(
-    "--concurrency",
-    type=click.IntRange(1, 64),
-    default=1,
-    show_default=True,
+    "--concurrency", type=click.IntRange(1, 64), default=1, show_default=True,
     help="Sessions at once.",
-)
+)  # fmt: skip
 @click.option(
     "--price",
     type=(click.FloatRange(min=0), click.FloatRange(min=0)),
@@ -315,11 +314,9 @@ def rq2(*, directory: Path | None, out: Path, as_json: bool, **given: Any) -> No
     "Only this way of spending and releasing; repeatable. [default: all four]",
 )
 @_choices(
-    "--turns",
-    "budgets",
-    TURN_NAMES,
+    "--turns", "budgets", TURN_NAMES,
     "Only this many questions, for k roots; repeatable. [default: all three]",
-)
+)  # fmt: skip
 @_epsilons(5, "0.01, 0.05, 0.1")
 @json_option
 def rq4(*, directory: Path | None, out: Path, as_json: bool, **given: Any) -> None:  # noqa: ANN401 - click's options
@@ -397,14 +394,12 @@ def _local(given: dict[str, Any]) -> "Backend":
 @command.command("rq4-hostile", epilog=EXIT_CODES)
 @_model
 @_choices(
-    "--arm",
-    "arms",
-    ARM_NAMES,
+    "--arm", "arms", ARM_NAMES,
     "Only this agent; repeatable. guarded: knows the patient through RootGuard's MCP server. "
     "subverted: no model, calls every tool. gateway: values in its prompt, through the text "
     "channel. naive: values in its prompt. unguarded: as guarded, but its tools give true values. "
     "[default: all]",
-)
+)  # fmt: skip
 @_out
 @_seed("Of the noise.")
 @json_option

@@ -38,10 +38,17 @@ from rootguard.evaluation.rq3_structure import (
     rq3_figures,
     rq3_sheets,
 )
-from rootguard.evaluation.study.comparison import counts_json, counts_sheet
+from rootguard.evaluation.study.comparison import counts_sheet
 from rootguard.evaluation.study.page import Findings, Section
 from rootguard.evaluation.study.rows import CsvTable, read_rows
-from rootguard.evaluation.study.runner import Progress, Resumption, failures, gather, sweep_facts
+from rootguard.evaluation.study.runner import (
+    Progress,
+    Resumption,
+    failures,
+    gather,
+    sweep_document,
+    sweep_facts,
+)
 from rootguard.evaluation.study.tables import Sheet
 from rootguard.template import Template
 
@@ -157,11 +164,7 @@ class UtilityStudy:
                 f"{len(measured)} cells; look at {out / 'report.html'}",
             ),
             document={
-                "synthetic": synthetic,
-                "cells": len(measured),
-                "failed": sum(bool(row.error) for row in measured),
-                "failures": list(failed),
-                "matching": counts_json(counts),
+                **sweep_document(measured, counts),
                 "means": _means(rows),
                 "slopes": [
                     {"mechanism": law.mechanism, "epsilon": float(law.epsilon), "slope": law.slope}

@@ -19,7 +19,6 @@ from types import MappingProxyType
 
 import numpy as np
 
-from rootguard import __version__
 from rootguard.advice.people import Cohort
 from rootguard.advice.seeds import generator
 from rootguard.advice.utility import (
@@ -33,7 +32,8 @@ from rootguard.advice.utility import (
 )
 from rootguard.errors import RootGuardError
 from rootguard.evaluation.metrics import Bootstrap
-from rootguard.evaluation.study.rows import named
+from rootguard.evaluation.study.rows import SweepRow, named
+from rootguard.evaluation.study.runner import missing_cohort
 from rootguard.graph import Graph
 from rootguard.mechanisms.base import Floats
 from rootguard.template import Template
@@ -58,7 +58,7 @@ _SEARCHES = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class UtilityRow:
+class UtilityRow(SweepRow):
     """What became of a cell, and everything that decided it. No figures where there is an error.
 
     Figures are in percent. `sensitivity` is the share of the patients truly in the highest risk
@@ -81,15 +81,6 @@ class UtilityRow:
     sensitivity_mc: float | None = field(default=None, metadata=named("sensitivity_mc_se"))
     median_wmape: float | None = None
     roots: int = field(metadata=named("k"))
-    patients: int
-    template_hash: str
-    plan_hash: str = ""
-    cohort: str = field(metadata=named("cohort_digest"))
-    synthetic: bool
-    seed: int
-    repeats: int
-    version: str = __version__
-    error: str = ""
 
     @property
     def provenance(self) -> tuple[object, ...]:
@@ -245,18 +236,9 @@ class Sweep:
                 yield from (known[cell] for cell in batch)
 
     def _refused(self, template: Template, refusal: Exception) -> Iterator[UtilityRow]:
+        roots, origin = len(Graph.of(template).roots), missing_cohort(template, self, refusal)
         for cell in self.cells(template.name):
-            yield UtilityRow(
-                cell=cell,
-                roots=len(Graph.of(template).roots),
-                patients=0,
-                template_hash=template.digest,
-                cohort="",
-                synthetic=False,
-                seed=self.seed,
-                repeats=self.repeats,
-                error=f"no cohort: {refusal}",
-            )
+            yield UtilityRow(cell=cell, roots=roots, **origin)
 
 
 def _batches(cells: Iterable[UtilityCell], most: int) -> Iterator[list[UtilityCell]]:

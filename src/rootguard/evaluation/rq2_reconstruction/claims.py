@@ -36,7 +36,6 @@ from rootguard.evaluation.study.comparison import (
     SYNTHETIC_REASON,
     Count,
     compared_counts,
-    counts_json,
     counts_sheet,
     matching,
     of_catalog,
@@ -45,7 +44,13 @@ from rootguard.evaluation.study.comparison import (
 from rootguard.evaluation.study.page import Findings, Section
 from rootguard.evaluation.study.plots import Drawing, draw_line, panel_grid
 from rootguard.evaluation.study.rows import CsvTable, columns, epsilon_text, table, values
-from rootguard.evaluation.study.runner import Progress, failures, gather, sweep_facts
+from rootguard.evaluation.study.runner import (
+    Progress,
+    failures,
+    gather,
+    sweep_document,
+    sweep_facts,
+)
 from rootguard.evaluation.study.tables import Sheet, filled, with_error
 from rootguard.mechanisms import mechanism_named
 from rootguard.template import Template
@@ -121,11 +126,7 @@ class ReconstructionStudy:
                 f"{len(rows)} cells; look at {out / 'rq2_report.html'}",
             ),
             document={
-                "synthetic": synthetic,
-                "cells": len(rows),
-                "failed": sum(bool(row.error) for row in rows),
-                "failures": list(failed),
-                "matching": counts_json(comparison.counts),
+                **sweep_document(rows, comparison.counts),
                 "cached_series": comparison.cached,
                 "cached_series_that_vary": comparison.varying,
             },

@@ -37,7 +37,6 @@ from typing import Literal, assert_never
 
 import numpy as np
 
-from rootguard import __version__
 from rootguard.advice.people import Cohort
 from rootguard.advice.seeds import generator
 from rootguard.advice.utility import CONFIGURATIONS, SEARCHED, Configuration, calibration_of
@@ -49,7 +48,8 @@ from rootguard.calibration import make_plan
 from rootguard.errors import RootGuardError
 from rootguard.evaluation.metrics import Bootstrap
 from rootguard.evaluation.rq1_utility.study import DIGITS, STUDY_MECHANISMS
-from rootguard.evaluation.study.rows import named
+from rootguard.evaluation.study.rows import SweepRow, named
+from rootguard.evaluation.study.runner import missing_cohort
 from rootguard.graph import Graph
 from rootguard.mechanisms import Mechanism, mechanism
 from rootguard.mechanisms.base import Floats, Indices
@@ -97,7 +97,7 @@ class RootFigure:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AttackRow:
+class AttackRow(SweepRow):
     """What became of a cell, and everything that decided it. No figures where there is an error.
 
     Figures are in percent; `wmape_mc`, the Monte Carlo error, is None for a single repeat. `target`
@@ -112,15 +112,6 @@ class AttackRow:
     by_root: tuple[RootFigure, ...] = field(default=(), metadata=named(None))
     roots: int = field(metadata=named("k"))
     spread: Spread = "each"
-    patients: int
-    template_hash: str
-    plan_hash: str = ""
-    cohort: str = field(metadata=named("cohort_digest"))
-    synthetic: bool
-    seed: int
-    repeats: int
-    version: str = __version__
-    error: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -171,27 +162,18 @@ class AttackSweep:
         """A row per cell; where a template or a cell cannot be run, rows with the reason."""
         for template in templates:
             try:
-                victims: Victims | None = Victims(template, load(template), self)
-                reason = ""
+                victims = Victims(template, load(template), self)
             except (RootGuardError, ValueError, KeyError, OSError) as refusal:
-                victims, reason = None, f"no cohort: {refusal}"
+                yield from self._refused(template, refusal)
+                continue
             for name, epsilon in product(self.mechanisms, self.epsilons):
-                if victims is not None:
-                    yield from victims.run(name, epsilon)
-                    continue
-                for cell in self.cells(template.name, name, epsilon):
-                    yield AttackRow(
-                        cell=cell,
-                        roots=len(Graph.of(template).roots),
-                        spread=self.spread,
-                        patients=0,
-                        template_hash=template.digest,
-                        cohort="",
-                        synthetic=False,
-                        seed=self.seed,
-                        repeats=self.repeats,
-                        error=reason,
-                    )
+                yield from victims.run(name, epsilon)
+
+    def _refused(self, template: Template, refusal: Exception) -> Iterator[AttackRow]:
+        roots, origin = len(Graph.of(template).roots), missing_cohort(template, self, refusal)
+        for name, epsilon in product(self.mechanisms, self.epsilons):
+            for cell in self.cells(template.name, name, epsilon):
+                yield AttackRow(cell=cell, roots=roots, spread=self.spread, **origin)
 
 
 @dataclass(kw_only=True, slots=True)

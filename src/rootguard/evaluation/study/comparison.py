@@ -28,14 +28,16 @@ class Compared(Protocol):
     def matches(self) -> bool: ...
 
 
-class _Cell(Protocol):
+class TemplateCell(Protocol):
+    """What a figure is about: of a template, at least."""
+
     @property
     def template(self) -> str: ...
 
 
 class _Row(Protocol):
     @property
-    def cell(self) -> _Cell: ...
+    def cell(self) -> TemplateCell: ...
     @property
     def template_hash(self) -> str: ...
 

@@ -1,21 +1,24 @@
 """A row is a frozen dataclass, and its CSV follows from its fields: written, and read back equal.
 
 The fields of a dataclass within a row (its cell) stand in their place among the others. A field is
-called in the file as it is in the code unless `named` says otherwise. None is an empty field, a
-number is written so that it reads back equal, an epsilon as the published tables write it.
+called in the file as it is in the code unless `named` says otherwise. What a row inherits stands
+behind what is its own. None is an empty field, a number is written so that it reads back equal, an
+epsilon as the published tables write it.
 """
 
 import csv
 import io
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from rootguard import __version__
 
 R = TypeVar("R")
 CsvTable = tuple[Sequence[str], Iterable[Sequence[object]]]
@@ -32,20 +35,38 @@ def named(column: str | None) -> dict[str, str | None]:
 class _Column:
     path: tuple[str, ...]
     name: str
-    kind: Any
+
+
+_hints: Callable[[type], dict[str, Any]] = cache(get_type_hints)
 
 
 @cache
 def _columns(kind: type) -> tuple[_Column, ...]:
     found: list[_Column] = []
-    hints = get_type_hints(kind)
-    for each in fields(kind):
+    hints = _hints(kind)
+    own = kind.__annotations__
+    for each in sorted(fields(kind), key=lambda one: one.name not in own):
         hint, name = hints[each.name], each.metadata.get(_COLUMN, each.name)
         if isinstance(hint, type) and is_dataclass(hint):
-            found += [_Column((each.name, *c.path), c.name, c.kind) for c in _columns(hint)]
+            found += [_Column((each.name, *c.path), c.name) for c in _columns(hint)]
         elif name is not None:
-            found.append(_Column((each.name,), name, hint))
+            found.append(_Column((each.name,), name))
     return tuple(found)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepRow:
+    """Where the figures of a cell come from; `error` says why there are none."""
+
+    patients: int
+    template_hash: str
+    plan_hash: str = ""
+    cohort: str = field(metadata=named("cohort_digest"))
+    synthetic: bool
+    seed: int
+    repeats: int
+    version: str = __version__
+    error: str = ""
 
 
 def columns(kind: type) -> tuple[str, ...]:
@@ -100,7 +121,7 @@ def _row(kind: type[R], line: Mapping[str, str]) -> R:
     if None in line or None in line.values():
         raise ValueError("a line has more or fewer fields than the header")
     found: dict[str, Any] = {}
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     for each in fields(kind):  # type: ignore[arg-type]  # every kind of row is a dataclass
         hint, name = hints[each.name], each.metadata.get(_COLUMN, each.name)
         if isinstance(hint, type) and is_dataclass(hint):

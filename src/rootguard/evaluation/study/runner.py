@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, Generic, Protocol, TypeVar
 
 from rootguard import __version__
 from rootguard.errors import FileError
+from rootguard.evaluation.study.comparison import Count, TemplateCell, counts_json
 from rootguard.evaluation.study.page import Findings, write_findings
 from rootguard.evaluation.study.rows import write_rows
 from rootguard.template import Template
@@ -182,16 +183,11 @@ def _lock(file: BinaryIO, path: Path) -> None:
         ) from None
 
 
-class _Cell(Protocol):
-    @property
-    def template(self) -> str: ...
-
-
 class MeasuredRow(Protocol):
     """What the rows of the studies over templates have in common."""
 
     @property
-    def cell(self) -> _Cell: ...
+    def cell(self) -> TemplateCell: ...
     @property
     def patients(self) -> int: ...
     @property
@@ -200,13 +196,7 @@ class MeasuredRow(Protocol):
     def error(self) -> str: ...
 
 
-def failures(rows: Iterable[MeasuredRow]) -> tuple[str, ...]:
-    """Each template's errors, with how many cells they cost."""
-    counts = Counter(f"{row.cell.template}: {row.error}" for row in rows if row.error)
-    return tuple(f"{text} ({count} cells)" for text, count in counts.items())
-
-
-class Grid(Protocol):
+class SweepOptions(Protocol):
     """What a sweep over templates was asked for."""
 
     @property
@@ -219,8 +209,30 @@ class Grid(Protocol):
     def seed(self) -> int: ...
 
 
+def missing_cohort(template: Template, sweep: SweepOptions, refusal: Exception) -> dict[str, Any]:
+    """Where the rows of a template come from whose people cannot be had: nowhere."""
+    return {
+        "patients": 0,
+        "template_hash": template.digest,
+        "cohort": "",
+        "synthetic": False,
+        "seed": sweep.seed,
+        "repeats": sweep.repeats,
+        "error": f"no cohort: {refusal}",
+    }
+
+
+def failures(rows: Iterable[MeasuredRow]) -> tuple[str, ...]:
+    """Each template's errors, with how many cells they cost."""
+    counts = Counter(f"{row.cell.template}: {row.error}" for row in rows if row.error)
+    return tuple(f"{text} ({count} cells)" for text, count in counts.items())
+
+
 def sweep_facts(
-    sweep: Grid, rows: Sequence[MeasuredRow], templates: Iterable[Template], directory: Path | None
+    sweep: SweepOptions,
+    rows: Sequence[MeasuredRow],
+    templates: Iterable[Template],
+    directory: Path | None,
 ) -> dict[str, str]:
     """What a sweep was run on."""
     people = sorted({row.patients for row in rows if row.patients})
@@ -234,6 +246,17 @@ def sweep_facts(
         "seed": str(sweep.seed),
         "version": __version__,
         "cells": f"{len(rows)}, {sum(bool(row.error) for row in rows)} of them failed",
+    }
+
+
+def sweep_document(rows: Sequence[MeasuredRow], counts: Mapping[str, Count]) -> dict[str, object]:
+    """What a program is told of a sweep, whatever was measured; `counts` of cells that match."""
+    return {
+        "synthetic": any(row.synthetic for row in rows),
+        "cells": len(rows),
+        "failed": sum(bool(row.error) for row in rows),
+        "failures": list(failures(rows)),
+        "matching": counts_json(counts),
     }
 
 
