@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 NPM    := build/npm
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all extras npm check format house bench clean
+.PHONY: help demo test test-all coverage mutants extras npm check format house bench clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -24,6 +24,13 @@ test: $(READY) ## The test suite (minutes)
 
 test-all: $(READY) extras npm ## The slow statistical and end-to-end checks as well
 	ROOTGUARD_NPM=$(abspath $(NPM)) HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -m 'slow or not slow'
+
+coverage: $(READY) ## The test suite, and how much of the code it runs; fails below the floor in pyproject.toml
+	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+
+mutants: $(READY) ## How many of a random sample of planted faults the tests notice (25 minutes; MUTANTS='--help')
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[mutants]'
+	$(BIN)/python -m benchmarks.mutants $(MUTANTS)
 
 extras: $(READY) ## Spark, llama.cpp and spaCy with small models, a browser's driver and axe: their tests skip without them
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,llm,spacy]' playwright opentelemetry-sdk \
