@@ -1,9 +1,7 @@
 """`rootguard console`: a page on this machine that shows what crossed, for whoever has its key."""
 
 import html
-import ipaddress
 import json
-import os
 import secrets
 import sys
 import tempfile
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rootguard.cli.addresses import is_loopback, key_from, listen_at
 from rootguard.cli.options import json_option, vault_url
 from rootguard.cli.output import EXIT_CODES
 
@@ -74,24 +73,20 @@ def command(
         raise click.UsageError("give either --profile or --principal")
     if templates and profile is not None:
         raise click.UsageError("--template is for --principal; a profile has its own templates")
-    if not _is_loopback(host):
+    if not is_loopback(host):
         raise click.UsageError(
             "this page stays on this machine; to reach it from elsewhere, use "
             "rootguard gateway --keys with --console, behind TLS"
         )
-    key = secrets.token_urlsafe(24) if key_env is None else _key(key_env)
-    from rootguard.channels.http_server import listen, make_server
+    key = secrets.token_urlsafe(24) if key_env is None else key_from(key_env)
+    from rootguard.channels.http_server import make_server
     from rootguard.console import PREFIX, AccessControl, Console, own_key
 
     viewer = _viewer(profile, principal, templates, store_url)
     hosts = frozenset(("127.0.0.1", "localhost", "::1", host.strip("[]").lower()))
     page = Console(AccessControl(lambda _profile: viewer, keys=own_key(key)), hosts=hosts)
-    try:
-        listening = listen(host, port)
-    except OSError:
-        raise click.ClickException(f"cannot listen on {host}, port {port}") from None
-    shown = f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{listening.getsockname()[1]}{PREFIX}/"
+    listening, base = listen_at(host, port)
+    address = f"{base}{PREFIX}/"
     link = f"{address}#key={key}"
     click.echo(json.dumps({"url": address, "link": link, "key": key}) if as_json else link)
     sys.stdout.flush()
@@ -133,19 +128,3 @@ def _viewer(
         return of_principal(principal or "", store, templates)
     loaded = load_profile(profile)
     return of_profile(loaded, open_store(vault_url(store_url, loaded.store)))
-
-
-def _key(variable: str) -> str:
-    key = os.environ.get(variable, "")
-    if len(key) < 16:
-        raise click.UsageError(
-            f"the environment variable {variable} holds no key of 16 characters or more"
-        )
-    return key
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -1,6 +1,5 @@
 """`rootguard gateway`: stand between an agent and a chat service; nothing private gets through."""
 
-import ipaddress
 import logging
 import os
 import socket
@@ -19,8 +18,9 @@ from rootguard.channels.gateway.app import LOG, LOOPBACK, GatewaySettings, build
 from rootguard.channels.gateway.channel import PersonChannel
 from rootguard.channels.gateway.telemetry import forget_worker, share_metrics
 from rootguard.channels.gateway.workers import Work, run_workers
-from rootguard.channels.http_server import listen, make_server, settle
+from rootguard.channels.http_server import make_server, settle
 from rootguard.channels.text.channel import NumberPolicy
+from rootguard.cli.addresses import is_loopback, listen_at
 from rootguard.cli.options import tell_owner, vault_url
 from rootguard.cli.output import EXIT_CODES, EXIT_REFUSED
 from rootguard.errors import RootGuardError
@@ -133,7 +133,7 @@ def command(
     """
     if (profile is None) == (keys_file is None):
         raise click.UsageError("give either --profile or --keys")
-    if keys_file is None and not _is_loopback(host):
+    if keys_file is None and not is_loopback(host):
         raise click.UsageError(
             f"without --keys anybody who reaches {host} would speak as you; "
             "give --keys, or stay on 127.0.0.1"
@@ -160,12 +160,7 @@ def command(
     if not quiet:
         LOG.addHandler(logging.StreamHandler(sys.stderr))
         LOG.setLevel(logging.INFO)
-    try:
-        listening = listen(host, port)
-    except OSError:
-        raise click.ClickException(f"cannot listen on {host}, port {port}") from None
-    shown = f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{listening.getsockname()[1]}"
+    listening, address = listen_at(host, port)
 
     def announce() -> None:
         click.echo(f"export OPENAI_BASE_URL={address}/v1 ANTHROPIC_BASE_URL={address}")
@@ -218,13 +213,6 @@ def _serve_together(
         code = run_workers(work, workers, listening, ready=announce, died=forget_worker)
     if code:
         sys.exit(code)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _upstream_key(variable: str | None) -> str | None:

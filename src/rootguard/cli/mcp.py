@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rootguard.cli.addresses import is_loopback, key_from, listen_at
 from rootguard.cli.options import json_option, vault_url
 from rootguard.cli.output import EXIT_CODES
 
@@ -79,10 +80,10 @@ def serve(
     listens at http://HOST:PORT/mcp; a host that others can reach needs --key-env.
     """
     place = None if address is None else _address(address)
-    key = None if key_env is None else _key(key_env)
+    key = None if key_env is None else key_from(key_env)
     if place is None and key is not None:
         raise click.UsageError("--key-env is for --http")
-    if place is not None and key is None and not _is_loopback(place[0]):
+    if place is not None and key is None and not is_loopback(place[0]):
         raise click.UsageError(
             "without a key anybody who reaches that host would read your values; "
             "give --key-env, or stay on 127.0.0.1"
@@ -209,17 +210,13 @@ def _opener(profile: "Profile", store_url: str | None) -> "Callable[[str | None]
 
 
 def _serve_http(person: "Person", host: str, port: int, *, key: str | None) -> None:
-    from rootguard.channels.http_server import listen, make_server
+    from rootguard.channels.http_server import make_server
     from rootguard.channels.mcp.server import PATH, http_app
 
-    try:
-        listening = listen(host, port)
-    except OSError:
-        raise click.ClickException(f"cannot listen on {host}, port {port}") from None
-    shown = f"[{host}]" if ":" in host else host
-    click.echo(f"http://{shown}:{listening.getsockname()[1]}{PATH}")
+    listening, base = listen_at(host, port)
+    click.echo(f"{base}{PATH}")
     sys.stdout.flush()
-    app = http_app(person, key=key, loopback=_is_loopback(host))
+    app = http_app(person, key=key, loopback=is_loopback(host))
     make_server(app, host=host, shutdown_timeout=5).run(sockets=[listening])
 
 
@@ -228,24 +225,6 @@ def _address(text: str) -> tuple[str, int]:
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise click.UsageError("--http is HOST:PORT, such as 127.0.0.1:8792")
     return host.strip("[]"), int(port)
-
-
-def _key(variable: str) -> str:
-    key = os.environ.get(variable, "")
-    if len(key) < 16:
-        raise click.UsageError(
-            f"the environment variable {variable} holds no key of 16 characters or more"
-        )
-    return key
-
-
-def _is_loopback(host: str) -> bool:
-    import ipaddress
-
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _one_of(**given: object) -> None:
