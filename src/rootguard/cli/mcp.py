@@ -7,7 +7,8 @@ waits for them.
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from rootguard.cli.options import json_option, vault_url
 from rootguard.cli.output import EXIT_CODES
 
 if TYPE_CHECKING:
+    from rootguard.channels.mcp.inspection import Inspection
     from rootguard.session import Person, Profile
     from rootguard.store import Store
 
@@ -39,6 +41,8 @@ _pins = click.option(
     type=click.Path(dir_okay=False),
     help="TOML file that says which parameter is which value.",
 )
+_SHOWN = 200
+"""Characters of a stranger's text on the screen: two lines."""
 _command = click.argument("command", nargs=-1, type=click.UNPROCESSED)
 
 
@@ -184,10 +188,78 @@ def inspect(
       rootguard mcp inspect --profile me.toml -- clinic-mcp-server --stdio
     """
     _one_of(command=command, url=url)
-    from rootguard.cli.inspection import inspect_server, show
+    from rootguard.channels.faults import RequestRefusedError
+    from rootguard.channels.mcp.inspection import inspect_server
 
-    found = inspect_server(profile_path, command=command, url=url, pins_path=pins_path)
-    show(found, as_json=as_json)
+    try:
+        found = inspect_server(profile_path, command=command, url=url, pins_path=pins_path)
+    except RequestRefusedError:
+        raise click.ClickException("the server could not be started, reached or read") from None
+    _show(found, as_json=as_json)
+
+
+def _show(found: "Inspection", *, as_json: bool) -> None:
+    """For programs or for people."""
+    from rich.markup import escape
+
+    from rootguard.cli.output import console, number, table, write_json
+
+    if as_json:
+        write_json(
+            {
+                "tools": [asdict(each) for each in found.tools],
+                "plan": {
+                    "roots": [asdict(share) for share in found.shares],
+                    "computed": list(found.computed),
+                },
+            }
+        )
+        return
+    out = console()
+    for each in found.tools:
+        rows = [
+            (
+                _dotted(b.parameter),
+                b.name,
+                b.unit or "its own",
+                f"{b.confidence:.2f}",
+                _plain(b.reason),
+            )
+            for b in each.bindings
+        ]
+        rows += [
+            (_dotted(q.parameter), " or ".join(q.candidates) or "?", "", "asked", _plain(q.why))
+            for q in each.asked
+        ]
+        rows += [(_dotted(path), "-", "", "", "not one of your values") for path in each.unbound]
+        computes = "" if each.formula is None else f", computes {each.formula}"
+        out.print(
+            table(
+                escape(f"{_plain(each.tool)}{computes}"),
+                ("parameter", "value", "unit", ">confidence", "why"),
+                rows,
+            )
+        )
+    out.print(
+        table(
+            "What these tools would be told, noised once",
+            ("root", "unit", ">epsilon per step", ">step"),
+            [(s.root, s.unit, number(s.epsilon), number(s.step)) for s in found.shares],
+        )
+    )
+    if found.computed:
+        out.print(f"Computed from these at no further cost: {', '.join(found.computed)}.")
+    if any(each.asked for each in found.tools):
+        out.print("What is asked is not acted on; say which it is in a file for --pins.")
+
+
+def _dotted(path: Sequence[str]) -> str:
+    return _plain(".".join(path))
+
+
+def _plain(text: str) -> str:
+    """A stranger's text for a terminal: one line, and no control sequence."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:_SHOWN])
 
 
 def _open(profile_path: str, service: str | None, store_url: str | None) -> "Person":

@@ -1,23 +1,22 @@
-"""What `rootguard mcp inspect` finds out: a server's tools, their mapping, and the plan it implies.
+"""What a server's tools ask for: which parameter is which value, and the plan that this implies.
 
 The server is started, asked for its list of tools, and ended; no tool is called. The profile is
 read for its public part: nothing is noised and no vault is opened.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import anyio
-import click
 import mcp_types as types
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
-from rich.markup import escape
 
 from rootguard.calibration import make_plan
+from rootguard.channels.faults import RequestRefusedError
+from rootguard.channels.mcp.proxy.offers import MAX_PAGES
 from rootguard.channels.tools import ToolMap, load_pins, understand
-from rootguard.cli.output import console, number, table, write_json
 from rootguard.expressions import Node, Variable, names, parse
 from rootguard.graph import Graph
 from rootguard.session import Profile, load_profile
@@ -25,12 +24,11 @@ from rootguard.template import Root
 from rootguard.values import RootName
 
 _PATIENCE = 60
-_MAX_PAGES = 100
-_SHOWN = 200
+"""Seconds to start and list: some servers are fetched by npx or uvx first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Share:
+class RootCost:
     """A root that the tools ask for, directly or in a formula, and what noising it costs, once."""
 
     root: str
@@ -44,7 +42,7 @@ class Inspection:
     """What a server's tools ask for, and what that comes to."""
 
     tools: tuple[ToolMap, ...]
-    shares: tuple[Share, ...]
+    shares: tuple[RootCost, ...]
     computed: tuple[str, ...]
     """Values that follow from these roots and cost nothing more."""
 
@@ -79,59 +77,8 @@ def inspect_server(
     )
 
 
-def show(found: Inspection, *, as_json: bool) -> None:
-    """For programs or for people."""
-    if as_json:
-        write_json(
-            {
-                "tools": [asdict(each) for each in found.tools],
-                "plan": {
-                    "roots": [asdict(share) for share in found.shares],
-                    "computed": list(found.computed),
-                },
-            }
-        )
-        return
-    out = console()
-    for each in found.tools:
-        rows = [
-            (
-                _dotted(b.parameter),
-                b.name,
-                b.unit or "its own",
-                f"{b.confidence:.2f}",
-                _plain(b.reason),
-            )
-            for b in each.bindings
-        ]
-        rows += [
-            (_dotted(q.parameter), " or ".join(q.candidates) or "?", "", "asked", _plain(q.why))
-            for q in each.asked
-        ]
-        rows += [(_dotted(path), "-", "", "", "not one of your values") for path in each.unbound]
-        computes = "" if each.formula is None else f", computes {each.formula}"
-        out.print(
-            table(
-                escape(f"{_plain(each.tool)}{computes}"),
-                ("parameter", "value", "unit", ">confidence", "why"),
-                rows,
-            )
-        )
-    out.print(
-        table(
-            "What these tools would be told, noised once",
-            ("root", "unit", ">epsilon per step", ">step"),
-            [(s.root, s.unit, number(s.epsilon), number(s.step)) for s in found.shares],
-        )
-    )
-    if found.computed:
-        out.print(f"Computed from these at no further cost: {', '.join(found.computed)}.")
-    if any(each.asked for each in found.tools):
-        out.print("What is asked is not acted on; say which it is in a file for --pins.")
-
-
 def _listed(command: Sequence[str], url: str | None) -> list[types.Tool]:
-    """Every tool of a server, or one sentence about why there is none."""
+    """Every tool of a server."""
     server: StdioServerParameters | str
     if url is None:
         server = StdioServerParameters(command=command[0], args=list(command[1:]))
@@ -142,7 +89,7 @@ def _listed(command: Sequence[str], url: str | None) -> list[types.Tool]:
         found: list[types.Tool] = []
         cursor: str | None = None
         async with Client(server) as client:
-            for _ in range(_MAX_PAGES):
+            for _ in range(MAX_PAGES):
                 page = await client.list_tools(cursor=cursor)
                 found += page.tools
                 cursor = page.next_cursor
@@ -157,7 +104,7 @@ def _listed(command: Sequence[str], url: str | None) -> list[types.Tool]:
     try:
         return anyio.run(patient)
     except (OSError, MCPError, TimeoutError, ExceptionGroup):
-        raise click.ClickException("the server could not be started, reached or read") from None
+        raise RequestRefusedError("upstream_unreachable") from None
 
 
 def _roots(profile: Profile) -> Mapping[RootName, Root]:
@@ -179,10 +126,10 @@ def _behind(profile: Profile, formula: Node) -> Iterator[RootName]:
 
 def _shares(
     profile: Profile, roots: Mapping[RootName, Root], formulas: Iterable[Node]
-) -> tuple[Share, ...]:
+) -> tuple[RootCost, ...]:
     """The roots behind what is asked, at the price that the profile's budgets give them."""
     behind = {root for formula in formulas for root in _behind(profile, formula)}
-    prices: dict[RootName, Share] = {}
+    prices: dict[RootName, RootCost] = {}
     for template in profile.templates:
         plan = make_plan(
             template,
@@ -191,7 +138,7 @@ def _shares(
             allocation=profile.allocation,
         )
         for share in plan.shares:
-            made = Share(
+            made = RootCost(
                 root=share.root,
                 unit=roots[share.root].unit,
                 epsilon=float(share.epsilon),
@@ -199,12 +146,3 @@ def _shares(
             )
             prices.setdefault(share.root, made)
     return tuple(prices[root] for root in prices if root in behind)
-
-
-def _dotted(path: Sequence[str]) -> str:
-    return _plain(".".join(path))
-
-
-def _plain(text: str) -> str:
-    """A stranger's text for a terminal: one line, and no control sequence."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:_SHOWN])
