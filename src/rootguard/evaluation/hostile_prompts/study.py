@@ -13,7 +13,6 @@ Every byte that leaves is searched for the sentinels (`leaks`).
 """
 
 import hashlib
-import json
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -37,7 +36,13 @@ from rootguard.channels.text.channel import TextChannel
 from rootguard.errors import TextBlockedError
 from rootguard.evaluation.hostile_prompts.leaks import Sentinel, find_leaks, find_rounded
 from rootguard.evaluation.language_model import LocalModel, Message
-from rootguard.evaluation.rq4_agent.channel import GET, LIST, connected
+from rootguard.evaluation.rq4_agent.channel import (
+    GET,
+    LIST,
+    connected,
+    described_roots,
+    tool_server,
+)
 from rootguard.evaluation.rq4_agent.local import Decoding, Local
 from rootguard.evaluation.rq4_agent.patients import TRANSCRIPT_FORMAT, AgentCell, PatientGroup
 from rootguard.evaluation.rq4_agent.study import Transcripts
@@ -157,30 +162,16 @@ def raw_server(template: Template, values: Mapping[RootName, float]) -> Server[A
         types.Tool(name=GET, description="Values by name.", input_schema=fetch),
     ]
 
-    async def list_tools(
-        ctx: object,  # noqa: ARG001
-        params: types.PaginatedRequestParams | None,  # noqa: ARG001
-    ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=tools)
-
-    async def call_tool(
-        ctx: object,  # noqa: ARG001
-        params: types.CallToolRequestParams,
-    ) -> types.CallToolResult:
-        asked = (params.arguments or {}).get("names") if params.name == GET else [*values]
+    def call(tool: str, arguments: Mapping[str, Any]) -> dict[str, object]:
+        asked = arguments.get("names") if tool == GET else [*values]
         found = [template.roots[name] for name in asked or () if name in values]
-        if params.name == LIST:
-            described: list[dict[str, object]] = [
-                {"name": r.name, "kind": "root", "unit": r.unit, "also_called": [*r.aliases]}
-                for r in found
-            ]
-        else:
-            described = [{"name": r.name, "value": values[r.name], "unit": r.unit} for r in found]
-        content = {"values": described}
-        text = types.TextContent(type="text", text=json.dumps(content))
-        return types.CallToolResult(content=[text], structured_content=content)
+        if tool == LIST:
+            return {"values": described_roots(found)}
+        return {
+            "values": [{"name": r.name, "value": values[r.name], "unit": r.unit} for r in found]
+        }
 
-    return Server("raw", on_list_tools=list_tools, on_call_tool=call_tool)
+    return tool_server("raw", tools, call)
 
 
 class Attacks:

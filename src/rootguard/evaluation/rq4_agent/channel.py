@@ -6,10 +6,9 @@ and server exchange messages as JSON text through memory; no message takes anoth
 """
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self
 
 import anyio
@@ -23,7 +22,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from rootguard.advice.crowds import IndependentNoising
-from rootguard.template import Template
+from rootguard.template import Root, Template
 from rootguard.values import RootName
 
 LIST = "list_values"
@@ -128,12 +127,7 @@ class _Written:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 
@@ -146,12 +140,7 @@ class _Ends(Transport):
     async def __aenter__(self) -> Any:  # noqa: ANN401 - the SDK's own pair of stream protocols
         return self._ends
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._ends[1].aclose()
         await self._ends[0].aclose()
 
@@ -177,12 +166,35 @@ def independent_server(template: Template, patient: IndependentNoising) -> Serve
             annotations=_READ_ONLY,
         ),
     ]
-    described: dict[str, object] = {
-        "values": [
-            {"name": root.name, "kind": "root", "unit": root.unit, "also_called": [*root.aliases]}
-            for root in template.roots.values()
-        ]
-    }
+    described: dict[str, object] = {"values": described_roots(template.roots.values())}
+
+    def call(tool: str, arguments: Mapping[str, Any]) -> dict[str, object] | None:
+        if tool == LIST:
+            return described
+        root = template.roots.get(RootName(str(arguments.get("name"))))
+        if tool != SANITIZE or root is None:
+            return None
+        index = patient.release(root.name, root.domain)
+        given = {"name": root.name, "value": root.domain.value(index), "unit": root.unit}
+        return {"values": [given], "refused": []}
+
+    return tool_server("independent", tools, call)
+
+
+def described_roots(roots: Iterable[Root]) -> list[dict[str, object]]:
+    """Roots as the product's server lists them: names and units, no value."""
+    return [
+        {"name": root.name, "kind": "root", "unit": root.unit, "also_called": [*root.aliases]}
+        for root in roots
+    ]
+
+
+def tool_server(
+    name: str,
+    tools: list[types.Tool],
+    call: Callable[[str, Mapping[str, Any]], dict[str, object] | None],
+) -> Server[Any]:
+    """A server of some tools; `call` gives a tool's result, or None to refuse."""
 
     async def list_tools(
         ctx: object,  # noqa: ARG001
@@ -194,19 +206,11 @@ def independent_server(template: Template, patient: IndependentNoising) -> Serve
         ctx: object,  # noqa: ARG001
         params: types.CallToolRequestParams,
     ) -> types.CallToolResult:
-        if params.name == LIST:
-            return _result(described)
-        root = template.roots.get(RootName(str((params.arguments or {}).get("name"))))
-        if params.name != SANITIZE or root is None:
+        content = call(params.name, params.arguments or {})
+        if content is None:
             refused = types.TextContent(type="text", text="There is no such tool or value.")
             return types.CallToolResult(content=[refused], is_error=True)
-        index = patient.release(root.name, root.domain)
-        given = {"name": root.name, "value": root.domain.value(index), "unit": root.unit}
-        return _result({"values": [given], "refused": []})
+        text = types.TextContent(type="text", text=json.dumps(content))
+        return types.CallToolResult(content=[text], structured_content=content)
 
-    return Server("independent", on_list_tools=list_tools, on_call_tool=call_tool)
-
-
-def _result(content: dict[str, object]) -> types.CallToolResult:
-    text = types.TextContent(type="text", text=json.dumps(content))
-    return types.CallToolResult(content=[text], structured_content=content)
+    return Server(name, on_list_tools=list_tools, on_call_tool=call_tool)
