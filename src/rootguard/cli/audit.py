@@ -13,10 +13,11 @@ from typing import get_args
 
 import click
 import numpy as np
+from rich.text import Text
 
 from rootguard.attacks.audit import Audit, Finding, Sampler, answers_stay, audit, one_at_a_time
 from rootguard.cli.options import EpsilonType, json_option, mechanism_option
-from rootguard.cli.output import EXIT_CHECK_FAILED, EXIT_CODES, console, table, write_json
+from rootguard.cli.output import EXIT_CODES, Part, Result, show, table
 from rootguard.mechanisms import Mechanism, certify, mechanism_named
 from rootguard.mechanisms import mechanism as make_mechanism
 from rootguard.mechanisms.base import Indices
@@ -114,7 +115,10 @@ def command(
     sampler, restart = _subject(claimed, function, program, bounds, grid)
     if cached:
         centre = (grid - 1) // 2
-        _conclude_cached(answers_stay(lambda: float(sampler(centre, 1)[0])), as_json=as_json)
+        finding = answers_stay(lambda: float(sampler(centre, 1)[0]))
+        document = {"checks": [_finding(finding)], "passed": finding.passed}
+        parts: list[Part] = [Text(f"{finding.check}: {finding.seen}")]
+        show(Result(document=document, parts=parts, failed=not finding.passed), as_json=as_json)
         return
     try:
         found = audit(
@@ -130,20 +134,13 @@ def command(
     except ValueError as error:
         raise click.ClickException(str(error)) from None
     exact = None if claimed is None or function or program else certify(claimed)
-    if as_json:
-        document = _as_json(found)
-        if exact is not None:
-            document["exact"] = {"epsilon_tight": exact.epsilon_tight, "holds": exact.holds}
-        write_json(document)
-    else:
-        _print(found)
-        if exact is not None:
-            console().print(
-                f"By enumeration of its pmf it needs {exact.epsilon_tight:.6g}: "
-                + ("[green]holds[/]" if exact.holds else "[red]does not hold[/]")
-            )
-    if not found.passed or (exact is not None and not exact.holds):
-        sys.exit(EXIT_CHECK_FAILED)
+    document, parts, failed = _as_json(found), _parts(found), not found.passed
+    if exact is not None:
+        document["exact"] = {"epsilon_tight": exact.epsilon_tight, "holds": exact.holds}
+        text = Text(f"By enumeration of its pmf it needs {exact.epsilon_tight:.6g}: ")
+        parts.append(text + _verdict(holds=exact.holds))
+        failed = failed or not exact.holds
+    show(Result(document=document, parts=parts, failed=failed), as_json=as_json)
 
 
 def _subject(
@@ -241,28 +238,20 @@ def _finding(finding: Finding) -> dict[str, object]:
     return {"check": finding.check, "passed": finding.passed, "seen": finding.seen}
 
 
-def _print(found: Audit) -> None:
+def _parts(found: Audit) -> list[Part]:
     rows = [(f.check, "passed" if f.passed else "FAILED", f.seen) for f in found.findings]
-    out = console()
-    out.print(table(f"audit, {found.samples:,} samples", ("check", "result", "seen"), rows))
+    checks = table(f"audit, {found.samples:,} samples", ("check", "result", "seen"), rows)
     if found.passed:
-        out.print(
-            f"Nothing contradicts the claim of epsilon {found.claimed:g} per grid step. The "
-            f"samples prove that no claim below {found.bound.epsilon:.4g} would be true, at "
-            f"{found.bound.confidence:.0%} confidence."
-        )
-    else:
-        failed = ", ".join(f.check for f in found.findings if not f.passed)
-        out.print(f"[red]This noise does not keep its claim:[/] {failed}.")
-
-
-def _conclude_cached(finding: Finding, *, as_json: bool) -> None:
-    if as_json:
-        write_json({"checks": [_finding(finding)], "passed": finding.passed})
-    else:
-        console().print(f"{finding.check}: {finding.seen}")
-    if not finding.passed:
-        sys.exit(EXIT_CHECK_FAILED)
+        return [
+            checks,
+            Text(
+                f"Nothing contradicts the claim of epsilon {found.claimed:g} per grid step. The "
+                f"samples prove that no claim below {found.bound.epsilon:.4g} would be true, at "
+                f"{found.bound.confidence:.0%} confidence."
+            ),
+        ]
+    failed = ", ".join(f.check for f in found.findings if not f.passed)
+    return [checks, Text("This noise does not keep its claim:", "red") + Text(f" {failed}.")]
 
 
 @click.command("certify", epilog=EXIT_CODES)
@@ -281,23 +270,22 @@ def certify_command(mechanism: str, epsilon: Fraction, grid: int, *, as_json: bo
       rootguard certify --mechanism geometric --epsilon 0.1 --grid 1000 --json
     """
     found = certify(make_mechanism(mechanism_named(mechanism), epsilon, grid))
-    if as_json:
-        write_json(
-            {
-                "mechanism": found.mechanism,
-                "grid": found.size,
-                "epsilon_claimed": found.epsilon_claimed,
-                "epsilon_tight": found.epsilon_tight,
-                "mass_error": found.mass_error,
-                "method": found.method,
-                "holds": found.holds,
-            }
-        )
-    else:
-        verdict = "[green]holds[/]" if found.holds else "[red]does not hold[/]"
-        console().print(
-            f"{found.mechanism} on {found.size} points: claims epsilon {found.epsilon_claimed:g} "
-            f"per grid step, needs {found.epsilon_tight:.10g} (by {found.method}): {verdict}"
-        )
-    if not found.holds:
-        sys.exit(EXIT_CHECK_FAILED)
+    document = {
+        "mechanism": found.mechanism,
+        "grid": found.size,
+        "epsilon_claimed": found.epsilon_claimed,
+        "epsilon_tight": found.epsilon_tight,
+        "mass_error": found.mass_error,
+        "method": found.method,
+        "holds": found.holds,
+    }
+    text = Text(
+        f"{found.mechanism} on {found.size} points: claims epsilon {found.epsilon_claimed:g} "
+        f"per grid step, needs {found.epsilon_tight:.10g} (by {found.method}): "
+    )
+    parts = [text + _verdict(holds=found.holds)]
+    show(Result(document=document, parts=parts, failed=not found.holds), as_json=as_json)
+
+
+def _verdict(*, holds: bool) -> Text:
+    return Text("holds", "green") if holds else Text("does not hold", "red")

@@ -2,21 +2,23 @@
 
 import os
 import secrets
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
-from rootguard.allocation import read_budget
-from rootguard.calibration import make_plan
-from rootguard.cli.options import json_option, plan_options, store_option, template_argument
+from rootguard.cli.options import (
+    PlanChoice,
+    calibrate_option,
+    json_option,
+    plan_options,
+    store_option,
+    template_argument,
+)
 from rootguard.cli.output import EXIT_CODES, console, write_json
 from rootguard.identifiers import Kind
-from rootguard.mechanisms import mechanism_named
 from rootguard.template import load_template
-from rootguard.values import AllocationName
 from rootguard.vault import open_store
 
 if TYPE_CHECKING:
@@ -71,11 +73,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="Secret of the noise instead of the store's; made, for you alone, if it is not there.",
 )
 @plan_options
-@click.option(
-    "--calibrate",
-    is_flag=True,
-    help="Move the answers towards what the template's population makes likely; costs nothing.",
-)
+@calibrate_option
 @click.option(
     "--draw",
     type=click.IntRange(min=1),
@@ -95,12 +93,7 @@ def command(
     columns: tuple[tuple[str, str], ...],
     rejects: Path | None,
     key_file: Path | None,
-    budget: Fraction | None,
-    epsilon: Fraction | None,
-    turns: int | None,
-    mechanism: str,
-    allocation: AllocationName,
-    objective: str | None,
+    choice: PlanChoice,
     calibrate: bool,
     draw: int,
     url: str,
@@ -122,13 +115,7 @@ def command(
     from rootguard.batch.keys import Secret
 
     loaded = load_template(template)
-    plan = make_plan(
-        loaded,
-        read_budget(total=budget, epsilon=epsilon, turns=turns),
-        mechanism_name=mechanism_named(mechanism),
-        allocation=allocation,
-        objective=objective,
-    )
+    plan = choice.plan(loaded)
     secret: Secret = (
         Secret.of(None, open_store(url)) if key_file is None else Secret.of(_key(key_file), None)
     )

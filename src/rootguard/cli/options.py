@@ -10,15 +10,20 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, cast, get_args
 
 import click
 from click.shell_completion import CompletionItem
 
+from rootguard.allocation import Plan, read_budget
+from rootguard.calibration import make_plan
 from rootguard.errors import BudgetError, PrivateValueError
 from rootguard.graph import Graph
+from rootguard.mechanisms import mechanism_named
 from rootguard.template import Template, load_template
 from rootguard.values import AllocationName, MechanismName, RootName, parse_epsilon
 
@@ -90,8 +95,37 @@ def mechanism_option(command: _Command) -> _Command:
     )(command)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlanChoice:
+    """What was chosen about a plan on the command line."""
+
+    budget: Fraction | None
+    epsilon: Fraction | None
+    turns: int | None
+    mechanism: str
+    allocation: AllocationName
+    objective: str | None
+
+    def plan(self, template: Template) -> Plan:
+        """The plan that these choices make for a template."""
+        return make_plan(
+            template,
+            read_budget(total=self.budget, epsilon=self.epsilon, turns=self.turns),
+            mechanism_name=mechanism_named(self.mechanism),
+            allocation=self.allocation,
+            objective=self.objective,
+        )
+
+
 def plan_options(command: _Command) -> _Command:
-    """Everything that decides a plan: budget, mechanism, allocation."""
+    """Everything that decides a plan: budget, mechanism, allocation; given as one `choice`."""
+
+    @wraps(command)
+    def gathered(*args: Any, **given: Any) -> Any:  # noqa: ANN401 - click's options
+        choice = PlanChoice(**{each.name: given.pop(each.name) for each in fields(PlanChoice)})
+        return command(*args, choice=choice, **given)
+
+    made = cast("_Command", gathered)
     for option in (
         click.option(
             "--objective",
@@ -110,8 +144,17 @@ def plan_options(command: _Command) -> _Command:
         click.option("--epsilon", type=EpsilonType(), help="Epsilon per turn, with --turns."),
         click.option("--budget", type=EpsilonType(), help="Total epsilon over all roots."),
     ):
-        command = option(command)
-    return command
+        made = option(made)
+    return made
+
+
+def calibrate_option(command: _Command) -> _Command:
+    """Whether answers are calibrated."""
+    return click.option(
+        "--calibrate",
+        is_flag=True,
+        help="Move the answers towards what the template's population makes likely; costs nothing.",
+    )(command)
 
 
 def _default_url() -> str:

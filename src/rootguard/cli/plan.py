@@ -1,20 +1,16 @@
 """`rootguard plan`: how a budget would be split, what it promises. No private value needed."""
 
 import math
-from fractions import Fraction
 
 import click
 
 from rootguard.accounting import accumulated_level, implied_epsilon, slopes
-from rootguard.allocation import Plan, read_budget
-from rootguard.calibration import make_plan
-from rootguard.cli.options import json_option, plan_options, template_argument
+from rootguard.allocation import Plan
+from rootguard.cli.options import PlanChoice, json_option, plan_options, template_argument
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
 from rootguard.graph import Graph, recognise
-from rootguard.mechanisms import mechanism_named
 from rootguard.session import promise
 from rootguard.template import Template, load_template
-from rootguard.values import AllocationName
 
 
 @click.command("plan", epilog=EXIT_CODES)
@@ -29,12 +25,7 @@ from rootguard.values import AllocationName
 def command(
     template: str,
     *,
-    budget: Fraction | None,
-    epsilon: Fraction | None,
-    turns: int | None,
-    mechanism: str,
-    allocation: AllocationName,
-    objective: str | None,
+    choice: PlanChoice,
     amplification: bool,
     as_json: bool,
 ) -> None:
@@ -49,13 +40,7 @@ def command(
       rootguard plan ./mine.toml --budget 1 --allocation uniform --amplification
     """
     loaded = load_template(template)
-    plan = make_plan(
-        loaded,
-        read_budget(total=budget, epsilon=epsilon, turns=turns),
-        mechanism_name=mechanism_named(mechanism),
-        allocation=allocation,
-        objective=objective,
-    )
+    plan = choice.plan(loaded)
     leaks = _amplifications(loaded, plan) if amplification else None
     hints = [str(hint) for hint in recognise(loaded)]
     if as_json:

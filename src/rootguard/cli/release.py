@@ -1,10 +1,12 @@
 """`rootguard release`: noise values once and answer from them."""
 
-from fractions import Fraction
+from dataclasses import asdict
 
 import click
 
 from rootguard.cli.options import (
+    PlanChoice,
+    calibrate_option,
     json_option,
     plan_options,
     principal_option,
@@ -17,7 +19,6 @@ from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
 from rootguard.events import to_record
 from rootguard.session import Guard, Session
 from rootguard.template import Template, load_template
-from rootguard.values import AllocationName
 from rootguard.vault import open_store
 
 
@@ -32,11 +33,7 @@ from rootguard.vault import open_store
     "--formula", "formulas", multiple=True, metavar="FORMULA", help="Answer this too; repeatable."
 )
 @plan_options
-@click.option(
-    "--calibrate",
-    is_flag=True,
-    help="Move the answers towards what the template's population makes likely; costs nothing.",
-)
+@calibrate_option
 @principal_option
 @store_option
 @json_option
@@ -45,12 +42,7 @@ def command(
     *,
     values: str | None,
     formulas: tuple[str, ...],
-    budget: Fraction | None,
-    epsilon: Fraction | None,
-    turns: int | None,
-    mechanism: str,
-    allocation: AllocationName,
-    objective: str | None,
+    choice: PlanChoice,
     calibrate: bool,
     principal: str,
     url: str,
@@ -72,12 +64,7 @@ def command(
     session = Guard.open(
         loaded,
         values=read_values(values, loaded),
-        budget=budget,
-        epsilon=epsilon,
-        turns=turns,
-        mechanism=mechanism,
-        allocation=allocation,
-        objective=objective,
+        **asdict(choice),
         calibrate=calibrate,
         on_clamp=tell_owner,
         store=open_store(url),
