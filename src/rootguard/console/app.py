@@ -34,10 +34,10 @@ from rootguard.console.access import (
 from rootguard.console.assets import Assets
 from rootguard.console.graphs import amplifications, graph_json
 from rootguard.console.ledgers import ledger_json
-from rootguard.console.outlooks import MECHANISMS, TURNS, Outlooks
 from rootguard.console.people import Viewer
 from rootguard.console.self_attack import attack
-from rootguard.console.views import crossing_json
+from rootguard.console.tradeoffs import MECHANISMS, TURNS, Tradeoffs
+from rootguard.console.views import entry_json
 from rootguard.errors import UnknownNameError
 from rootguard.graph import Graph
 
@@ -70,7 +70,7 @@ class Console:
         self.stopping = stopping
         self._access = access
         self._assets = assets or Assets()
-        self._outlooks = Outlooks()
+        self._tradeoffs = Tradeoffs()
         self._threads: anyio.CapacityLimiter | None = None
         self._listening = 0
         self._attacked: set[str] = set()
@@ -95,11 +95,11 @@ class Console:
     def _routed(self) -> Starlette:
         asked: dict[str, Callable[[Request, Viewer], Awaitable[Response]]] = {
             "me": self._me,
-            "crossings": self._crossings,
+            "crossings": self._log,
             "live": self._live,
             "graph": self._graph,
             "ledger": self._ledger,
-            "outlook": self._outlook,
+            "outlook": self._tradeoff,
         }
         routes = [
             Route("/", self._page),
@@ -177,7 +177,7 @@ class Console:
             threading.Thread(target=_warm, args=(viewer,), daemon=True).start()
         return _json(await self._in_thread(lambda: _me_json(viewer)))
 
-    async def _crossings(self, request: Request, viewer: Viewer) -> Response:
+    async def _log(self, request: Request, viewer: Viewer) -> Response:
         after, before = _number(request, "after"), _number(request, "before")
         limit = min(_number(request, "limit") or _LIMIT, MOST)
 
@@ -190,7 +190,7 @@ class Console:
             else:
                 found = store.log(person, after=after, limit=limit)
             return {
-                "crossings": [crossing_json(each, units) for each in found],
+                "crossings": [entry_json(each, units) for each in found],
                 "first": latest - kept + 1 if kept else latest,
                 "latest": latest,
                 "total": kept,
@@ -207,10 +207,10 @@ class Console:
         after = int(told) if told.isascii() and told.isdigit() else _number(request, "after")
         _, latest = await self._in_thread(lambda: viewer.store.log_size(viewer.principal))
         start = latest if after is None else min(after, latest)
-        return _stream(self._told(viewer, start))
+        return _stream(self._entries(viewer, start))
 
-    async def _told(self, viewer: Viewer, after: int) -> AsyncIterator[str]:
-        """New crossings as they are written down, by whichever process."""
+    async def _entries(self, viewer: Viewer, after: int) -> AsyncIterator[str]:
+        """New entries of the audit log as they are written, by whichever process."""
         store, person, units = viewer.store, viewer.principal, _units(viewer)
         self._listening += 1
         try:
@@ -222,8 +222,7 @@ class Console:
                 if found:
                     after = found[-1].sequence
                     yield "".join(
-                        _event("crossing", crossing_json(each, units), each.sequence)
-                        for each in found
+                        _event("crossing", entry_json(each, units), each.sequence) for each in found
                     )
                 elif anyio.current_time() - beaten > BEAT_SECONDS:
                     yield ": still here\n\n"
@@ -240,14 +239,14 @@ class Console:
     async def _ledger(self, _request: Request, viewer: Viewer) -> Response:
         return _json(await self._in_thread(lambda: ledger_json(viewer)))
 
-    async def _outlook(self, request: Request, viewer: Viewer) -> Response:
+    async def _tradeoff(self, request: Request, viewer: Viewer) -> Response:
         template = viewer.template(request.query_params.get("template"))
         mechanism = request.query_params.get("mechanism", viewer.mechanism)
         turns = request.query_params.get("turns", "2k+1").replace(" ", "+")
         for known in MECHANISMS:
             for length in TURNS:
                 if (known, length) == (mechanism, turns):
-                    found = self._outlooks.ask(template, known, length)
+                    found = self._tradeoffs.ask(template, known, length)
                     if isinstance(found, float):
                         return _json({"progress": found}, 202)
                     return _json(found)

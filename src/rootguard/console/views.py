@@ -1,7 +1,7 @@
-"""What crossed, as the page shows it: one flat object for each crossing, refusals in sentences.
+"""The audit log as the page shows it: one flat object for each entry, refusals in sentences.
 
-Values are those that were released. A refusal says why in fixed words; a forged token says its kind
-and never its text.
+Values are those that were released. A refusal says why in fixed words; an identifier that was never
+issued is shown by its kind and never by its text.
 """
 
 import math
@@ -42,14 +42,14 @@ REASONS: Final[Mapping[str, str]] = {
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-def crossing_json(crossing: LogEntry, units: Mapping[str, str]) -> dict[str, object]:
-    """One crossing for the page. `units` are those of the named values."""
-    event = crossing.event
+def entry_json(entry: LogEntry, units: Mapping[str, str]) -> dict[str, object]:
+    """One entry for the page. `units` are those of the named values."""
+    event = entry.event
     body: dict[str, object] = {
-        "id": crossing.sequence,
-        "at": crossing.micros / 1e6,
+        "id": entry.sequence,
+        "at": entry.micros / 1e6,
         "kind": "",
-        "service": crossing.service,
+        "service": entry.service,
         "tier": "",
         "name": "",
         "formula": "",
@@ -58,12 +58,12 @@ def crossing_json(crossing: LogEntry, units: Mapping[str, str]) -> dict[str, obj
         "rests_on": [],
         "cost": cost(event) / MICRO,
         "reason": "",
-        "route": crossing.route,
+        "route": entry.route,
     }
-    return body | _told(event, units)
+    return body | _details(event, units)
 
 
-def _told(event: Event, units: Mapping[str, str]) -> dict[str, object]:
+def _details(event: Event, units: Mapping[str, str]) -> dict[str, object]:
     match event:
         case ValueReleased():
             finite = not isinstance(event.value, float) or math.isfinite(event.value)

@@ -43,7 +43,7 @@ class _Work:
         return min(self.steps / (len(EPSILONS) * len(CHOSEN)), 0.99)
 
 
-class Outlooks:
+class Tradeoffs:
     """Tables by template, mechanism and turns."""
 
     def __init__(self) -> None:
@@ -83,12 +83,12 @@ class Outlooks:
                     configurations=CHOSEN,
                     progress=step,
                 )
-            work.body = outlook_json(found)
+            work.body = tradeoffs_json(found)
         except Exception:  # noqa: BLE001 - the next question begins anew
             work.failed = True
 
 
-def outlook_json(found: Explanation) -> dict[str, object]:
+def tradeoffs_json(found: Explanation) -> dict[str, object]:
     """The table as the page draws it: the numbers of `rootguard explain --json`."""
     return {
         "template": found.template.name,
