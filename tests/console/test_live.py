@@ -140,7 +140,7 @@ def test_nobody_is_asked_while_nobody_listens(monkeypatch: pytest.MonkeyPatch) -
         asked.set()
         return read(*given, **more)
 
-    monkeypatch.setattr(store, "crossings", watched)
+    monkeypatch.setattr(store, "log", watched)
     with console(viewer_of(store)) as served:
         with listening(served):
             assert asked.wait(PATIENCE)
