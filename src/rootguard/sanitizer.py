@@ -145,12 +145,12 @@ def coarsen(
 def repeat(
     raw: Raw, streams: RootStreams, person: People, known: NDArray[np.uint32], shown: Sanitized
 ) -> Sanitized | None:
-    """The draw that a table has shown of a value, or None if none of the known marks is its own."""
+    """The draw that a table has shown of a value, or None if none of the known fingerprints is."""
 
     def draw() -> int | None:
         point = np.array([raw.snap(shown.domain)])
         rows = streams.of(person, point)
-        if rows.marks()[0] not in known:
+        if rows.fingerprints()[0] not in known:
             return None
         noise = mechanism(shown.mechanism, shown.epsilon, shown.domain.size)
         return int(noise.draw_rows(point, rows)[0])

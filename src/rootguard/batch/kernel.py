@@ -78,8 +78,8 @@ class _Noise:
     def draw(self, people: People, snapped: Indices) -> Indices:
         return self._mechanism.draw_rows(snapped, self._streams.of(people, snapped))
 
-    def marks(self, people: People, snapped: Indices) -> NDArray[np.uint32]:
-        return self._streams.of(people, snapped).marks()
+    def fingerprints(self, people: People, snapped: Indices) -> NDArray[np.uint32]:
+        return self._streams.of(people, snapped).fingerprints()
 
 
 def nearest(domain: Domain, values: Floats) -> Indices:
@@ -192,11 +192,11 @@ class Kernel:
         snapped: Mapping[RootName, Indices],
         given: Mapping[RootName, Numbers],
     ) -> Entries:
-        """The marks of every row's person and values."""
+        """The fingerprints of every row's person and values."""
         entries = np.zeros(len(people), dtype=entry_type(len(given)))
         entries["tag"] = self._prf.tags(people)
         for place, root in enumerate(sorted(given)):
-            values = self._noise[root].marks(people, snapped[root])
+            values = self._noise[root].fingerprints(people, snapped[root])
             entries["marks"][:, place] = np.where(given[root].missing, np.uint32(0), values)
         return entries
 

@@ -76,8 +76,8 @@ class Register:
         self._bounds.append((self._length, bounds))
         self._length += len(whole)
 
-    def _shelf(self, number: int) -> Entries:
-        """The run's entries for a shelf."""
+    def _partition(self, number: int) -> Entries:
+        """The run's entries for a partition."""
         size = self._type.itemsize
         pieces = [np.empty(0, self._type)]
         for first, bounds in self._bounds:
@@ -93,19 +93,19 @@ class Register:
         drawn = np.zeros(len(roots), dtype=np.int64)
         most = np.zeros(len(roots), dtype=np.int64)
 
-        def merge(number: int, shelf: bytes) -> bytes | None:
-            new = self._shelf(number)
+        def merge(number: int, stored: bytes) -> bytes | None:
+            new = self._partition(number)
             if not len(new):
                 return None
-            entries = tables.merge(shelf, new)
+            entries = tables.merge(stored, new)
             counted = tables.count(entries)
             np.maximum(most, counted.most, out=most)
-            before = len(shelf) // self._type.itemsize
+            before = len(stored) // self._type.itemsize
             if len(entries) == before:
                 return None
             drawn[:] += counted.values
             if before:
-                drawn[:] -= tables.count(tables.read(shelf, len(roots))).values
+                drawn[:] -= tables.count(tables.read(stored, len(roots))).values
             return entries.tobytes()
 
         def told() -> list[TableRun]:
@@ -130,12 +130,12 @@ class Register:
     def _check_newcomers(self) -> None:
         """Refuse a table that holds somebody who was opened by name while it was made.
 
-        Whoever opens a session from now on finds the marks.
+        Whoever opens a session from now on finds the fingerprints.
         """
         prf = tables.table_prf(self._store.fingerprint_key)
         for name in set(self._store.principals()) - self._named:
             tag = prf.tags(prf.person(name))[0]
-            if tag in self._shelf(tables.partition_of(int(tag)))["tag"]:
+            if tag in self._partition(tables.partition_of(int(tag)))["tag"]:
                 raise StoreError(
                     "somebody in this table was opened in a session meanwhile; nothing was "
                     "released, run it again"

@@ -136,8 +136,8 @@ def _known(ids: Sequence[str], store: Store) -> Iterator[str]:
     runs = store.tables()
     for number, table in enumerate(dict.fromkeys(run.table for run in runs)):
         roots = len({run.root for run in runs if run.table == table})
-        for shelf, people in sought.items():
-            there = tables.read(store.fingerprints(number * tables.PARTITIONS + shelf), roots)[
+        for partition, people in sought.items():
+            there = tables.read(store.fingerprints(number * tables.PARTITIONS + partition), roots)[
                 "tag"
             ]
             tags = np.array([tag for tag, _ in people], dtype=np.uint64)

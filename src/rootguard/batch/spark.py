@@ -161,11 +161,11 @@ def _with_store(df: DataFrame, task: "_Task", secret: Secret) -> SparkRelease:
     )
     named, rest = _split(df, task.layout.id_column, store.principals())
     served = _served(named, task, kernel)
-    marks = rest.mapInArrow(_marks(task), _MARKS).persist()
-    marks.count()  # in all executors at once; what follows only fetches
-    for row in marks.toLocalIterator():
+    found = rest.mapInArrow(_fingerprints(task), _FINGERPRINTS).persist()
+    found.count()  # in all executors at once; what follows only fetches
+    for row in found.toLocalIterator():
         register.add(np.frombuffer(row.entries, entry_type(len(task.plan.shares))), row.rows)
-    marks.unpersist()
+    found.unpersist()
     register.keep()
     made = _planned(rest, task)
     return SparkRelease(
@@ -208,7 +208,7 @@ def _served(df: DataFrame, task: "_Task", kernel: Kernel) -> SparkRelease:
 
 
 _SIDE = "row long, column string, reason string"
-_MARKS = "entries binary, rows long"
+_FINGERPRINTS = "entries binary, rows long"
 
 
 def _rows(task: "_Task") -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
@@ -225,11 +225,11 @@ def _told(task: "_Task") -> Callable[[Iterator[RecordBatch]], Iterator[RecordBat
     return told
 
 
-def _marks(task: "_Task") -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
-    def marks(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
-        return task.marks(batches)
+def _fingerprints(task: "_Task") -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
+    def fingerprints(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        return task.fingerprints(batches)
 
-    return marks
+    return fingerprints
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -259,8 +259,8 @@ class _Task:
                 raise outcome.bare()
             yield outcome
 
-    def marks(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
-        """The marks of each batch's people, for the driver to keep."""
+    def fingerprints(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        """The fingerprints of each batch's people, for the driver to keep."""
         found: list[tuple[bytes, int]] = []
         kernel = self.kernel(lambda entries, rows: found.append((entries.tobytes(), rows)))
         for batch in batches:

@@ -42,8 +42,8 @@ _FIRST = 12
 _MORE = 1 << 32
 """Blocks from here on serve ties alone; no draw tries that often."""
 
-_MARK = 1 << 63
-"""The block that marks a value, beside all blocks of draws."""
+_FINGERPRINT = 1 << 63
+"""The block that a value's fingerprint comes from, beside all blocks of draws."""
 
 _KEPT = np.array([(1 << 8 * kept) - 1 for kept in range(9)], dtype=np.uint64)
 """Masks that keep the first bytes of a little-endian word."""
@@ -147,9 +147,9 @@ class RowStreams:
             low, high, points = low[rows], high[rows], points[rows]
         return self._cipher.of(low ^ points, high ^ np.uint64(block) if block else high)
 
-    def marks(self) -> NDArray[np.uint32]:
+    def fingerprints(self) -> NDArray[np.uint32]:
         """32 bits for each row's value, never 0: equal for equal values of one person."""
-        found = (self.words(_MARK)[0] >> np.uint64(32)).astype(np.uint32)
+        found = (self.words(_FINGERPRINT)[0] >> np.uint64(32)).astype(np.uint32)
         return np.maximum(found, np.uint32(1), out=found)
 
     def source(self, row: int, block: int) -> "RowSource":
