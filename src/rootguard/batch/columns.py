@@ -10,7 +10,8 @@ named like a root but not declared as one is refused, not passed.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast, get_args
 
@@ -19,7 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rootguard.errors import IdentifierError, NameTakenError, PrivateValueError, UnknownNameError
+from rootguard.errors import (
+    IdentifierError,
+    NameTakenError,
+    PrivateValueError,
+    RootGuardError,
+    UnknownNameError,
+)
 from rootguard.graph import Graph
 from rootguard.identifiers import Kind
 from rootguard.mechanisms.base import Floats
@@ -37,6 +44,18 @@ Table = Any
 
 
 Mask = NDArray[np.bool_]
+
+
+@contextmanager
+def foreign_errors_as(refusal: RootGuardError) -> Iterator[None]:
+    """Whatever else than a refusal is raised inside becomes this one: its text may quote cells."""
+    try:
+        yield
+    except RootGuardError:
+        raise
+    except Exception:  # noqa: BLE001 - Arrow, pandas and Spark raise all sorts
+        raise refusal from None
+
 
 MISSING_TEXTS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 """Texts that stand for no value in a column of numbers that was written as text."""

@@ -25,7 +25,7 @@ from rootguard.batch.columns import RecordBatch, Schema, Table, lay_out
 from rootguard.batch.kernel import REJECTS, Kernel
 from rootguard.batch.keys import Secret
 from rootguard.batch.tables import ROWS
-from rootguard.errors import FileError, NoiseError, RootGuardError
+from rootguard.errors import FileError, NoiseError, RootGuardError, shielded
 from rootguard.identifiers import Kind
 from rootguard.template import Template
 
@@ -33,7 +33,10 @@ GROUP = 1 << 19
 """Rows of an output file that are written together, unless they are wide."""
 GROUP_BYTES = 1 << 26
 """Memory that rows take before they are written."""
+# Pieces read ahead: enough that the kernel never waits, few enough that memory stays flat.
 _WAITING = 4
+# A CSV is read by so many bytes and wide Parquet rows by so many bytes at once, which bounds memory
+# whatever the width of a row.
 _CSV_BLOCK = 1 << 22
 _READ_BYTES = 1 << 24
 
@@ -59,6 +62,7 @@ class Summary:
     """Rows that are told in the side file instead."""
 
 
+@shielded
 def sanitize_file(
     source: Path,
     target: Path,
@@ -78,35 +82,8 @@ def sanitize_file(
     places = [path.absolute() for path in (source, target, rejects) if path is not None]
     if len(set(places)) < len(places):
         raise FileError(target.name, "", "is named twice", "give each file a name of its own")
-    outcome = _attempt(
-        source, target, template, plan, secret, columns, rejects, progress or _quiet,
-        calibrate=calibrate, version=version,
-    )  # fmt: skip
-    if isinstance(outcome, RootGuardError):
-        raise outcome.bare()
-    return outcome
-
-
-def _quiet(share: float) -> None:
-    pass
-
-
-def _attempt(
-    source: Path,
-    target: Path,
-    template: Template,
-    plan: Plan,
-    secret: Secret,
-    columns: Columns,
-    rejects: Path | None,
-    progress: Progress,
-    *,
-    calibrate: bool,
-    version: int,
-) -> Summary | RootGuardError:
-    """The run, or the error to raise where no frame holds a row."""
-    with contextlib.ExitStack() as stack:
-        try:
+    try:
+        with contextlib.ExitStack() as stack:
             reader = stack.enter_context(_reading(source))
             layout = lay_out(
                 template,
@@ -121,20 +98,25 @@ def _attempt(
             )
             out = stack.enter_context(_Draft(target, kernel.schema(reader.schema)))
             side = None if rejects is None else stack.enter_context(_Draft(rejects, REJECTS))
-            summary = _flow(reader, kernel, out, side, progress)
+            summary = _flow(reader, kernel, out, side, progress or _quiet)
+            # The ledger first, the table last: killed in between, a run has charged for rows that
+            # nobody saw, and the same run charges nothing more.
             if register is not None:
                 register.keep()
             if side is not None:
                 side.publish()
             out.publish()
-        except RootGuardError as refusal:
-            return refusal
-        except Exception as problem:  # noqa: BLE001 - its text and frames may hold private cells
-            if isinstance(problem, OSError) and problem.strerror:
-                return FileError(target.name, "", problem.strerror, "nothing was released")
-            return NoiseError("the file could not be worked on; nothing was released")
-        else:
             return summary
+    except RootGuardError:
+        raise
+    except Exception as problem:  # noqa: BLE001 - its text and frames may hold private cells
+        if isinstance(problem, OSError) and problem.strerror:
+            raise FileError(target.name, "", problem.strerror, "nothing was released") from None
+        raise NoiseError("the file could not be worked on; nothing was released") from None
+
+
+def _quiet(share: float) -> None:
+    pass
 
 
 def _flow(
@@ -198,6 +180,7 @@ class _ReadAhead:
             yield item
 
     def __exit__(self, *_: object) -> None:
+        # Stop before joining: the reader may wait at a full queue that nobody empties any more.
         self._stop.set()
         self._thread.join()
 
@@ -208,6 +191,7 @@ class _WriteBehind:
     def __init__(self, draft: "_Draft") -> None:
         self._draft = draft
         self._queue: queue.SimpleQueue[RecordBatch | None] = queue.SimpleQueue()
+        # Guards the bytes that wait; a queue with a limit would count batches, which may be wide.
         self._room = threading.Condition()
         self._waiting = 0
         self._problem: BaseException | None = None
@@ -388,6 +372,7 @@ class _Draft:
         self._flush()
         self._writer.close()
         self._writer = None
+        # On disk before it has its name: after a crash the name stands for a whole file or none.
         with self._draft.open("rb") as content:
             os.fsync(content.fileno())
         self._draft.replace(self._path)

@@ -31,7 +31,7 @@ from rootguard.allocation import Plan
 from rootguard.batch.columns import Array, Layout, Numbers
 from rootguard.batch.kernel import Kernel, Override
 from rootguard.calibration import Calibration, Level
-from rootguard.errors import BudgetError, FileError, PlanError, StoreError, StoreKeyError
+from rootguard.errors import BudgetError, FileError, PlanError, StoreError, StoreKeyError, shielded
 from rootguard.graph import Graph
 from rootguard.mechanisms.keyed import KEY_BYTES, Prf
 from rootguard.session.draws import noise_once
@@ -181,12 +181,12 @@ class Secret:
         self.store = store
 
     @classmethod
+    @shielded
     def of(cls, key: bytes | None, store: Store | None) -> "Secret":
         """From a key or a store, not both; with neither, a fresh key that nobody keeps."""
         if store is None:
             return cls(Prf(os.urandom(KEY_BYTES) if key is None else key))
         if key is not None:
-            del key
             raise StoreKeyError("give a batch key or a store, not both")
         return cls(table_prf(store.fingerprint_key), store)
 
@@ -234,6 +234,7 @@ class Secret:
         raise TypeError("a secret cannot be pickled or copied")
 
 
+@shielded
 def read_key(file: Path) -> bytes:
     """The key in a file that its owner alone can read, in hexadecimal."""
     if not file.is_file():
@@ -244,7 +245,6 @@ def read_key(file: Path) -> bytes:
     with contextlib.suppress(ValueError, OSError):
         key = bytes.fromhex(file.read_text().strip())
     if key is None or len(key) != KEY_BYTES:
-        del key
         raise FileError(file.name, "", "is no key", f"it holds {KEY_BYTES} bytes in hexadecimal")
     return key
 

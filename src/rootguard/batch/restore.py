@@ -15,12 +15,13 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from rootguard.batch.columns import Array, Mask
-from rootguard.errors import IdentifierError, RootGuardError
+from rootguard.batch.columns import Array, Mask, foreign_errors_as
+from rootguard.errors import IdentifierError, shielded
 from rootguard.identifiers import Identifiers, IssuedToken, Kind
 from rootguard.identifiers.registry import Seal
 from rootguard.store import Store, tables
 
+# Tokens of ids that repeat in a column. Not more: `Identifiers` grows with what it has issued.
 _REMEMBERED = 1 << 16
 
 
@@ -90,35 +91,21 @@ _ATTEMPTS = 3
 """A token is another than the first candidate only where that was the identifier itself."""
 
 
+@shielded
 def restore_ids(tokens: Iterable[str | None], kind: Kind, *, store: Store) -> list[str | None]:
     """The id behind each token of an id column that was declared as an identifier of a kind.
 
     None stands where there is no token, or none that a table under this store has shown.
     """
-    outcome = _attempt(list(tokens), kind, store)
-    del tokens
-    if isinstance(outcome, RootGuardError):
-        raise outcome.bare()
-    return outcome
-
-
-def _attempt(
-    tokens: Sequence[str | None], kind: Kind, store: Store
-) -> list[str | None] | RootGuardError:
-    """The ids, or the error to raise where no frame holds one."""
-    try:
-        if kind == "person":
-            return IdentifierError("names in a table share tokens; they cannot be restored")
+    if kind == "person":
+        raise IdentifierError("names in a table share tokens; they cannot be restored")
+    with foreign_errors_as(IdentifierError("the tokens could not be worked on")):
+        given = list(tokens)
         inverse = _InverseTokens(store.identifier_key, kind)
-        found = {token: inverse.id_of(token) for token in tokens if token is not None}
+        found = {token: inverse.id_of(token) for token in given if token is not None}
         ids = [name for name in dict.fromkeys(found.values()) if name is not None]
         known = set(_known(ids, store))
-    except RootGuardError as refusal:
-        return refusal
-    except Exception:  # noqa: BLE001 - whatever it is, its frames and text may hold identifiers
-        return IdentifierError("the tokens could not be worked on")
-    else:
-        made = (None if token is None else found[token] for token in tokens)
+        made = (None if token is None else found[token] for token in given)
         return [name if name in known else None for name in made]
 
 

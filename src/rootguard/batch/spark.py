@@ -12,6 +12,7 @@ either the key itself or the name of a file on the executors that holds it.
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,16 @@ import numpy as np
 import pyarrow as pa
 
 from rootguard.allocation import Plan
-from rootguard.batch.columns import Array, Layout, RecordBatch, Schema, lay_out
+from rootguard.batch.columns import Array, Layout, RecordBatch, Schema, foreign_errors_as, lay_out
 from rootguard.batch.kernel import REJECTS, EntrySink, Kernel
 from rootguard.batch.keys import Secret, read_key
 from rootguard.batch.tables import ROWS
 from rootguard.errors import (
     NoiseError,
     PrivateValueError,
-    RootGuardError,
     StoreKeyError,
     UnknownNameError,
+    shielded,
 )
 from rootguard.identifiers import Kind
 from rootguard.mechanisms.keyed import Prf
@@ -39,6 +40,7 @@ from rootguard.template import Template
 DataFrame = Any
 """A `pyspark.sql.DataFrame`."""
 
+# Either keeps a task's bytes, and the key among them, from being read on the way to an executor.
 _ENCRYPTING = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
 _KERNELS = 4
 """Kernels that a worker keeps ready: a worker serves many tasks, of few runs at a time."""
@@ -54,6 +56,7 @@ class SparkRelease:
     """Row, column and reason of what is not among them."""
 
 
+@shielded
 def sanitize_spark(
     df: DataFrame,
     plan: Plan,
@@ -80,62 +83,33 @@ def sanitize_spark(
     numbers, if there is one. The data frame is computed once for each of the two results and again
     for a lost task: it must give the same rows each time.
     """
-    given = (key, key_file, store)
-    outcome = _attempt(
-        df, plan, template, given, id_column, identifiers, columns, row_column,
-        calibrate=calibrate, version=version,
-    )  # fmt: skip
-    del key, given
-    if isinstance(outcome, RootGuardError):
-        raise outcome.bare()
-    return outcome
-
-
-def _attempt(
-    df: DataFrame,
-    plan: Plan,
-    template: Template,
-    given: tuple[bytes | None, str | None, Store | None],
-    id_column: str,
-    identifiers: Mapping[str, Kind] | None,
-    columns: Mapping[str, str] | None,
-    row_column: str | None,
-    *,
-    calibrate: bool,
-    version: int,
-) -> SparkRelease | RootGuardError:
-    """The release, or the error to raise where no frame holds a key."""
-    try:
-        layout = lay_out(
-            template, df.columns, id_column=id_column, columns=columns, identifiers=identifiers
-        )
-        _check_row_column(df, layout, row_column)
-        key, key_file, store = given
-        if key_file is not None and (key is not None or store is not None):
-            raise StoreKeyError("give a batch key, a key file or a store, not two of them")
-        secret = Secret.of(key if key_file is None else read_key(Path(key_file)), store)
-        if key_file is None:
-            _check_encrypted(df)
-        keys = secret.keys()
-        task = _Task(
-            run=secrets.token_hex(8),
-            template=template,
-            plan=plan,
-            layout=layout,
-            calibrate=calibrate,
-            version=version,
-            row_column=row_column,
-            key=None if key_file is not None else keys[0],
-            key_file=key_file,
-            check=Prf(keys[0]).key_for("check"),
-            identifier_key=keys[1] if layout.identifiers else None,
-        )
-        task.kernel()  # what is wrong with a plan is found here, not in a hundred tasks
-        if secret.store is not None:
-            return _with_store(df, task, secret)
-        return _planned(df, task)
-    except RootGuardError as refusal:
-        return refusal
+    layout = lay_out(
+        template, df.columns, id_column=id_column, columns=columns, identifiers=identifiers
+    )
+    _check_row_column(df, layout, row_column)
+    if key_file is not None and (key is not None or store is not None):
+        raise StoreKeyError("give a batch key, a key file or a store, not two of them")
+    secret = Secret.of(key if key_file is None else read_key(Path(key_file)), store)
+    if key_file is None:
+        _check_encrypted(df)
+    keys = secret.keys()
+    task = _Task(
+        run=secrets.token_hex(8),
+        template=template,
+        plan=plan,
+        layout=layout,
+        calibrate=calibrate,
+        version=version,
+        row_column=row_column,
+        key=None if key_file is not None else keys[0],
+        key_file=key_file,
+        check=Prf(keys[0]).key_for("check"),
+        identifier_key=keys[1] if layout.identifiers else None,
+    )
+    task.kernel()  # what is wrong with a plan is found here, not in a hundred tasks
+    if secret.store is not None:
+        return _with_store(df, task, secret)
+    return _planned(df, task)
 
 
 def _planned(df: DataFrame, task: "_Task") -> SparkRelease:
@@ -192,11 +166,9 @@ def _served(df: DataFrame, task: "_Task", kernel: Kernel) -> SparkRelease:
     released, told = [], []
     schema = _schema(df, task.layout)
     for batch in df.toArrow().to_batches(max_chunksize=ROWS):
-        outcome = _made(kernel, batch, task.row_column)
-        if isinstance(outcome, RootGuardError):
-            raise outcome
-        released.append(outcome[0])
-        told.append(outcome[1])
+        made, rejects = _made(kernel, task.row_column, batch)
+        released.append(made)
+        told.append(rejects)
     session = df.sparkSession
     none = session.createDataFrame([], schema), session.createDataFrame([], _SIDE)
     return SparkRelease(
@@ -251,23 +223,14 @@ class _Task:
 
     def __call__(self, batches: Iterator[RecordBatch]) -> Iterator[tuple[RecordBatch, RecordBatch]]:
         """Each batch as it is released, and its side table."""
-        kernel = _ready(self)
-        for batch in batches:
-            outcome = _made(kernel, batch, self.row_column)
-            if isinstance(outcome, RootGuardError):
-                del batch
-                raise outcome.bare()
-            yield outcome
+        # By `map`, not in a loop: a generator's frame would hold the batch when an error leaves.
+        return map(partial(_made, _ready(self), self.row_column), batches)
 
     def fingerprints(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         """The fingerprints of each batch's people, for the driver to keep."""
         found: list[tuple[bytes, int]] = []
         kernel = self.kernel(lambda entries, rows: found.append((entries.tobytes(), rows)))
-        for batch in batches:
-            outcome = _made(kernel, batch, None)
-            if isinstance(outcome, RootGuardError):
-                del batch
-                raise outcome.bare()
+        for _ in map(partial(_made, kernel, None), batches):
             yield pa.RecordBatch.from_arrays(
                 [
                     pa.array([entries for entries, _ in found], pa.binary()),
@@ -277,15 +240,14 @@ class _Task:
             )
             found.clear()
 
+    @shielded
     def kernel(self, sink: EntrySink | None = None) -> Kernel:
         """The kernel that this task runs."""
         key = self.key
         if key is None and self.key_file is not None:
             key = read_key(Path(self.key_file))
         prf = None if key is None else Prf(key)
-        del key
         if prf is None or not secrets.compare_digest(prf.key_for("check"), self.check):
-            del prf
             raise StoreKeyError("a key file on an executor holds another key than the driver's")
         return Kernel(
             self.template,
@@ -314,17 +276,16 @@ def _ready(task: _Task) -> Kernel:
     return _ready_kernels[task.run]
 
 
+@shielded
 def _made(
-    kernel: Kernel, batch: RecordBatch, row_column: str | None
-) -> tuple[RecordBatch, RecordBatch] | RootGuardError:
-    """One batch in Spark's types, or the error to raise where no frame holds it."""
-    try:
+    kernel: Kernel, row_column: str | None, batch: RecordBatch
+) -> tuple[RecordBatch, RecordBatch]:
+    """One batch in Spark's types."""
+    with foreign_errors_as(
+        NoiseError("a part of the table could not be worked on; nothing was released")
+    ):
         released, rejects = kernel.apply(batch)
         return _plain(released), _numbered(rejects, batch, row_column)
-    except RootGuardError as refusal:
-        return refusal
-    except Exception:  # noqa: BLE001 - whatever it is, its text may hold private cells
-        return NoiseError("a part of the table could not be worked on; nothing was released")
 
 
 def _plain(batch: RecordBatch) -> RecordBatch:

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from rootguard.allocation import Plan
-from rootguard.batch.columns import Array, Mask, Table, lay_out
+from rootguard.batch.columns import Array, Mask, Table, foreign_errors_as, lay_out
 from rootguard.batch.kernel import REJECTS, Kernel
 from rootguard.batch.keys import Secret
-from rootguard.errors import NoiseError, PrivateValueError, RootGuardError
+from rootguard.errors import NoiseError, PrivateValueError, shielded
 from rootguard.identifiers import Kind
 from rootguard.store import Store
 from rootguard.template import Template
@@ -38,6 +38,7 @@ class TableRelease:
         return f"<{self.rows} rows released>"
 
 
+@shielded
 def sanitize(
     table: Table,
     plan: Plan,
@@ -63,31 +64,8 @@ def sanitize(
     be replaced by tokens, with their kind. Missing values stay missing. Rows without an id, or
     with something else than a finite number, are told in the side table and left out.
     """
-    outcome = _attempt(
-        table, plan, template, (key, store), id_column, identifiers, columns,
-        calibrate=calibrate, version=version,
-    )  # fmt: skip
-    del table, key
-    if isinstance(outcome, RootGuardError):
-        raise outcome.bare()
-    return outcome
-
-
-def _attempt(
-    table: Table,
-    plan: Plan,
-    template: Template,
-    secrets: tuple[bytes | None, Store | None],
-    id_column: str,
-    identifiers: Mapping[str, Kind] | None,
-    columns: Mapping[str, str] | None,
-    *,
-    calibrate: bool,
-    version: int,
-) -> TableRelease | RootGuardError:
-    """The release, or the error to raise where no frame holds the table."""
-    try:
-        secret = Secret.of(*secrets)
+    with foreign_errors_as(NoiseError("the table could not be worked on; nothing was released")):
+        secret = Secret.of(key, store)
         form = _form_of(table)
         layout = lay_out(
             template,
@@ -102,12 +80,7 @@ def _attempt(
         )
         released = _run(form, table, kernel)
         if register is not None:
-            register.keep()
-    except RootGuardError as refusal:
-        return refusal
-    except Exception:  # noqa: BLE001 - whatever it is, its frames and text may hold private cells
-        return NoiseError("the table could not be worked on; nothing was released")
-    else:
+            register.keep()  # before anybody sees the table: a release is never unaccounted for
         return released
 
 

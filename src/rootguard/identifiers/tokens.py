@@ -93,15 +93,13 @@ class Identifiers:
         "_seal",
     )
 
+    @shielded
     def __init__(self, key: bytes, issued: IssuedTokens | None = None) -> None:
-        usable = _sized(key, bytes, KEY_BYTES, KEY_BYTES)
-        if usable:
-            self._permutation = Permutation(key)
-            self._seal = Seal(key)
-            self._names_key = derive_key(key, "names")
-        del key
-        if not usable:
+        if not _sized(key, bytes, KEY_BYTES, KEY_BYTES):
             raise IdentifierError(f"a key is {KEY_BYTES} bytes; make one with new_key()")
+        self._permutation = Permutation(key)
+        self._seal = Seal(key)
+        self._names_key = derive_key(key, "names")
         self._issued: IssuedTokens = MemoryTokens() if issued is None else issued
         self._index = TokenIndex()
         self._read = 0  # entries of the registry that were taken up, and the last one of them

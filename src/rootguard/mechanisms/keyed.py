@@ -30,7 +30,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
-from rootguard.errors import StoreKeyError
+from rootguard.errors import StoreKeyError, shielded
 from rootguard.mechanisms.base import Indices
 from rootguard.mechanisms.exact import Words
 from rootguard.values import Domain, MechanismName
@@ -54,15 +54,13 @@ class Prf:
 
     __slots__ = ("_key", "_person", "_tag")
 
+    @shielded
     def __init__(self, key: bytes) -> None:
-        usable = len(key) == KEY_BYTES
-        if usable:
-            self._key = key
-            self._person = _Aes(_derive(key, "person"))
-            self._tag = _Aes(_derive(key, "tag"))
-        del key
-        if not usable:
+        if len(key) != KEY_BYTES:
             raise StoreKeyError(f"a batch key is {KEY_BYTES} random bytes")
+        self._key = key
+        self._person = _Aes(_derive(key, "person"))
+        self._tag = _Aes(_derive(key, "tag"))
 
     def person(self, name: str) -> "People":
         """One person, by the id."""
