@@ -15,7 +15,7 @@ from rootguard.channels.text import channel as module
 from rootguard.channels.text.channel import TextChannel
 from rootguard.channels.text.edits import Edit, apply_edits
 from rootguard.channels.text.neighbourhoods import REACH, changes, neighbourhoods
-from rootguard.errors import RootGuardError
+from rootguard.errors import RootGuardError, TextBlockedError
 from tests.support.channel_person import open_person
 
 SHARED = open_person()
@@ -171,3 +171,26 @@ def test_a_neighbourhood_ends_where_nothing_is_within_reach() -> None:
 
 def test_neighbourhoods_that_are_most_of_a_text_are_not_worth_it() -> None:
     assert neighbourhoods(PROSE, [(10, 12)]) is None
+
+
+class Restless:
+    """Finds one thing more each time it looks."""
+
+    def find(self, text: str) -> list[Found]:
+        at = text.find("zebra")
+        return [] if at < 0 else [Found(at, at + len("zebra"), "person")]
+
+
+@pytest.mark.parametrize("after", ["", PROSE * 30])
+def test_a_text_that_does_not_come_to_rest_is_refused(after: str) -> None:
+    channel = TextChannel(open_person(), detectors=[Restless()])
+    with pytest.raises(TextBlockedError):
+        channel.sanitize("So says a zebra. " * (module._ROUNDS + 1) + after)
+
+
+@pytest.mark.parametrize("after", ["", PROSE * 30])
+def test_a_text_that_comes_to_rest_in_its_last_round_is_sent(after: str) -> None:
+    channel = TextChannel(open_person(), detectors=[Restless()])
+    made = channel.sanitize("So says a zebra. " * (module._ROUNDS - 1) + after)
+    assert "zebra" not in made.text
+    assert made.replaced == {"person": module._ROUNDS - 1}
