@@ -390,3 +390,9 @@ def test_far_from_any_private_word_the_same_number_leaves() -> None:
     """The control: the property above can fail."""
     text = "The house at the far end of the long road has 7731.9177 bricks"
     assert TextChannel(SHARED).sanitize(text).text == text
+
+
+def test_a_sign_of_an_identifier_with_an_accent_is_seen_beside_a_root() -> None:
+    channel = TextChannel(open_person(), detectors=[Rules()])
+    made = channel.sanitize("Je suis née le 14 mars, AST 23")
+    assert made.replaced == {"date": 1, "root": 1}

@@ -254,7 +254,7 @@ class TextChannel:
         page = read_page(text, self._person.roots)
         edits += self._mentioned(page, taken, look)
         taken = [*kept, *((edit.start, edit.end) for edit in edits)]
-        edits += self._detected(text, taken, page.runs if page.folded.text == text else None)
+        edits += self._detected(text, taken, page.runs if text.isascii() else None)
         taken = [*kept, *((edit.start, edit.end) for edit in edits)]
         for stray in strays_on(page, taken):
             policy = self._near_private if stray.beside_private_noun else self._elsewhere
