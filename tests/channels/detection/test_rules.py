@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rootguard.accounting import bound_with_misses
-from rootguard.channels.detection import Found, Rules, SpacyNames, merge, records
-from rootguard.channels.detection import lists as vocabulary
+from rootguard.channels.detection import Found, Rules, SpacyNames, lists, merge, records
 from rootguard.errors import UnknownNameError
 from rootguard.evaluation.study.tables import to_markdown
 from rootguard.identifiers.formats import KINDS, Kind, read
@@ -248,7 +247,7 @@ def test_unlisted_names_are_in_no_list_of_the_rules() -> None:
         given_names, surnames = evaluation._split(locale, listed=False)
         assert len(given_names) >= 5
         assert len(surnames) >= 5
-        assert not {vocabulary.fold(name) for name in (*given_names, *surnames)} & vocabulary.LISTED
+        assert not {lists.fold(name) for name in (*given_names, *surnames)} & lists.LISTED
 
 
 def test_marks_become_places() -> None:

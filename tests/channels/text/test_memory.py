@@ -5,8 +5,9 @@ import gc
 import pytest
 
 from rootguard.channels.detection import Found, Rules
-from rootguard.channels.text import TextChannel, memory
-from rootguard.channels.text.memory import LEAST_CHARACTERS, Memory, Remembered
+from rootguard.channels.text import TextChannel
+from rootguard.channels.text import channel as module
+from rootguard.channels.text.channel import LEAST_CHARACTERS, Memory, Remembered
 from rootguard.errors import TextBlockedError
 from rootguard.identifiers import MemoryTokens
 from rootguard.session.person import Person
@@ -165,7 +166,7 @@ def test_the_context_of_a_text_counts(person: Person) -> None:
 
 
 def test_old_texts_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "MOST_CHARACTERS", 1000)
+    monkeypatch.setattr(module, "MOST_CHARACTERS", 1000)
     kept = Memory()
     digests = [kept.digest("", f"text {number}") for number in range(4)]
     for digest in digests:

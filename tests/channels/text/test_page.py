@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rootguard.channels.detection import dates, introductions, phones, records, signs
+from rootguard.channels.detection import lists, records
+from rootguard.channels.detection import names as persons
 from rootguard.channels.text import page as pages
-from rootguard.channels.text import vocabulary
 from rootguard.language import fold, names, numbers, units
 from rootguard.language.scan import Openings, Runs, Stems, figures_in, first_words, matches_at
 from tests.support.channel_person import open_person
 
-_SIGNS = {key: signs.phrases(key) for key in signs._SIGNS if key not in ("months", "name_is")}
+_SIGNS = {key: lists.phrases(key) for key in lists._SIGNS if key not in ("months", "name_is")}
 _PIECES = [
     *(phrase for phrases in _SIGNS.values() for phrase in phrases),
-    *(month for line in signs.lines("months") for month in line),
+    *(month for line in lists.lines("months") for month in line),
     *("my name is", "je m’appelle", "his full name was", "adı", "ADI", "adi", "ſix", "K", "İ"),
-    *vocabulary.wording()["subjects"],
-    *vocabulary.wording()["reference"],
+    *pages.wording()["subjects"],
+    *pages.wording()["reference"],
     *("twenty", "Three", "point", "hundred", "GPT-4", "ca 125", "covid19", "omega-3", "10^9/L"),
     *("x 10^12/l", "mL/min/1.73 m2", "kg/m^2", "14", "1980", "03", "4-40", "4415-8820", "23.5"),
     *("AST", "serumAst", "ASTs", "aspartate aminotransferase", "platelet", "wt", "y/o", "AB123456"),
@@ -47,17 +47,17 @@ _PIECES = [
 ]
 TEXTS = st.lists(st.sampled_from(_PIECES), max_size=12).map("".join) | st.text(max_size=20)
 _PERSON = open_person()
-_NAMES = vocabulary.root_names(_PERSON.roots)
+_NAMES = pages.root_names(_PERSON.roots)
 
 
 def _all_openings() -> list[Openings]:
     return [
-        introductions._ALL,
-        dates._AFTER_MONTH,
-        dates._BORN,
+        persons._ALL,
+        records._AFTER_MONTH,
+        records._BORN,
         records._LABELS,
         numbers._SPOKEN,
-        vocabulary._elsewhere(),
+        pages._elsewhere(),
         pages._reference(),
         _NAMES._subject,
     ]
@@ -97,7 +97,7 @@ def test_names_of_roots_are_found_where_a_search_finds_them(text: str) -> None:
 def test_patterns_of_figures_match_where_a_search_matches(text: str) -> None:
     begins = [match.start() for match in records._BEGINS.finditer(text)]
     figures = figures_in(text)
-    led_by_figures = (*dates._FIGURES, *dates._WORDS[:1], *dates._WORDS[2:], dates._TIMED)
+    led_by_figures = (*records._FIGURES, *records._WORDS[:1], *records._WORDS[2:], records._TIMED)
     checked = (*(pattern for pattern, _ in records._CHECKED), records._CARD)
     for patterns, places in ((led_by_figures, figures), (checked, begins)):
         for pattern in patterns:
@@ -150,7 +150,7 @@ def test_no_valid_phone_number_has_fewer_digits_than_the_rules_think() -> None:
     nowhere = phonenumbers.COUNTRY_CODES_FOR_NON_GEO_REGIONS
     every += [metadata.metadata_for_nongeo_region(code) for code in nowhere]
     fewest = min(len(str(m.country_code)) + min(m.general_desc.possible_length) for m in every)
-    assert fewest == phones.LEAST_WITH_CODE
+    assert fewest == records.LEAST_WITH_CODE
 
 
 _PHONES = (
@@ -193,4 +193,4 @@ def test_the_library_finds_the_same_numbers_without_the_small_ones(
         )
         return [(match.start, match.end) for match in matcher]
 
-    assert found(phones._without_small(text, phones._least_digits(home))) == found(text)
+    assert found(records._without_small(text, records._least_digits(home))) == found(text)

@@ -4,8 +4,7 @@
 missed is not protected: `docs/detection.md` has the measured rates and what a miss costs.
 """
 
-from rootguard.channels.detection.found import Detector, Found, merge
-from rootguard.channels.detection.rules import Rules
+from rootguard.channels.detection.rules import Detector, Found, Rules, merge
 from rootguard.channels.detection.spacy import SpacyNames
 
 __all__ = ["Detector", "Found", "Rules", "SpacyNames", "merge"]

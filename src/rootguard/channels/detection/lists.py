@@ -1,4 +1,6 @@
-"""The names and words that the rules know, from the two data files and `identifiers/names.toml`.
+"""The names and words that the rules know, from the data files and `identifiers/names.toml`.
+
+`signs.toml` has the words and phrases beside which identifiers stand; they are given as patterns.
 
 Words are compared folded: without case and accents, so that "Muñoz", "MUNOZ" and "munoz" are one.
 """
@@ -67,3 +69,23 @@ THING_ENDING = re.compile(
     r"|gram|graphy|tion|sion|ment|ness|ical|ally|able|ing|ware|soft|ism|ity|ance|ence|phobia)"
 )
 """Endings of medicines, illnesses and abstract nouns."""
+
+
+_SOURCE = resources.files(__package__).joinpath("signs.toml").read_text(encoding="utf-8")
+_SIGNS: dict[str, str] = tomllib.loads(_SOURCE)
+
+
+def phrases(key: str) -> tuple[str, ...]:
+    """The phrases of one sort."""
+    return tuple(" ".join(phrase.split()) for phrase in re.split(r" *\| ", _SIGNS[key]))
+
+
+def lines(key: str) -> tuple[tuple[str, ...], ...]:
+    """The phrases of one sort, line by line."""
+    return tuple(tuple(line.split(" | ")) for line in _SIGNS[key].strip().splitlines())
+
+
+def any_of(*keys: str) -> str:
+    """A pattern for any of these phrases; of two that begin alike the longer is tried first."""
+    known = {phrase for key in keys for phrase in phrases(key)}
+    return "|".join(re.escape(phrase) for phrase in sorted(known, key=lambda p: (-len(p), p)))

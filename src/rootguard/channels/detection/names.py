@@ -15,11 +15,80 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
-from rootguard.channels.detection import introductions
-from rootguard.channels.detection import lists as vocabulary
-from rootguard.channels.detection.found import Found, merge
+from rootguard.channels.detection import lists
+from rootguard.channels.detection.lists import any_of, phrases
 from rootguard.identifiers.names import PARTICLES, SUFFIXES, TITLES
-from rootguard.language.scan import Runs
+from rootguard.language.scan import Openings, Runs, first_words
+
+Trust = Literal["sure", "likely", "perhaps"]
+
+_SPACE = r"[ \t\u00a0]{1,3}"
+_TITLE = re.compile(rf"\b(?:{any_of('titles')})\b(?:\.[ \u00a0]{{0,2}}|{_SPACE})", re.IGNORECASE)
+_CAPITAL_TITLE = re.compile(rf"\b(?:{any_of('capital_titles')})\b(?:\.[ ]{{0,2}}|{_SPACE})")
+_WHOSE = r"my|our|his|her|their|the|a|patient['’]s|whose"
+
+
+def _pattern(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"\b{pattern}", re.IGNORECASE)
+
+
+def _opened(*keys: str) -> set[str]:
+    return first_words(phrase for key in keys for phrase in phrases(key))
+
+
+_SURE = (
+    (_TITLE, _opened("titles")),
+    (_pattern(rf"(?:{'|'.join(phrases('name_is'))}){_SPACE}[\"“'‘]?"), _opened("name_is")),
+    (_pattern(rf"(?:{any_of('labels')})[ \t]{{0,3}}[:=][ \t]{{0,8}}[\"“]?"), _opened("labels")),
+    (
+        _pattern(rf"(?:{any_of('closings')})[ ]?,?[ \t]{{0,3}}(?:\r?\n[ \t]{{0,8}}){{1,3}}"),
+        _opened("closings"),
+    ),
+)
+_LIKELY = (
+    (_pattern(rf"i(?:['’]m| am){_SPACE}"), {"i"}),
+    (_pattern(rf"(?:{any_of('greetings')})(?: (?:doctor|team))?{_SPACE}"), _opened("greetings")),
+)
+_PERHAPS = (
+    (_CAPITAL_TITLE, _opened("capital_titles")),
+    (
+        _pattern(rf"(?:{_WHOSE}) (?:{any_of('people')})(?: is| was| named| called|,)?{_SPACE}"),
+        first_words(_WHOSE.split("|")),
+    ),
+    (
+        _pattern(rf"(?:patient|client|tenant|named|{any_of('deeds')}){_SPACE}"),
+        {"patient", "client", "tenant", "named"} | _opened("deeds"),
+    ),
+    (_pattern(rf"(?:{any_of('closings')}),[ \t]{{1,3}}"), _opened("closings")),
+)
+_ALL = Openings(*_SURE, *_LIKELY, *_PERHAPS)
+_GROUPS: tuple[tuple[Trust, int], ...] = (
+    ("sure", len(_SURE)),
+    ("likely", len(_LIKELY)),
+    ("perhaps", len(_PERHAPS)),
+)
+_TRUST = tuple(trust for trust, patterns in _GROUPS for _ in range(patterns))
+
+
+def places(text: str, runs: Runs) -> Iterator[tuple[int, Trust]]:
+    """Where names must begin: after titles, introductions, labels, greetings and closings.
+
+    "sure" takes any word that is not an everyday one, in small letters too; "likely" any
+    capitalised such word; "perhaps" the same, but not an eponym.
+    """
+    for which, match in _ALL.matches(text, runs):
+        yield _after_titles(text, match.end()), _TRUST[which]
+
+
+def _after_titles(text: str, place: int) -> int:
+    """Past further titles: "Prof. Dr. Meyer", "my doctor, Dr. Meyer"."""
+    for _ in range(3):
+        title = _TITLE.match(text, place)
+        if title is None:
+            break
+        place = title.end()
+    return place
+
 
 _LETTER = r"[^\W\d_][\u0300-\u036f]*"
 _WORD = re.compile(rf"((?:{_LETTER})+(?:['’‐-](?:{_LETTER})+)*)")
@@ -51,18 +120,17 @@ class _Word(NamedTuple):
 
     @property
     def given(self) -> bool:
-        return any(part in vocabulary.GIVEN for part in self.key.split("-"))
+        return any(part in lists.GIVEN for part in self.key.split("-"))
 
     @property
     def surname(self) -> bool:
-        return any(part in vocabulary.SURNAMES for part in self.key.split("-"))
+        return any(part in lists.SURNAMES for part in self.key.split("-"))
 
 
-def find_names(text: str, runs: Runs) -> list[Found]:
-    """The persons named in the text, whose runs of letters are given."""
+def find_names(text: str, runs: Runs) -> list[tuple[int, int]]:
+    """The persons named in the text, whose runs of letters are given; spans may overlap."""
     reading = _Reading(text, runs)
-    spans = [*reading.introduced(), *reading.standing_alone()]
-    return merge(Found(start, end, "person") for start, end in spans)
+    return [*reading.introduced(), *reading.standing_alone()]
 
 
 def _shape(word: str) -> Shape:
@@ -84,14 +152,14 @@ def _standing(written: str, key: str, shape: Shape) -> Standing:
         return "plain"
     # English words have no accents: "Mạc" is not "Mac".
     accented = not written.isascii()
-    plain = vocabulary.FOREIGN if accented else vocabulary.PLAIN
-    doubles = vocabulary.FOREIGN if accented else vocabulary.AMBIGUOUS
+    plain = lists.FOREIGN if accented else lists.PLAIN
+    doubles = lists.FOREIGN if accented else lists.AMBIGUOUS
     parts = [part for part in key.split("-") if part]
-    listed = [key] if key in vocabulary.LISTED else [p for p in parts if p in vocabulary.LISTED]
+    listed = [key] if key in lists.LISTED else [p for p in parts if p in lists.LISTED]
     if listed:
         if all(part in doubles for part in listed):
             return "weak"
-        if shape in {"lower", "upper"} and (key in vocabulary.LOWERCASE or len(key) < 4):
+        if shape in {"lower", "upper"} and (key in lists.LOWERCASE or len(key) < 4):
             return "weak"
         mixed = key not in listed and len(parts) > len(listed)
         if mixed and (shape == "lower" or any(part in plain for part in parts)):
@@ -100,10 +168,10 @@ def _standing(written: str, key: str, shape: Shape) -> Standing:
     if any(part in plain for part in (key, *parts)):
         return "plain"
     if shape == "title" and (
-        vocabulary.NAME_SHAPE.fullmatch(written) or vocabulary.NAME_ENDING.fullmatch(key)
+        lists.NAME_SHAPE.fullmatch(written) or lists.NAME_ENDING.fullmatch(key)
     ):
         return "strong"
-    return "doubtful" if vocabulary.THING_ENDING.fullmatch(key) else "unknown"
+    return "doubtful" if lists.THING_ENDING.fullmatch(key) else "unknown"
 
 
 def _bare(word: str) -> str:
@@ -117,12 +185,12 @@ def _may_begin(word: str) -> bool:
     In small letters only listed names do, unless they are ordinary words too.
     """
     if word.islower():
-        return word in vocabulary.SMALL
-    return len(word) == 1 or word.lower() not in vocabulary.PLAIN_LETTERS
+        return word in lists.SMALL
+    return len(word) == 1 or word.lower() not in lists.PLAIN_LETTERS
 
 
 def _read(written: str) -> _Known:
-    key, shape = vocabulary.fold(written), _shape(written)
+    key, shape = lists.fold(written), _shape(written)
     particle = key in PARTICLES and shape != "initial"
     return len(written), key, shape, _standing(written, key, shape), particle
 
@@ -153,7 +221,7 @@ class _Words:
             key = known[1]
             usual = written in (key, key.capitalize(), key.upper())
             # Those of everybody's lists are remembered; others are private and go with the text.
-            listed = usual and key in vocabulary.EVERYBODYS
+            listed = usual and key in lists.EVERYBODYS
             (_LISTED if listed else self._known)[written] = known
         length, key, shape, standing, particle = known
         start = self.starts[place]
@@ -175,7 +243,7 @@ class _Words:
         """The places of all words that may begin a name; others may be among them."""
         likely = {
             word
-            for word in set(self.written) - vocabulary.PLAIN_LETTERS
+            for word in set(self.written) - lists.PLAIN_LETTERS
             if not (word.isascii() and word.isalpha()) or _may_begin(word)
         }
         return (place for place, word in enumerate(self.written) if word in likely)
@@ -208,14 +276,14 @@ class _Reading:
 
     def introduced(self) -> Iterator[tuple[int, int]]:
         """Names where a name must stand."""
-        for place, trust in introductions.places(self._text, self._runs):
+        for place, trust in places(self._text, self._runs):
             at = bisect_left(self._starts, place)
             if at < len(self._words) and self._starts[at] == place:
                 span = self._take(at, trust)
                 if span is not None:
                     yield span
 
-    def _take(self, at: int, trust: introductions.Trust) -> tuple[int, int] | None:
+    def _take(self, at: int, trust: Trust) -> tuple[int, int] | None:
         """The name that begins at a word, as far as its words look alike."""
         first = self._words[at]
         telling = (
@@ -238,7 +306,7 @@ class _Reading:
                 continue
             if word.shape not in {style, "initial"} or words == most:
                 break
-            if self._no_name(word) or (style == "lower" and word.key in vocabulary.ORDINARY):
+            if self._no_name(word) or (style == "lower" and word.key in lists.ORDINARY):
                 break
             if word.key in TITLES or (style == "lower" and len(word.key) == 1):
                 break
@@ -250,14 +318,14 @@ class _Reading:
             last = i
         if last is None or not words:
             return None
-        if trust == "perhaps" and self._follows(last, vocabulary.EPONYM_NOUNS):
+        if trust == "perhaps" and self._follows(last, lists.EPONYM_NOUNS):
             return None
         return first.start, self._words[last].end
 
     def _no_name(self, word: _Word) -> bool:
         if word.standing == "plain":
             return True
-        return word.key in vocabulary.ORDINARY and self._shouted
+        return word.key in lists.ORDINARY and self._shouted
 
     def standing_alone(self) -> Iterator[tuple[int, int]]:
         """Names that are recognised by themselves."""
@@ -277,7 +345,7 @@ class _Reading:
 
     def _may_be_alone(self, at: int) -> bool:
         """Whether a single word can be a name; `_trimmed` asks for more."""
-        return self._words[at].standing == "strong" or self._follows(at, vocabulary.PERSON_VERBS)
+        return self._words[at].standing == "strong" or self._follows(at, lists.PERSON_VERBS)
 
     def _run_end(self, at: int) -> int:
         """Where the run of alike name-like words that begins at a word ends."""
@@ -310,7 +378,7 @@ class _Reading:
         ):
             return False
         if word.shape == "lower":
-            return word.standing in {"strong", "weak"} and word.key not in vocabulary.ORDINARY
+            return word.standing in {"strong", "weak"} and word.key not in lists.ORDINARY
         if word.shape == "upper" and word.standing == "unknown":
             return len(word.key) > 2 and not self._no_name(word)
         return not self._no_name(word)
@@ -359,7 +427,7 @@ class _Reading:
                     words[at].standing == "weak" and (long or not words[then].surname)
                 ):
                     at = then
-        if words[at].key in vocabulary.PLACE_OPENERS or self._after_opener(at, end):
+        if words[at].key in lists.PLACE_OPENERS or self._after_opener(at, end):
             return None
         while words[end - 1].key in SUFFIXES and end - at > 1:
             end -= 1
@@ -370,9 +438,9 @@ class _Reading:
         whole = [word for word in run if word.shape != "initial"]
         strong = [word for word in whole if word.standing == "strong"]
         led = len(whole) > 1 and whole[0].given
-        if style != "lower" and self._follows(end - 1, vocabulary.ORGANISATION_NOUNS, capital=True):
+        if style != "lower" and self._follows(end - 1, lists.ORGANISATION_NOUNS, capital=True):
             return False
-        if not led and self._follows(end - 1, vocabulary.EPONYM_NOUNS):
+        if not led and self._follows(end - 1, lists.EPONYM_NOUNS):
             return False
         if not whole:
             return False
@@ -381,7 +449,7 @@ class _Reading:
                 paired = (led and any(word.surname for word in whole[1:])) or (
                     whole[0].surname and any(word.given for word in whole[1:])
                 )
-                sound = all(word.key not in vocabulary.AMBIGUOUS for word in whole)
+                sound = all(word.key not in lists.AMBIGUOUS for word in whole)
                 return len(strong) == len(whole) or (paired and (sound or bool(strong)))
             case "upper" if not self._shouted:
                 return bool(strong)
@@ -398,7 +466,7 @@ class _Reading:
             if len(weak) == len(whole):
                 return led and whole[-1].surname
             return len(whole) < 4 and not (weak and self._opens_sentence(at))
-        return self._follows(end - 1, vocabulary.PERSON_VERBS)
+        return self._follows(end - 1, lists.PERSON_VERBS)
 
     def _follows(self, i: int, nouns: frozenset[str], *, capital: bool = False) -> bool:
         """Whether one of these words comes next."""
@@ -419,7 +487,7 @@ class _Reading:
             return False
         if word.shape == "lower":
             return before.key in _LOWER_OPENERS
-        return before.key in vocabulary.PLACE_OPENERS and before.shape != "lower"
+        return before.key in lists.PLACE_OPENERS and before.shape != "lower"
 
     def _opens_sentence(self, at: int) -> bool:
         start = self._words[at].start

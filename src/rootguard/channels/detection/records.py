@@ -1,17 +1,34 @@
-"""Record numbers: beside a word that names them, or by their own checksum.
+"""Record numbers, phone numbers and days: what is found by its figures.
 
-A labelled number needs no particular form ("MRN 00482-9"). Without a label only forms that carry
-their own proof count: card numbers (Luhn), IBAN (mod 97), NHS numbers (mod 11), and the national
-numbers of several countries. Each pattern is bounded in length, so the cost is linear.
+A labelled record number needs no particular form ("MRN 00482-9"). Without a label only forms that
+carry their own proof count: card numbers (Luhn), IBAN (mod 97), NHS numbers (mod 11), and the
+national numbers of several countries.
+
+Phone numbers follow the `phonenumbers` library's numbering plans, in three ways, from most to least
+certain: what the library finds for the first region; a number beside a word such as "phone" or
+"Tel."; a number with a trunk or country prefix, or in groups, that is valid in another region.
+
+Days are in figures or with months in words. A month and a year ("April 2023"), a day without a
+year, or a year alone are left: they name no day. Beside a word of birth they are found, a year
+alone excepted. Each pattern is bounded in length, so the cost is linear.
 """
 
+import calendar
+import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 
-from rootguard.channels.detection.lists import ORDINARY
-from rootguard.channels.detection.signs import any_of, phrases
-from rootguard.language.scan import Openings, Runs, first_words, has_digit, matches_at
+from rootguard.channels.detection.lists import ORDINARY, any_of, fold, lines, phrases
+from rootguard.language.scan import (
+    Openings,
+    Runs,
+    Spans,
+    figures_in,
+    first_words,
+    has_digit,
+    matches_at,
+)
 
 _NEEDS_MORE = frozenset(phrase.lower() for phrase in phrases("record_words"))
 _LABEL = re.compile(
@@ -200,3 +217,205 @@ _CHECKED: tuple[tuple[re.Pattern[str], Check], ...] = tuple(
         (r"(?:MRN|PT|PAT|ACCT|ACC|POL|CLM|CASE|EMP|MEM|HN|CUST|UHID)[-#]?[0-9]{4,12}", _always),
     )
 )  # fmt: skip
+
+
+DEFAULT_REGIONS = (
+    "US", "GB", "DE", "FR", "ES", "IT", "PL", "BR", "NL", "SE", "TR", "VN", "CN", "IN", "EG",
+)  # fmt: skip
+
+_CANDIDATE = re.compile(
+    r"(?<![\w.,+$€£-])(?:\+|\(\+?)?[0-9](?:[ \u00a0]?[-./()][ \u00a0]?|\)[ ]?|[ \u00a0])?"
+    r"(?:[0-9](?:[ \u00a0]?[-./()]{1,2}[ \u00a0]?|[ \u00a0])?){5,15}(?<=[0-9])"
+    r"(?![\w%€£$]|[.,][0-9])",
+    re.ASCII,
+)
+_EXTENSION = re.compile(r"[ ]?(?:x|ext\.?|#) ?[0-9]{1,6}(?![\w])", re.IGNORECASE)
+_PHONE_BEFORE = re.compile(rf"(?:{any_of('phones')})\b[^0-9\n]{{0,24}}\Z", re.IGNORECASE)
+_LOOK_BACK = 48
+_DIGIT = re.compile(r"\d")
+_CLUSTER = re.compile(r"\d+(?:\D{1,4}\d+)*")
+_BLANKS = str.maketrans(dict.fromkeys(" ,-\t\u00a0"))
+_LONGEST_EXTENSION_WORD = 24
+LEAST_WITH_CODE = 6
+"""Of all countries; a test asks the library."""
+_LEAST, _MOST = 7, 15
+
+
+_NOTHING = Spans()
+
+
+def find_phones(
+    text: str, regions: Sequence[str], spoken_for: Spans = _NOTHING
+) -> Iterator[tuple[int, int]]:
+    """Phone numbers; spans may overlap. Not asked: numbers that are spoken for as a whole."""
+    if _DIGIT.search(text) is None:
+        return
+    home = regions[0] if regions else None
+    text = _without_small(text, _least_digits(home), spoken_for)
+    if _DIGIT.search(text) is None:
+        return
+    import phonenumbers
+
+    matcher = phonenumbers.PhoneNumberMatcher(
+        text,
+        home,
+        leniency=phonenumbers.Leniency.VALID,
+        max_tries=len(text) + 1,
+    )
+    known = set()
+    for found in matcher:
+        known.add((found.start, found.end))
+        yield found.start, found.end
+    for match in _CANDIDATE.finditer(text):
+        written = match[0]
+        digits = sum(character.isdigit() for character in written)
+        if not _LEAST <= digits <= _MOST or written.count("(") != written.count(")"):
+            continue
+        start, end = match.span()
+        extension = _EXTENSION.match(text, end)
+        end = extension.end() if extension else end
+        if (start, end) in known:
+            continue
+        said = _PHONE_BEFORE.search(text[max(0, start - _LOOK_BACK) : start])
+        if said or (_marked(written) and any(_valid(written, region) for region in regions)):
+            yield start, end
+
+
+@functools.cache
+def _least_digits(home: str | None) -> int:
+    """The fewest digits of a valid number, with its country's code or as written at home."""
+    import phonenumbers
+
+    metadata = phonenumbers.PhoneMetadata.metadata_for_region(home or "", None)
+    if metadata is None or metadata.general_desc is None:
+        return LEAST_WITH_CODE
+    if metadata.national_prefix_transform_rule is not None:
+        return 1  # digits may be added to what is written
+    return min(LEAST_WITH_CODE, *metadata.general_desc.possible_length)
+
+
+def _without_small(text: str, least: int, spoken_for: Spans = _NOTHING) -> str:
+    """The text without numbers on which the library would spend time for nothing.
+
+    These have too few digits, or are spoken for: a value of a root has more digits than a phone.
+
+    Digits that stand closer than the library joins them are one number. What may be an extension
+    of a number before it stays.
+    """
+    pieces, place, edge = [], 0, None
+    for cluster in _CLUSTER.finditer(text):
+        start, end = cluster.span()
+        between = "" if edge is None else text[edge:start].translate(_BLANKS)
+        extends = edge is not None and len(between) <= _LONGEST_EXTENSION_WORD
+        left = spoken_for.cut(start, end)
+        digits = sum(character.isdigit() for a, b in left for character in text[a:b])
+        if digits >= least or (digits and extends):
+            edge = end
+        else:
+            pieces += [text[place:start], "\n" * (end - start)]
+            place = end
+    return "".join((*pieces, text[place:]))
+
+
+def _marked(written: str) -> bool:
+    """Whether a number is written as phone numbers are: a prefix, or groups."""
+    if written.startswith(("+", "0", "(")):
+        return True
+    gaps = re.findall(r"[^0-9]+", written)
+    return len(set(gaps)) == 1 and (len(gaps) >= 2 or len(written) > 10)
+
+
+def _valid(written: str, region: str) -> bool:
+    import phonenumbers
+
+    try:
+        number = phonenumbers.parse(written, region)
+    except phonenumbers.NumberParseException:
+        return False
+    if written.startswith("+"):  # a country code is sign enough, allocated or not
+        return phonenumbers.is_possible_number(number)
+    return phonenumbers.is_valid_number(number)
+
+
+_MONTHS = {word: i for i, words in enumerate(lines("months"), start=1) for word in words}
+_FOLDED = {fold(word): month for word, month in _MONTHS.items()}
+# In capitals a word may match without being equal in small letters: "MAYIS" and "mayıs".
+_MONTH = "(?P<m>" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + ")"
+_DAY = r"(?P<d>[0-3]?[0-9])(?:st|nd|rd|th|er|º|°|\.)?"
+_YEAR = r"(?P<y>(?:1[89]|20)[0-9]{2})"
+_OF = r"(?:de |of |del |d['’])?"
+_FIRST_YEAR, _LAST_YEAR = 1850, 2150
+
+_NUMERIC = (
+    r"(?P<y>[0-9]{4})(?P<s>[-/.])(?P<d>[0-9]{1,2})(?P=s)(?P<m>[0-9]{1,2})",
+    r"(?P<d>[0-9]{1,2})(?P<s>[-/.]|\. )(?P<m>[0-9]{1,2})(?P=s)(?P<y>[0-9]{4})",
+    r"(?P<d>[0-9]{2})(?P<s>[-.])(?P<m>[0-9]{2})(?P=s)(?P<y>[0-9]{2})",
+    r"(?P<d>[0-9]{1,2})(?P<s>/)(?P<m>[0-9]{1,2})/(?P<y>[0-9]{2})",
+    r"(?P<y>[0-9]{4})年(?P<m>[0-9]{1,2})月(?P<d>[0-9]{1,2})日?",
+    r"(?P<d>[0-9]{1,2}) tháng (?P<m>[0-9]{1,2})(?:,)? năm (?P<y>[0-9]{4})",
+    r"(?P<y>(?:19|20)[0-9]{2}) ?nian (?P<m>[0-9]{1,2}) ?yue (?P<d>[0-9]{1,2}) ?ri",
+)
+_WORDED = (
+    rf"{_DAY}[ \u00a0]{_OF}{_MONTH}\.?,?[ \u00a0]{_OF}{_YEAR}",
+    rf"{_MONTH}\.?[ \u00a0]{_DAY},?[ \u00a0]{_YEAR}",
+    rf"(?P<d>[0-3]?[0-9])[-/ ]?{_MONTH}[-/ ](?P<y>[0-9]{{4}}|[0-9]{{2}})",
+    rf"{_YEAR}[-/ ,]{{1,2}}{_MONTH}\.?[-/ ](?P<d>[0-3]?[0-9])",
+)
+_BIRTH = re.compile(
+    rf"(?<!\w)(?:{any_of('births')})[ \t]{{0,2}}(?:is|was|[:=]|ist|est|es|è|é)?[ \t]{{0,2}}"
+    r"(?:on|in|am|im|the|le|el|il|em|op|den|w|dnia|ngày)?[ \t]{0,2}(?:the )?",
+    re.IGNORECASE,
+)
+_MONTH_WORD, _LATER_DAY = _MONTH.replace("?P<m>", "?:"), r"[0-3]?[0-9](?:st|nd|rd|th)?"
+_PARTIAL = re.compile(
+    rf"(?:{_DAY}[ ]{_OF}{_MONTH_WORD}|{_MONTH_WORD}\.?,?[ ](?:{_OF}{_YEAR}|{_LATER_DAY}))(?![\w])",
+    re.IGNORECASE,
+)
+
+
+def _alone(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w./-]){pattern}(?!\w|[/.-][0-9])", re.IGNORECASE)
+
+
+_FIGURES = tuple(map(_alone, _NUMERIC))
+_WORDS = tuple(map(_alone, _WORDED))
+_AFTER_MONTH = Openings((_WORDS[1], first_words(_MONTHS)))
+# Nothing must part a word of birth from what follows it.
+_BORN = Openings(
+    (_BIRTH, first_words(phrases("births"))),
+    stems=first_words(phrase for phrase in phrases("births") if phrase.isalpha()),
+)
+# A time of day may follow an ISO date without a space.
+_TIMED = re.compile(r"(?<![\w./-])[0-9]{4}-[0-9]{2}-[0-9]{2}(?=T[0-9]{2}:)")
+
+
+def find_dates(text: str, runs: Runs) -> Iterator[tuple[int, int]]:
+    """Days in the text; spans may overlap."""
+    if not has_digit(text):
+        return
+    figures = figures_in(text)
+    for match in matches_at(_TIMED, text, figures):
+        yield match.span()
+    for pattern in _FIGURES:
+        for match in matches_at(pattern, text, figures):
+            # In figures day and month may stand either way round.
+            day, month, year = int(match["d"]), int(match["m"]), int(match["y"])
+            if _is_day(year, month, day) or _is_day(year, day, month):
+                yield match.span()
+    worded = [match for p in _WORDS if p is not _WORDS[1] for match in matches_at(p, text, figures)]
+    worded += [match for _, match in _AFTER_MONTH.matches(text, runs)]
+    for match in worded:
+        if _is_day(int(match["y"]), _FOLDED[fold(match["m"])], int(match["d"])):
+            yield match.span()
+    for _, birth in _BORN.matches(text, runs):
+        partial = _PARTIAL.match(text, birth.end())
+        if partial is not None:
+            yield partial.span()
+
+
+def _is_day(year: int, month: int, day: int) -> bool:
+    if year < 100:
+        year += 1900 if year > 50 else 2000
+    if not (_FIRST_YEAR <= year <= _LAST_YEAR and 1 <= month <= 12):
+        return False
+    return 1 <= day <= calendar.monthrange(year, month)[1]

@@ -1,22 +1,66 @@
-"""The default detector: rules and lists, without a model, a download or a network.
+"""What a detector gives, and the default one: rules and lists, without a model or a network.
 
-Each kind has its own rules; where two claim the same characters the surer one wins, in the order
-e-mail, record number, date, phone, name. All patterns are bounded, so the cost grows with the
-length of the text and no faster.
+A detector says where something stands and what it is, never the text itself. Each kind has its own
+rules; where two claim the same characters the surer one wins, in the order e-mail, record number,
+date, phone, name. All patterns are bounded, so the cost grows with the length of the text and no
+faster.
 """
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
-from rootguard.channels.detection.dates import find_dates
-from rootguard.channels.detection.found import Found
 from rootguard.channels.detection.names import find_names
-from rootguard.channels.detection.phones import DEFAULT_REGIONS, find_phones
-from rootguard.channels.detection.records import find_records
+from rootguard.channels.detection.records import (
+    DEFAULT_REGIONS,
+    find_dates,
+    find_phones,
+    find_records,
+)
 from rootguard.errors import UnknownNameError
 from rootguard.identifiers.formats import KINDS, Kind
-from rootguard.language.scan import Runs
-from rootguard.language.spans import Spans
+from rootguard.language.scan import Runs, Spans
+
+_KIND_ORDER: tuple[Kind, ...] = ("email", "code", "date", "phone", "person")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An identifier's place in a text and its kind. Holds nothing private."""
+
+    start: int
+    end: int
+    kind: Kind
+
+
+class Detector(Protocol):
+    """Anything that finds identifiers in a text."""
+
+    def find(self, text: str) -> list[Found]:
+        """The identifiers in the text, in order and without overlaps."""
+        ...
+
+
+def merge(found: Iterable[Found]) -> list[Found]:
+    """Finds of several detectors as one list without overlaps, in order of place.
+
+    Of overlapping ones the longest stays, then the leftmost, then by kind: e-mail, code, date,
+    phone, person.
+    """
+    ranked = sorted(
+        {item for item in found if item.start < item.end},
+        key=lambda item: (item.start - item.end, item.start, _KIND_ORDER.index(item.kind)),
+    )
+    kept: list[Found] = []
+    taken = bytearray(max((item.end for item in ranked), default=0))
+    for item in ranked:
+        # Every kept item is at least as long, so an overlap covers an end of this one.
+        if not taken[item.start] and not taken[item.end - 1]:
+            taken[item.start : item.end] = b"\x01" * (item.end - item.start)
+            kept.append(item)
+    return sorted(kept, key=lambda item: item.start)
+
 
 _LOCAL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}\Z")
 _DOMAIN = re.compile(r"(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}[^\W\d_]{2,24}")
@@ -53,7 +97,8 @@ class Rules:
         claims.add("code", find_records(text, runs))
         claims.add("date", find_dates(text, runs))
         claims.add("phone", find_phones(claims.free_text(), self._regions, spoken_for or Spans()))
-        claims.add("person", ((item.start, item.end) for item in find_names(text, runs)))
+        named = merge(Found(start, end, "person") for start, end in find_names(text, runs))
+        claims.add("person", ((item.start, item.end) for item in named))
         return [item for item in claims.found() if item.kind in self._kinds]
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from rootguard.channels.detection.found import Found, merge
+from rootguard.channels.detection.rules import Found, merge
 from rootguard.errors import UnknownNameError
 
 _PERSON = frozenset({"PERSON", "PER", "persName"})

@@ -8,7 +8,7 @@ the unit and with the marks that stand there. Only digits change; the unit's own
 import re
 from dataclasses import dataclass, replace
 
-from rootguard.channels.text.vocabulary import Measure
+from rootguard.channels.text.page import Measure
 from rootguard.language import units
 from rootguard.language.numbers import WrittenNumber, spell
 

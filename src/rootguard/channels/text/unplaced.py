@@ -11,11 +11,10 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rootguard.channels.text.gaps import following_unit
-from rootguard.channels.text.page import Page, read_page
-from rootguard.channels.text.vocabulary import wording
+from rootguard.channels.text.mentions import following_unit
+from rootguard.channels.text.page import Page, read_page, wording
 from rootguard.language.numbers import WrittenNumber
-from rootguard.language.spans import Spans
+from rootguard.language.scan import Spans
 from rootguard.template import Root
 from rootguard.values import RootName
 
