@@ -18,9 +18,10 @@ from importlib import resources
 from typing import Any, Literal
 
 from rootguard.channels.detection import Detector, Found, merge
-from rootguard.channels.detection.lists import LISTED, fold
+from rootguard.channels.detection.lists import LISTED
 from rootguard.evaluation.study.tables import Sheet
 from rootguard.identifiers.formats import KINDS, Kind
+from rootguard.language.fold import caseless
 
 Case = Literal["usual", "lower", "upper"]
 CASES: tuple[Case, ...] = ("usual", "lower", "upper")
@@ -150,7 +151,7 @@ def generated(seed: int = 7) -> list[Labelled]:
 def _split(locale: dict[str, Any], *, listed: bool) -> tuple[list[str], list[str]]:
     """The locale's given names and surnames that the rules' lists hold, or do not."""
     given, surnames = (
-        [name for name in locale[key].split() if (fold(name) in LISTED) is listed]
+        [name for name in locale[key].split() if (caseless(name) in LISTED) is listed]
         for key in ("given", "surnames")
     )
     return given, surnames
@@ -194,7 +195,7 @@ class _Filler:
         return f"[[c:{self._digits(self._rng.choice(self._locale['codes']))}]]"
 
     def _email(self) -> str:
-        words = [fold(self._rng.choice(pool)) for pool in (self._given, self._surnames)]
+        words = [caseless(self._rng.choice(pool)) for pool in (self._given, self._surnames)]
         local = self._rng.choice((".", "_", "")).join(words)
         return f"[[e:{local}{self._rng.randrange(100)}@{self._rng.choice(_HOSTS)}]]"
 

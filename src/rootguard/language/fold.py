@@ -1,13 +1,22 @@
-"""A text as a reader sees it, with places.
+"""A text as a reader sees it: folded, and its words with their places.
 
 Full-width digits, zero-width characters, superscripts and accents are written in many ways and read
 in one. `fold` drops and replaces characters and remembers where each stood; `plain` and `bare` keep
 every character in its place, so that what is found in them is found in the folded text as well.
+
+`Runs` are the words of a text, read once, so that a pattern is tried only where it can begin: a
+search for a hundred phrases asks at every character, and most words are none of theirs. What is
+found is what a search would find: words with letters beyond ASCII, which compare in more ways than
+`lower` knows, are tried by every pattern. `Spans` are stretches that are spoken for.
 """
 
+import bisect
+import re
 import unicodedata
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 _SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-", strict=True))
 _LOOKALIKES = str.maketrans("−‒‑‐’‘′ʼ＇“”″⁄×μµ", "----'''''\"\"\"/xuu")
@@ -92,6 +101,176 @@ def unaccented(text: str) -> str:
     return "".join(c for c in parts if not unicodedata.combining(c))
 
 
+# Letters that have no accent to lose; signs that stand in names.
+_BASE_LETTERS = str.maketrans(
+    {"ł": "l", "ø": "o", "đ": "d", "ı": "i", "ð": "d", "ß": "ss", "æ": "ae", "’": "'", "‐": "-"}
+)
+
+
+def caseless(word: str) -> str:
+    """A word without case and accents: "Muñoz", "MUNOZ" and "munoz" are one."""
+    lower = word.lower()
+    return lower if lower.isascii() else unaccented(lower.translate(_BASE_LETTERS))
+
+
 def key_of(name: str) -> str:
     """A name without case, accents, spaces and signs."""
     return "".join(c for c in unaccented(name.casefold()) if c.isalnum())
+
+
+_LOWER = re.compile("([a-z]+)")
+_LETTERS = re.compile(r"([^\W\d_]+)")
+_OPTIONS = re.compile(r"\(\?:([^()]*)\)")
+_SAME = str.maketrans({"\u0131": "i", "\u017f": "s"})
+"""Letters that match others of ASCII where case is ignored."""
+_DIGIT = re.compile("[0-9]")
+_FIGURE = re.compile(r"[0-9](?<![0-9A-Za-z_.-].)", re.DOTALL)
+_LONGEST_STEM = 3
+
+
+class Runs:
+    """Where each run of letters of a text begins, by the run in lower case. Private.
+
+    Those that are not all ASCII are together under "".
+    """
+
+    __slots__ = ("_starts", "words")
+
+    def __init__(self, text: str) -> None:
+        ascii_only = text.isascii()
+        # Between words, word, between words, ...: their lengths say where each begins.
+        parts = _LOWER.split(text.lower()) if ascii_only else _LETTERS.split(text)
+        places = list(accumulate(map(len, parts), initial=0))[1:-1:2]
+        starts: defaultdict[str, list[int]] = defaultdict(list)
+        for place, word in zip(places, parts[1::2], strict=True):
+            starts[word].append(place)
+        if not ascii_only:
+            starts = _lowered(starts)
+        self._starts = starts
+        self.words = starts.keys()
+
+    def places(self, words: Iterable[str]) -> list[int]:
+        """Where these stand, in order."""
+        return sorted(place for word in words for place in self._starts.get(word, ()))
+
+
+def _lowered(starts: dict[str, list[int]]) -> defaultdict[str, list[int]]:
+    lowered: defaultdict[str, list[int]] = defaultdict(list)
+    for word, places in starts.items():
+        lowered[word.lower() if word.isascii() else ""] += places
+    return lowered
+
+
+def has_digit(text: str) -> bool:
+    """Whether a digit of ASCII stands in a text."""
+    return _DIGIT.search(text) is not None
+
+
+def figures_in(text: str) -> list[int]:
+    """Where digits begin that do not go on from a word, a point or a dash."""
+    return [match.start() for match in _FIGURE.finditer(text)]
+
+
+def first_words(phrases: Iterable[str]) -> set[str]:
+    """The runs that phrases open with; "(?:his|her) name" opens with either."""
+    found: set[str] = set()
+    for phrase in phrases:
+        options = _OPTIONS.match(phrase)
+        for option in options[1].split("|") if options else (phrase,):
+            word = _LETTERS.match(option)
+            if word is None:
+                raise ValueError("a phrase opens with a letter")
+            found.add(word[0].lower().translate(_SAME))
+    return {word for word in found if word.isascii()}
+
+
+class Openings:
+    """Patterns, each with the words that it opens with.
+
+    `stems` are beginnings of words that any of the patterns may open with.
+    """
+
+    __slots__ = ("_all", "_patterns", "_stems")
+
+    def __init__(
+        self, *patterns: tuple[re.Pattern[str], Collection[str]], stems: Collection[str] = ()
+    ) -> None:
+        self._patterns = tuple((pattern, frozenset(words)) for pattern, words in patterns)
+        self._all = frozenset(word for _, words in self._patterns for word in words)
+        self._stems = Stems(stems)
+
+    def matches(self, text: str, runs: Runs) -> Iterator[tuple[int, re.Match[str]]]:
+        """The number of each pattern that matches and its match; of one pattern none overlap."""
+        begun = self._stems.begin(runs.words) | ({""} & runs.words)
+        said = self._all & runs.words
+        for which, (pattern, words) in enumerate(self._patterns):
+            places = runs.places(begun | (words & said)) if begun or said else ()
+            for match in matches_at(pattern, text, places) if places else ():
+                yield which, match
+
+
+class Stems:
+    """Beginnings of words, compared by at most three letters."""
+
+    __slots__ = ("_by_length",)
+
+    def __init__(self, stems: Iterable[str]) -> None:
+        short = {stem[:_LONGEST_STEM] for stem in stems}
+        self._by_length = tuple(
+            (length, frozenset(stem for stem in short if len(stem) == length))
+            for length in sorted({len(stem) for stem in short})
+        )
+
+    def begin(self, words: Iterable[str]) -> set[str]:
+        """The words that begin with one of them; a few others may be among these."""
+        found: set[str] = set()
+        for length, stems in self._by_length:
+            found.update(word for word in words if word[:length] in stems)
+        return found
+
+
+def matches_at(
+    pattern: re.Pattern[str], text: str, places: Sequence[int]
+) -> Iterator[re.Match[str]]:
+    """The matches that begin at some of these places, in order, as a search would find them."""
+    reached = 0
+    for place in places:
+        if place >= reached:
+            match = pattern.match(text, place)
+            if match is not None:
+                reached = match.end()
+                yield match
+
+
+class Spans:
+    """A set of stretches; asking takes the logarithm of their number."""
+
+    __slots__ = ("_ends", "_starts")
+
+    def __init__(self, spans: Iterable[tuple[int, int]] = ()) -> None:
+        merged: list[tuple[int, int]] = []
+        for start, end in sorted(spans):
+            if merged and start <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+            else:
+                merged.append((start, end))
+        self._starts = [start for start, _ in merged]
+        self._ends = [end for _, end in merged]
+
+    def meet(self, start: int, end: int) -> bool:
+        """Whether a stretch overlaps any of these."""
+        place = bisect.bisect_right(self._ends, start)
+        return place < len(self._starts) and self._starts[place] < end
+
+    def cut(self, start: int, end: int) -> list[tuple[int, int]]:
+        """What is left of a stretch outside of these."""
+        left = []
+        place = bisect.bisect_right(self._ends, start)
+        while place < len(self._starts) and self._starts[place] < end:
+            if start < self._starts[place]:
+                left.append((start, self._starts[place]))
+            start = self._ends[place]
+            place += 1
+        if start < end:
+            left.append((start, end))
+        return left

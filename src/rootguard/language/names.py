@@ -14,8 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from rootguard.language.fold import bare, key_of
-from rootguard.language.scan import Runs, first_words
+from rootguard.language.fold import Runs, bare, first_words, key_of
 
 LANGUAGES: Final = ("en", "de", "fr", "es", "it", "pt")
 SHORT: Final = 3  # letters of a name that says too little alone: `ast` is also a syntax tree

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
-from rootguard.language.scan import Openings, Runs
+from rootguard.language.fold import Openings, Runs
 
 Sort = Literal["digits", "words", "opaque", "hole"]
 HOLE = "[number]"

@@ -16,8 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rootguard.language.fold import key_of, plain
-from rootguard.language.scan import matches_at
+from rootguard.language.fold import key_of, matches_at, plain
 
 if TYPE_CHECKING:
     import pint

@@ -12,7 +12,7 @@ from rootguard.channels.detection import lists, records
 from rootguard.channels.detection import names as persons
 from rootguard.channels.text import page as pages
 from rootguard.language import fold, names, numbers, units
-from rootguard.language.scan import Openings, Runs, Stems, figures_in, first_words, matches_at
+from rootguard.language.fold import Openings, Runs, Stems, figures_in, first_words, matches_at
 from tests.support.channel_person import open_person
 
 _SIGNS = {key: lists.phrases(key) for key in lists._SIGNS if key not in ("months", "name_is")}

@@ -2,28 +2,15 @@
 
 `signs.toml` has the words and phrases beside which identifiers stand; they are given as patterns.
 
-Words are compared folded: without case and accents, so that "Muñoz", "MUNOZ" and "munoz" are one.
+Words are compared without case and accents.
 """
 
 import re
 import tomllib
-import unicodedata
 from importlib import resources
 
 from rootguard.identifiers.names import LISTS, PARTICLES
-
-_LETTERS = str.maketrans(
-    {"ł": "l", "ø": "o", "đ": "d", "ı": "i", "ð": "d", "ß": "ss", "æ": "ae", "’": "'", "‐": "-"}
-)
-
-
-def fold(word: str) -> str:
-    """The word without case and accents."""
-    lower = word.lower()
-    if lower.isascii():
-        return lower
-    spread = unicodedata.normalize("NFKD", lower.translate(_LETTERS))
-    return "".join(character for character in spread if not unicodedata.combining(character))
+from rootguard.language.fold import caseless
 
 
 def _words(file: str) -> dict[str, list[str]]:
@@ -34,8 +21,8 @@ def _words(file: str) -> dict[str, list[str]]:
 _LISTED = _words("lists.toml")
 _WORDS = {key: frozenset(words) for key, words in _words("words.toml").items()}
 
-GIVEN = frozenset(map(fold, (*LISTS["given"], *_LISTED["given"]))) - PARTICLES
-SURNAMES = frozenset(map(fold, (*LISTS["surname"], *_LISTED["surnames"]))) - PARTICLES
+GIVEN = frozenset(map(caseless, (*LISTS["given"], *_LISTED["given"]))) - PARTICLES
+SURNAMES = frozenset(map(caseless, (*LISTS["surname"], *_LISTED["surnames"]))) - PARTICLES
 LISTED = GIVEN | SURNAMES
 FOREIGN = _WORDS["foreign"]
 ORDINARY = _WORDS["ordinary"] | FOREIGN

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 from rootguard.channels.detection import lists
 from rootguard.channels.detection.lists import any_of, phrases
 from rootguard.identifiers.names import PARTICLES, SUFFIXES, TITLES
-from rootguard.language.scan import Openings, Runs, first_words
+from rootguard.language.fold import Openings, Runs, caseless, first_words
 
 Trust = Literal["sure", "likely", "perhaps"]
 
@@ -190,7 +190,7 @@ def _may_begin(word: str) -> bool:
 
 
 def _read(written: str) -> _Known:
-    key, shape = lists.fold(written), _shape(written)
+    key, shape = caseless(written), _shape(written)
     particle = key in PARTICLES and shape != "initial"
     return len(written), key, shape, _standing(written, key, shape), particle
 

@@ -19,11 +19,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 
-from rootguard.channels.detection.lists import ORDINARY, any_of, fold, lines, phrases
-from rootguard.language.scan import (
+from rootguard.channels.detection.lists import ORDINARY, any_of, lines, phrases
+from rootguard.language.fold import (
     Openings,
     Runs,
     Spans,
+    caseless,
     figures_in,
     first_words,
     has_digit,
@@ -338,7 +339,7 @@ def _valid(written: str, region: str) -> bool:
 
 
 _MONTHS = {word: i for i, words in enumerate(lines("months"), start=1) for word in words}
-_FOLDED = {fold(word): month for word, month in _MONTHS.items()}
+_FOLDED = {caseless(word): month for word, month in _MONTHS.items()}
 # In capitals a word may match without being equal in small letters: "MAYIS" and "mayıs".
 _MONTH = "(?P<m>" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + ")"
 _DAY = r"(?P<d>[0-3]?[0-9])(?:st|nd|rd|th|er|º|°|\.)?"
@@ -405,7 +406,7 @@ def find_dates(text: str, runs: Runs) -> Iterator[tuple[int, int]]:
     worded = [match for p in _WORDS if p is not _WORDS[1] for match in matches_at(p, text, figures)]
     worded += [match for _, match in _AFTER_MONTH.matches(text, runs)]
     for match in worded:
-        if _is_day(int(match["y"]), _FOLDED[fold(match["m"])], int(match["d"])):
+        if _is_day(int(match["y"]), _FOLDED[caseless(match["m"])], int(match["d"])):
             yield match.span()
     for _, birth in _BORN.matches(text, runs):
         partial = _PARTIAL.match(text, birth.end())

@@ -20,7 +20,7 @@ from rootguard.channels.detection.records import (
 )
 from rootguard.errors import UnknownNameError
 from rootguard.identifiers.formats import KINDS, Kind
-from rootguard.language.scan import Runs, Spans
+from rootguard.language.fold import Runs, Spans
 
 _KIND_ORDER: tuple[Kind, ...] = ("email", "code", "date", "phone", "person")
 

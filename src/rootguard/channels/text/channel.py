@@ -45,8 +45,8 @@ from rootguard.errors import (
 from rootguard.identifiers import Kind
 from rootguard.identifiers.finding import closes, opens
 from rootguard.identifiers.streaming import StreamRestorer
+from rootguard.language.fold import Runs, Spans
 from rootguard.language.numbers import HOLE
-from rootguard.language.scan import Runs, Spans
 from rootguard.session.person import Person
 from rootguard.values import RootName
 

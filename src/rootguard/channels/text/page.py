@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rootguard.language import names, units
-from rootguard.language.fold import Folded, bare, fold
+from rootguard.language.fold import Folded, Openings, Runs, Spans, bare, first_words, fold
 from rootguard.language.fold import plain as plain_text
 from rootguard.language.numbers import WrittenNumber, scan
-from rootguard.language.scan import Openings, Runs, Spans, first_words
 from rootguard.language.units import canonical, convert, currencies, substance_of, unstated
 from rootguard.template import Root
 from rootguard.values import Domain, RootName

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from rootguard.channels.text.mentions import following_unit
 from rootguard.channels.text.page import Page, read_page, wording
+from rootguard.language.fold import Spans
 from rootguard.language.numbers import WrittenNumber
-from rootguard.language.scan import Spans
 from rootguard.template import Root
 from rootguard.values import RootName
 

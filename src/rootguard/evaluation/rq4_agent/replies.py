@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from rootguard.language import names, numbers
-from rootguard.language.fold import bare
-from rootguard.language.scan import Runs
+from rootguard.language.fold import Runs, bare
 from rootguard.template import Template
 from rootguard.values import RootName
 
