@@ -15,8 +15,16 @@ from rootguard.channels.tools.filling import (
     plan_implied,
     value_of,
 )
-from rootguard.channels.tools.pins import Pin, Pins, load_pins, parse_pins
-from rootguard.channels.tools.understanding import Binding, Question, ToolMap, understand
+from rootguard.channels.tools.understanding import (
+    Binding,
+    Pin,
+    Pins,
+    Question,
+    ToolMap,
+    load_pins,
+    parse_pins,
+    understand,
+)
 
 __all__ = [
     "ACT_ABOVE",

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rootguard.channels.tools.evidence import known
 from rootguard.channels.tools.fields import Path
-from rootguard.channels.tools.formulas import known
-from rootguard.channels.tools.pins import Pins
-from rootguard.channels.tools.understanding import Binding, ToolMap, understand
+from rootguard.channels.tools.understanding import Binding, Pins, ToolMap, understand
 from rootguard.errors import RootGuardError, UnknownNameError
 from rootguard.language.units import convert
 from rootguard.session.questions.wording import digits

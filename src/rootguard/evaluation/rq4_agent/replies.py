@@ -28,7 +28,7 @@ _NUMBERS = re.compile(_NUMBER)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Mention:
+class NameMention:
     """Where a name stands in a text."""
 
     start: int
@@ -61,11 +61,11 @@ class Aliases:
         self._finder = names.Finder(named)
         self.written = self._finder.written()
 
-    def find(self, text: str) -> list[Mention]:
+    def find(self, text: str) -> list[NameMention]:
         """Every mention, from left to right; two for words that name two values."""
         plain = bare(text)
         return [
-            Mention(start=hit.start, end=hit.end, name=name)
+            NameMention(start=hit.start, end=hit.end, name=name)
             for hit in self._finder.find(plain, text, Runs(plain))
             if not hit.spelling.capitals or plain[hit.start : hit.end].isupper()
             for name in hit.names

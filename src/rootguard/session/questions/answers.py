@@ -23,7 +23,6 @@ from rootguard.errors import (
 )
 from rootguard.expressions import Compare, Node, Variable, to_text
 from rootguard.session.questions.arithmetic import Formulas, Spoken
-from rootguard.session.questions.lexicon import Token
 from rootguard.session.questions.tokens import same_unit, tokens_of
 from rootguard.session.questions.wording import (
     NO_VALUE,
@@ -31,6 +30,7 @@ from rootguard.session.questions.wording import (
     OWN_UNITS,
     TOO_LONG,
     UNDEFINED,
+    Token,
     Vocabulary,
     sentence,
     statement,

@@ -23,8 +23,7 @@ from rootguard.expressions import (
 )
 from rootguard.expressions.nodes import ArithmeticOperator, CompareOperator
 from rootguard.language.numbers import named
-from rootguard.session.questions.lexicon import Token
-from rootguard.session.questions.wording import Vocabulary
+from rootguard.session.questions.wording import Token, Vocabulary
 
 _MAX_SAID: Final = 200
 _OPERATORS: Final = {

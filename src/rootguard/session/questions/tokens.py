@@ -12,7 +12,7 @@ from typing import Final
 
 from rootguard.language.fold import unaccented
 from rootguard.language.numbers import read_words
-from rootguard.session.questions.lexicon import (
+from rootguard.session.questions.wording import (
     LONGEST,
     NOUNS,
     SEVERAL,
@@ -22,8 +22,8 @@ from rootguard.session.questions.lexicon import (
     WORDS,
     Token,
     TokenKind,
+    Vocabulary,
 )
-from rootguard.session.questions.wording import Vocabulary
 
 _REWRITTEN: Final = str.maketrans(
     {
