@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rootguard.channels.text.mentions import find_mentions, write
-from rootguard.channels.text.unplaced import stray_numbers
+from rootguard.channels.text.unplaced import unbound_numbers
 from rootguard.language.fold import fold
 from rootguard.language.numbers import scan, spell
 from rootguard.language.units import convert
@@ -192,7 +192,7 @@ HOSTILE = (
 
 def read_through(text: str) -> None:
     find_mentions(text, ALL)
-    stray_numbers(text, [], ALL)
+    unbound_numbers(text, [], ALL)
     find_mentions("AST" + text + "23", ALL)
 
 
@@ -280,22 +280,22 @@ def test_a_spelled_number_reads_back_and_spells_the_same(
         ("meet at 10:30", False),
     ],
 )
-def test_a_stray_number_is_private_beside_a_private_word(text: str, private: bool) -> None:
+def test_an_unbound_number_is_private_beside_a_private_word(text: str, private: bool) -> None:
     taken = [(m.start, m.end) for m in find_mentions(text, ALL)]
-    strays = stray_numbers(text, taken, ALL)
-    assert any(stray.beside_private_noun for stray in strays) == private
-    assert strays
+    unbound = unbound_numbers(text, taken, ALL)
+    assert any(number.beside_private_noun for number in unbound) == private
+    assert unbound
 
 
-def test_a_hole_and_a_small_number_word_are_no_stray_numbers() -> None:
-    assert stray_numbers("my dose is [number], one of two", []) == []
+def test_a_hole_and_a_small_number_word_are_no_unbound_numbers() -> None:
+    assert unbound_numbers("my dose is [number], one of two", []) == []
 
 
-def test_without_its_name_the_same_number_is_a_stray_one() -> None:
+def test_without_its_name_the_same_number_is_unbound() -> None:
     """The control of the table above: the name makes the mention."""
     assert find_mentions("23", ALL) == []
-    assert len(stray_numbers("23", [])) == 1
-    assert stray_numbers("23", [(0, 2)]) == []
+    assert len(unbound_numbers("23", [])) == 1
+    assert unbound_numbers("23", [(0, 2)]) == []
 
 
 UNITS = {

@@ -4,7 +4,7 @@ Tokens that were issued before are left alone. Then, in this order: identifiers 
 mentions of roots, identifiers that detectors find, numbers that belong to nothing. A root's number
 becomes its released value in the unit and style of the place; an identifier becomes its token; an
 identifier that cannot have one (too few look-alikes, or part of a longer word) becomes its kind in
-brackets, "[code]", which is not restored. A stray number is let through, becomes "[number]" or
+brackets, "[code]", which is not restored. An unbound number is let through, becomes "[number]" or
 blocks the text, by policy.
 
 Only replaced stretches change. What was sanitized is left as it is when it is sanitized again, and
@@ -17,7 +17,8 @@ import os
 import re
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -33,7 +34,7 @@ from rootguard.channels.text.edits import (
 )
 from rootguard.channels.text.mentions import mentions_on, write
 from rootguard.channels.text.page import Page, columns, read_page
-from rootguard.channels.text.unplaced import strays_on
+from rootguard.channels.text.unplaced import unbound_on
 from rootguard.errors import (
     AccessError,
     BudgetError,
@@ -41,6 +42,7 @@ from rootguard.errors import (
     RootGuardError,
     StoreError,
     TextBlockedError,
+    shielded,
 )
 from rootguard.identifiers import Kind
 from rootguard.identifiers.finding import closes, opens
@@ -151,25 +153,22 @@ class TextChannel:
     def __repr__(self) -> str:
         return f"<TextChannel of {self._person!r}>"
 
-    def sanitize(self, text: str) -> Sanitization:
-        """The text as it may leave.
+    @shielded
+    def sanitize(self, text: str, *, context: str = "") -> Sanitization:
+        """The text as it may leave; `context` is read before it and not written.
 
-        Raises `TextBlockedError` if a number in it cannot be placed, `BudgetError` or `AccessError`
-        if a value may not be released, and `StoreError` if the store does not answer.
+        Repeats until nothing changes: a token may make a detector see what it did not see before.
+        Raises `TextBlockedError` if a number in it cannot be placed or if it does not come to rest,
+        `BudgetError` or `AccessError` if a value may not be released, and `StoreError` if the store
+        does not answer.
         """
-        outcome = self.attempt(text)
-        del text  # so that no frame of the error holds what was written
-        if isinstance(outcome, RootGuardError):
-            raise outcome
-        return outcome
+        with self._person.one_look():
+            return self._recalled_or_read(text, context)
 
+    @shielded
     def sanitize_json(self, value: object) -> JsonSanitization:
         """A JSON value as it may leave: numbers by their keys, texts as texts."""
-        outcome = Walk(self).sanitize(value)
-        del value
-        if isinstance(outcome, RootGuardError):
-            raise outcome
-        return outcome
+        return Walk(self).sanitize(value)
 
     def restore(self, text: str) -> str:
         """A reply with issued tokens put back. For the owner's eyes."""
@@ -179,29 +178,16 @@ class TextChannel:
         """Restores a reply that arrives in pieces."""
         return self._person.restorer()
 
-    def attempt(self, text: str, *, context: str = "") -> Sanitization | RootGuardError:
-        """The text as it may leave, or the refusal; `context` is read before it and not written.
-
-        Repeats until nothing changes: a token may make a detector see what it did not see before.
-        What does not come to rest is refused.
-        """
-        try:
-            with self._person.one_look():
-                return self._recalled_or_read(text, context)
-        except StoreError as problem:
-            refusal = problem.bare()
-        return refusal
-
-    def _recalled_or_read(self, text: str, context: str) -> Sanitization | RootGuardError:
+    def _recalled_or_read(self, text: str, context: str) -> Sanitization:
         if len(text) < LEAST_CHARACTERS:
-            return self._attempt(text, context, [])
+            return self._settled(text, context, [])
         digest = self._memory.digest(context, text)
         known = self._memory.recall(digest)
         if known is not None and self._still(known, text, context):
             return Sanitization(text=known.text, replaced=dict(known.replaced))
         looks: list[_Look] = []
-        outcome = self._attempt(text, context, looks)
-        if isinstance(outcome, Sanitization) and len(looks) <= _FEW_ROUNDS:
+        outcome = self._settled(text, context, looks)
+        if len(looks) <= _FEW_ROUNDS:
             entry = Remembered(
                 text=outcome.text,
                 replaced=outcome.replaced,
@@ -212,22 +198,18 @@ class TextChannel:
                 self._memory.keep(digest, entry)
         return outcome
 
-    def _attempt(
-        self, text: str, context: str, looks: list[_Look]
-    ) -> Sanitization | RootGuardError:
+    def _settled(self, text: str, context: str, looks: list[_Look]) -> Sanitization:
         counts: Counter[str] = Counter()
         released: dict[RootName, float] = {}  # once for all looks: each release is written down
         for _ in range(_ROUNDS):
             looks.append(_Look(released=released))
             edits = self._read(text, context, looks[-1])
-            if isinstance(edits, RootGuardError):
-                return edits
             after = apply_edits(text, edits)
             counts.update(edit.kind for edit in edits if text[edit.start : edit.end] != edit.text)
             if after == text or self._rests(after, edits, context, looks):
                 return Sanitization(text=after, replaced=dict(counts))
             text = after
-        return TextBlockedError()
+        raise TextBlockedError
 
     def _rests(self, text: str, edits: Sequence[Edit], context: str, looks: list[_Look]) -> bool:
         """Whether nothing more would change, by a look around the changes only.
@@ -245,7 +227,7 @@ class TextChannel:
             found = self._edits(near, look)
         except RootGuardError:
             return False
-        if found is None or apply_edits(near, found) != near:
+        if apply_edits(near, found) != near:
             return False
         looks.append(look)
         return True
@@ -271,21 +253,15 @@ class TextChannel:
             return False
         return issued is not None and not any(token in text for token in issued for text in texts)
 
-    def edits(self, text: str, *, context: str = "") -> list[Edit] | RootGuardError:
-        """What is to be written where, in order; or the refusal, without a trace of the text."""
+    def edits(self, text: str, *, context: str = "") -> list[Edit]:
+        """What is to be written where, in order. For who is shielded: an error's frames have it."""
         return self._read(text, context, _Look())
 
-    def _read(self, text: str, context: str, look: _Look) -> list[Edit] | RootGuardError:
+    def _read(self, text: str, context: str, look: _Look) -> list[Edit]:
         if len(context) + len(text) > MAX_CHARACTERS:
-            return TextBlockedError()
-        try:
+            raise TextBlockedError
+        with _blocking_others():
             found = self._edits(context + text, look)
-        except (StoreError, BudgetError, AccessError) as problem:
-            return problem.bare()
-        except RootGuardError:  # not a finite number, say
-            return TextBlockedError()
-        if found is None:
-            return TextBlockedError()
         skip = len(context)
         return [
             replace(edit, start=edit.start - skip, end=edit.end - skip)
@@ -293,27 +269,22 @@ class TextChannel:
             if edit.start >= skip
         ]
 
-    def identifiers_in(self, text: str, *, detect: bool) -> list[Edit] | RootGuardError:
-        """Identifiers alone, for the keys of JSON objects."""
-        try:
+    def identifiers_in(self, text: str, *, detect: bool) -> list[Edit]:
+        """Identifiers alone, for the keys of JSON objects. For who is shielded, as `edits`."""
+        with _blocking_others():
             kept = self._kept(text)
             edits = self._declared(text, kept)
             if detect:
                 taken = [*kept, *((edit.start, edit.end) for edit in edits)]
                 edits += self._detected(text, taken)
-        except StoreError as problem:
-            return problem.bare()
-        except RootGuardError:
-            return TextBlockedError()
         return sorted(edits, key=lambda edit: edit.start)
 
-    def _edits(self, text: str, look: _Look) -> list[Edit] | None:
-        """None if a stray number blocks the text."""
+    def _edits(self, text: str, look: _Look) -> list[Edit]:
         with self._person.one_look():
             look.mark = self._person.issued_mark()
             return self._sorted_edits(text, look)
 
-    def _sorted_edits(self, text: str, look: _Look) -> list[Edit] | None:
+    def _sorted_edits(self, text: str, look: _Look) -> list[Edit]:
         kept = self._kept(text)
         edits = self._declared(text, kept)
         # A few digits may be a token and a root's value; behind a root's name they are the value.
@@ -324,12 +295,12 @@ class TextChannel:
         taken = [*kept, *((edit.start, edit.end) for edit in edits)]
         edits += self._detected(text, taken, page.runs if text.isascii() else None)
         taken = [*kept, *((edit.start, edit.end) for edit in edits)]
-        for stray in strays_on(page, taken):
-            policy = self._near_private if stray.beside_private_noun else self._elsewhere
+        for number in unbound_on(page, taken):
+            policy = self._near_private if number.beside_private_noun else self._elsewhere
             if policy == "block":
-                return None
+                raise TextBlockedError
             if policy == "redact":
-                edits.append(Edit(start=stray.start, end=stray.end, text=HOLE, kind="number"))
+                edits.append(Edit(start=number.start, end=number.end, text=HOLE, kind="number"))
         return sorted(edits, key=lambda edit: edit.start)
 
     def _kept(self, text: str) -> list[tuple[int, int]]:
@@ -411,6 +382,17 @@ class TextChannel:
             except IdentifierError:
                 pass
         return f"[{kind}]"
+
+
+@contextmanager
+def _blocking_others() -> Iterator[None]:
+    """Let out what a caller can act on; another refusal (no finite number) blocks the text."""
+    try:
+        yield
+    except (StoreError, BudgetError, AccessError, TextBlockedError):
+        raise
+    except RootGuardError:
+        raise TextBlockedError from None
 
 
 def _few_digits(text: str) -> bool:

@@ -9,10 +9,13 @@ identifier stands in them. What is too deep or too large, not JSON, or would los
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from rootguard.channels.text.edits import Edit, JsonSanitization, Sanitization, apply_edits
-from rootguard.errors import RootGuardError, TextBlockedError
+from rootguard.channels.text.edits import Edit, JsonSanitization, apply_edits
+from rootguard.errors import TextBlockedError
+
+if TYPE_CHECKING:
+    from rootguard.channels.text.channel import TextChannel
 
 MAX_DEPTH = 32
 MAX_NODES = 20_000
@@ -30,52 +33,25 @@ _HEADER_KEYS = frozenset(("columns", "header", "headers", "fields", "column_name
 _UNIT_KEYS = ("unit", "units", "uom")
 
 
-class Editor(Protocol):
-    """What sanitizes the texts of a document."""
-
-    def attempt(self, text: str, *, context: str = "") -> Sanitization | RootGuardError:
-        """The text as it may leave, or the refusal."""
-        ...
-
-    def edits(self, text: str, *, context: str = "") -> list[Edit] | RootGuardError:
-        """What is to be written where, or the refusal."""
-        ...
-
-    def identifiers_in(self, text: str, *, detect: bool) -> list[Edit] | RootGuardError:
-        """The identifiers in a key."""
-        ...
-
-
-class _RefusedError(Exception):
-    """Leaves the walk; carries what to raise where nothing private is left."""
-
-    def __init__(self, refusal: RootGuardError) -> None:
-        super().__init__()
-        self.refusal = refusal
-
-
 class Walk:
     """One walk through one document."""
 
-    __slots__ = ("_counts", "_editor", "_nodes")
+    __slots__ = ("_channel", "_counts", "_nodes")
 
-    def __init__(self, editor: Editor) -> None:
-        self._editor = editor
+    def __init__(self, channel: "TextChannel") -> None:
+        self._channel = channel
         self._counts: Counter[str] = Counter()
         self._nodes = 0
 
-    def sanitize(self, value: object) -> JsonSanitization | RootGuardError:
-        """The document as it may leave, or the refusal. Raises nothing: frames would leak."""
-        try:
-            made = self._any(value, (), "", 0)
-        except _RefusedError as problem:
-            return problem.refusal.bare()
+    def sanitize(self, value: object) -> JsonSanitization:
+        """The document as it may leave. For who is shielded: an error's frames have it."""
+        made = self._any(value, (), "", 0)
         return JsonSanitization(value=made, replaced=dict(self._counts))
 
     def _any(self, value: object, path: tuple[str, ...], unit: str, depth: int) -> object:
         self._nodes += 1
         if self._nodes > MAX_NODES or depth > MAX_DEPTH:
-            raise _RefusedError(TextBlockedError())
+            raise TextBlockedError
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
@@ -86,7 +62,7 @@ class Walk:
             return self._object(value, path, depth)
         if isinstance(value, list | tuple):
             return [self._any(each, path, unit, depth + 1) for each in value]
-        raise _RefusedError(TextBlockedError())
+        raise TextBlockedError
 
     def _object(
         self, content: Mapping[object, object], path: tuple[str, ...], depth: int
@@ -97,13 +73,13 @@ class Walk:
         made: dict[str, object] = {}
         for key, value in content.items():
             if not isinstance(key, str):
-                raise _RefusedError(TextBlockedError())
+                raise TextBlockedError
             below = (*path, key)
             if key.lower() in _VALUE_KEYS and named:
                 below = (named, key)
             written = self._key(key)
             if written in made:
-                raise _RefusedError(TextBlockedError())
+                raise TextBlockedError
             if header and _is_table(value, len(header)):
                 made[written] = self._table(value, header, depth + 1)
                 continue
@@ -122,34 +98,29 @@ class Walk:
         ]
 
     def _key(self, key: str) -> str:
-        edits = self._editor.identifiers_in(key, detect=_PLAIN_KEY.fullmatch(key) is None)
-        if isinstance(edits, RootGuardError):
-            raise _RefusedError(edits)
+        edits = self._channel.identifiers_in(key, detect=_PLAIN_KEY.fullmatch(key) is None)
         self._counts.update(edit.kind for edit in edits)
         return apply_edits(key, edits)
 
     def _text(self, text: str, path: tuple[str, ...]) -> str:
-        made = self._editor.attempt(text, context=f"{_label(path)}: " if path else "")
-        if isinstance(made, RootGuardError):
-            raise _RefusedError(made)
+        made = self._channel.sanitize(text, context=f"{_label(path)}: " if path else "")
         self._counts.update(made.replaced)
         return made.text
 
     def _number(self, number: float, path: tuple[str, ...], unit: str) -> object:
         """By the whole path as a root's value; else by the last key, as a private word."""
         if not abs(number) <= _LARGEST:  # not-a-number fails as well
-            raise _RefusedError(TextBlockedError())
+            raise TextBlockedError
         digits = repr(number)
         text = f"{digits} {unit}" if unit else digits
         edit = None
         for context in dict.fromkeys((" ".join(path), _label(path))):
-            edits = self._editor.edits(text, context=f"{context}: " if context else "")
             last = context == _label(path)
-            if isinstance(edits, RootGuardError) and not isinstance(edits, TextBlockedError):
-                raise _RefusedError(edits)
-            if isinstance(edits, RootGuardError):
+            try:
+                edits = self._channel.edits(text, context=f"{context}: " if context else "")
+            except TextBlockedError:
                 if last:
-                    raise _RefusedError(edits)
+                    raise
                 continue
             edit = next((each for each in edits if each.start < len(digits)), None)
             if edit is not None and (last or edit.kind == "root"):
@@ -182,7 +153,7 @@ def _typed(edit: Edit, digits: str) -> object:
             continue
         if repr(number) == written:
             return number
-    raise _RefusedError(TextBlockedError())
+    raise TextBlockedError
 
 
 def _label(path: Sequence[str]) -> str:

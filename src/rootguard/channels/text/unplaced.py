@@ -9,7 +9,7 @@ ranges are not counted as such. Near means within a few words of the same senten
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rootguard.channels.text.mentions import following_unit
 from rootguard.channels.text.page import Page, read_page, wording
@@ -18,17 +18,20 @@ from rootguard.language.numbers import WrittenNumber
 from rootguard.template import Root
 from rootguard.values import RootName
 
-NEAR = 6
-_FAR_APART = 60
+NEAR = 6  # words: "my ferritin from last week was 480" has five in between
+_FAR_APART = 60  # characters without a word, such as a rule of dashes, end what is near
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\W\d_]+")
 _SENTENCE_END = re.compile(r"[.!?]\s")
 _LAB_UNIT = re.compile(r"/(?:d|m|u)?L$|mmHg|kPa|mmol|bpm|kg/m2")
 _LIST_MARKER = re.compile(r"[.)](?=\s|$)")
-_LEAST_WORD = 20
+_LEAST_WORD = 20  # "one of them", "two ways", "ten times": smaller number words are seldom values
+# Before "12. Take iron" there is room for an indent and a quote mark; from 1000 on it is no item's
+# number, and may be a value.
+_LONGEST_INDENT = 8
+_LONGEST_MARKER = 3
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StrayNumber:
+class UnboundNumber(NamedTuple):
     """Where a number stands that belongs to nothing, and whether it stands by a private word."""
 
     start: int
@@ -36,16 +39,16 @@ class StrayNumber:
     beside_private_noun: bool
 
 
-def stray_numbers(
+def unbound_numbers(
     text: str,
     taken: Sequence[tuple[int, int]],
     roots: Mapping[RootName, Root] | None = None,
-) -> list[StrayNumber]:
+) -> list[UnboundNumber]:
     """The numbers of a text outside of what is taken, in order."""
-    return strays_on(read_page(text, roots or {}), taken)
+    return unbound_on(read_page(text, roots or {}), taken)
 
 
-def strays_on(page: Page, taken: Sequence[tuple[int, int]]) -> list[StrayNumber]:
+def unbound_on(page: Page, taken: Sequence[tuple[int, int]]) -> list[UnboundNumber]:
     """The numbers of a page outside of what is taken, in order."""
     spoken_for = Spans(taken)
     surroundings: _Surroundings | None = None
@@ -56,7 +59,7 @@ def strays_on(page: Page, taken: Sequence[tuple[int, int]]) -> list[StrayNumber]
             continue
         surroundings = surroundings or _Surroundings(page)
         private = not page.public.meet(number.start, number.end) and surroundings.private(number)
-        found.append(StrayNumber(start=start, end=end, beside_private_noun=private))
+        found.append(UnboundNumber(start=start, end=end, beside_private_noun=private))
     return found
 
 
@@ -128,9 +131,15 @@ class _Surroundings:
             return not (previous in self._verbs_too and doer in self._doers)
         if text[start - 1 : start] == "[" and text[end : end + 1] == "]":
             return True
-        opening = text[max(0, start - 8) : start].rsplit("\n", 1)
-        at_line_start = (len(opening) > 1 or start <= 8) and not opening[-1].strip(" \t>*-")
-        return at_line_start and bool(_LIST_MARKER.match(text, end)) and len(written) <= 3
+        opening = text[max(0, start - _LONGEST_INDENT) : start].rsplit("\n", 1)
+        at_line_start = (len(opening) > 1 or start <= _LONGEST_INDENT) and not opening[-1].strip(
+            " \t>*-"
+        )
+        return (
+            at_line_start
+            and bool(_LIST_MARKER.match(text, end))
+            and len(written) <= _LONGEST_MARKER
+        )
 
     def _left(self, number: WrittenNumber) -> Iterator[int]:
         edge = number.start
