@@ -1,6 +1,7 @@
 """`rootguard explain`: figures that agree with the studies and move the right way."""
 
 import json
+import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -89,3 +90,14 @@ def test_the_command_speaks_json() -> None:
     assert body["synthetic"] is True
     assert {each["config"] for each in body["outlooks"]} == {"all", "roots", "opt", "calibrated"}
     assert body["enough"]["calibrated"] <= body["enough"]["all"]
+
+
+def test_a_plot_without_matplotlib_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr("rootguard.advice.epsilon.EPSILONS", EPSILONS[-1:])
+    arguments = ["explain", "nlr", "--no-plan-for-population", "--plot", str(tmp_path / "x.svg")]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 1
+    assert "rootguard[eval]" in result.stderr

@@ -16,7 +16,7 @@ from rootguard.graph import Graph
 from rootguard.template import Template, load_template
 from rootguard.values import MechanismName
 
-_SHOWN = 12
+_SHOWN = 12  # lines of the table, so that 64 queries fit a screen
 _FORMATS = (".png", ".svg", ".pdf")
 _ABOUT: Mapping[Strategy, str] = {
     "repeat": "asks for each root again and again",
@@ -194,8 +194,9 @@ def _print(
          str(fresh.factors[root]))
         for root in medians
     ]  # fmt: skip
-    sides = ("root", ">error under RootGuard", ">factors: RootGuard", ">independent noising")
-    out.print(table("what the adversary may multiply", sides, kept))
+    sides = ("root", ">error with RootGuard", ">answers with RootGuard", ">with independent noise")
+    title = "How many independent answers the adversary holds about each root"
+    out.print(table(title, sides, kept))
     out.print(meaning)
 
 
@@ -209,7 +210,8 @@ def _plot(
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise click.ClickException("plots need matplotlib: pip install matplotlib") from None
+        problem = "plots need matplotlib; run: pip install 'rootguard[eval]'"
+        raise click.ClickException(problem) from None
     figure = Figure(figsize=(6.4, 3.8), layout="constrained")
     axes = figure.subplots()
     fresh, vault = curves["independent"], curves["rootguard"]

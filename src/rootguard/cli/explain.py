@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from rootguard.cli.options import json_option, mechanism_option, template_argument
-from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
+from rootguard.cli.output import EXIT_CODES, console, number, progress_bar, table, write_json
 from rootguard.mechanisms import mechanism_named
 from rootguard.template import load_template
 
@@ -76,22 +76,23 @@ def command(
     loaded = load_template(template)
     configurations = tuple(c for c in CONFIGURATIONS if population or c != "population")
     chosen = next(t for t in get_args(Turns) if t == turns)
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (TextColumn("epsilons and configurations"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=len(EPSILONS) * len(configurations))
+    what = "epsilons and configurations"
+    with progress_bar(what, len(EPSILONS) * len(configurations)) as step:
         found = explain(
             loaded,
             mechanism_name=mechanism_named(mechanism),
             turns=chosen,
             configurations=configurations,
-            progress=lambda: bar.advance(task),
+            progress=lambda: step(what),
         )
     if plot is not None:
         from rootguard.advice.epsilon import draw
 
-        draw(found, plot)
+        try:
+            draw(found, plot)
+        except ImportError:
+            problem = "plots need matplotlib; run: pip install 'rootguard[eval]'"
+            raise click.ClickException(problem) from None
     if as_json:
         write_json(_as_json(found, miss_rate, mentions))
     else:

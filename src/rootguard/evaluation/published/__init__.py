@@ -1,10 +1,11 @@
-"""The paper's RQ1 figures as they were printed: percent, one decimal, whole numbers from 100 on.
+"""The paper's figures as they were printed: percent, one decimal, whole numbers from 100 on.
 
-`rq1_wmape` and `rq1_rce` are means over the eight templates, `rq1_template_*` are per template at
-epsilon 0.1, `rq1_win_rate` counts in how many of 30 pairs opt beats all.
+Those of RQ1 are read here, the others where they are compared. `rq1_wmape` and `rq1_rce` are means
+over the eight templates, `rq1_template_*` are per template at epsilon 0.1, `rq1_win_rate` counts in
+how many of 30 pairs opt beats all.
 
 The RCE tables divide HOMA by 1 where the paper's own definition says C - 1 = 2. The files are kept
-as printed; `comparison` doubles our HOMA to compare like with like.
+as printed; `rq1_utility.claims` doubles our HOMA to compare like with like.
 """
 
 import csv
@@ -49,7 +50,7 @@ def published_cells() -> tuple[PublishedCell, ...]:
         )
         for metric in metrics
         for file in (f"rq1_{metric}.csv", f"rq1_template_{metric}.csv")
-        for row in _rows(file)
+        for row in published_lines(file)
     )
 
 
@@ -59,12 +60,13 @@ def published_wins() -> Mapping[tuple[str, str], int]:
     return MappingProxyType(
         {
             (row["template"].lower(), budget): int(row[budget])
-            for row in _rows("rq1_win_rate.csv")
+            for row in published_lines("rq1_win_rate.csv")
             for budget in ("k+1", "2k+1", "3k+1")
         }
     )
 
 
-def _rows(file: str) -> list[dict[str, str]]:
+def published_lines(file: str) -> list[dict[str, str]]:
+    """A file of printed figures, line by line."""
     text = (importlib.resources.files(__name__) / file).read_text("utf-8")
     return list(csv.DictReader(text.splitlines()))

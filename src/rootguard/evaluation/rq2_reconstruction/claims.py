@@ -20,6 +20,7 @@ from rootguard.advice.utility import PAPER_CONFIGURATIONS
 from rootguard.attacks.belief import PRIORS, PriorName
 from rootguard.evaluation.cohorts import load_cohort
 from rootguard.evaluation.metrics import Estimate, mean_estimate
+from rootguard.evaluation.published import published_lines
 from rootguard.evaluation.rq1_utility.study import DIGITS
 from rootguard.evaluation.rq2_reconstruction.study import (
     ATTACK_CONFIGURATIONS,
@@ -39,7 +40,6 @@ from rootguard.evaluation.study.comparison import (
     counts_sheet,
     matching,
     of_catalog,
-    published_lines,
 )
 from rootguard.evaluation.study.page import Findings, Section
 from rootguard.evaluation.study.plots import Drawing, draw_line, panel_grid

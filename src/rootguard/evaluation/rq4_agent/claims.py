@@ -22,6 +22,7 @@ from rootguard.advice.drawing import COLOURS, LABELS, MARKERS, PAGE, legend_abov
 from rootguard.advice.people import PAPER_TEMPLATES
 from rootguard.advice.utility import TURNS, Turns
 from rootguard.evaluation.metrics import mean_se
+from rootguard.evaluation.published import published_lines
 from rootguard.evaluation.rq4_agent.backends import Backend
 from rootguard.evaluation.rq4_agent.figures import (
     FAITHS,
@@ -44,7 +45,6 @@ from rootguard.evaluation.study.comparison import (
     compared_counts,
     counts_json,
     counts_sheet,
-    published_lines,
     standard_errors,
 )
 from rootguard.evaluation.study.page import Findings, Section

@@ -4,8 +4,6 @@ Every study compares with printed figures that are one draw of the noise; ours a
 run's repeats. How near is near enough is each study's own; counting and showing it is the same.
 """
 
-import csv
-import importlib.resources
 import math
 from collections.abc import Iterable, Mapping
 from typing import Protocol, TypeVar
@@ -43,12 +41,6 @@ class _Row(Protocol):
 
 
 R = TypeVar("R", bound=_Row)
-
-
-def published_lines(file: str) -> list[dict[str, str]]:
-    """A file of printed figures, line by line."""
-    text = (importlib.resources.files("rootguard.evaluation.published") / file).read_text("utf-8")
-    return list(csv.DictReader(text.splitlines()))
 
 
 def of_catalog(rows: Iterable[R]) -> list[R]:
