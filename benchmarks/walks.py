@@ -3,8 +3,9 @@
 Three walks: a streamed chat turn through the gateway, a tool call through the MCP proxy, and
 `Guard.open` on a SQLite vault. Each is done once before it is counted, so that imports, caches and
 what is prepared once are left out. Every thread is watched. What counts is a function with a name
-that is written in a file: a dataclass's own methods and comprehensions are not read one by one. A
-hand-over is a call from one module of RootGuard into another, whatever stands between the two.
+that is written in a file: a dataclass's own methods, comprehensions and the wrapper of `shielded`,
+which only calls what it wraps, are not read one by one. A hand-over is a call from one module of
+RootGuard into another, whatever stands between the two.
 
     python -m benchmarks.walks [--list] [--json]
 """
@@ -161,7 +162,9 @@ class Tracer:
 def _module(frame: FrameType) -> str | None:
     """The module of a frame, None if it is not one of ours or not written by hand."""
     name = frame.f_globals.get("__name__", "")
-    written = not frame.f_code.co_filename.startswith("<") and frame.f_code.co_name[0] != "<"
+    code = frame.f_code
+    written = not code.co_filename.startswith("<") and code.co_name[0] != "<"
+    written &= not code.co_qualname.startswith("shielded.<locals>")
     ours = written and isinstance(name, str) and name.startswith(_PACKAGE)
     return name.removeprefix(_PACKAGE) if ours else None
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import quote
 
 import anyio
@@ -66,6 +66,8 @@ LOG: Final = logging.getLogger("rootguard.gateway")
 INSPECTING: Final = 2
 """Requests sanitized at once: more would share the processor and all be late, and behind a single
 one that is long the short ones would wait."""
+_CALLER_GONE: Final = 499
+"""The status that is counted where nobody was left to answer; nginx's."""
 _LAST_WORD: Final = 5.0
 """Seconds in which a stream that has run out of time can still say so."""
 _ERROR_TEXT: Final = 64 * 1024
@@ -177,6 +179,21 @@ class _TooSoonError(Refused):
         self.wait = wait
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Exchange:
+    """One request, how it is answered, and what may be told of it."""
+
+    service: _Service
+    api: Api
+    request: Request
+    reply: ReplySender
+    outcome: RequestOutcome
+
+    @property
+    def method(self) -> Literal["GET", "POST"]:
+        return "GET" if self.service.shape is None else "POST"
+
+
 class Gateway:
     """Forwards requests of one or many people to one upstream."""
 
@@ -231,54 +248,44 @@ class Gateway:
         self.metrics.began()
         self._under_way += 1
         with self._tracing.span(service.route) as outcome:
+            exchange = _Exchange(
+                service=service, api=api, request=request, reply=reply, outcome=outcome
+            )
             try:
-                await self._answer(service, api, request, reply, outcome)
+                await self._answer(exchange)
             finally:
                 self._under_way -= 1
-                outcome.status = reply.status or 499
+                outcome.status = reply.status or _CALLER_GONE
                 seconds = time.perf_counter() - started
                 self.metrics.answered(service.route, outcome.status, seconds)
-                verb = "GET" if service.shape is None else "POST"
-                LOG.info("%s %s %d %.0f ms", verb, service.route, outcome.status, seconds * 1000)
+                told = (exchange.method, service.route, outcome.status, seconds * 1000)
+                LOG.info("%s %s %d %.0f ms", *told)
 
-    async def _answer(
-        self,
-        service: _Service,
-        api: Api,
-        request: Request,
-        reply: ReplySender,
-        outcome: RequestOutcome,
-    ) -> None:
+    async def _answer(self, exchange: _Exchange) -> None:
         fault, wait = None, 0.0
         try:
             # A stream has the limit itself, and a little less time, so that it can say why it ends.
             with anyio.fail_after(self.settings.total_timeout + _LAST_WORD):
-                await self._relay(service, api, request, reply, outcome)
+                await self._relay(exchange)
         except _TooSoonError as soon:
             fault, wait = soon.fault, soon.wait
         except ClientDisconnect:
             return
         except TimeoutError:
             fault = FAULTS["upstream_timeout"]
-        except Exception as problem:  # noqa: BLE001 - the last door: nothing of it may get out
+        except Exception as problem:  # noqa: BLE001 - the last border: nothing of it may get out
             fault = fault_of(problem)
             if fault.code == "internal":
                 LOG.error("unexpected %s", type(problem).__name__)  # noqa: TRY400
         if fault is None:
             return
-        outcome.code = fault.code
+        exchange.outcome.code = fault.code
         self.metrics.refused(fault.code)
-        if not reply.status:
-            await reply.fault(api, fault, wait)
+        if not exchange.reply.status:
+            await exchange.reply.fault(exchange.api, fault, wait)
 
-    async def _relay(
-        self,
-        service: _Service,
-        api: Api,
-        request: Request,
-        reply: ReplySender,
-        outcome: RequestOutcome,
-    ) -> None:
+    async def _relay(self, exchange: _Exchange) -> None:
+        service, request, outcome = exchange.service, exchange.request, exchange.outcome
         if self._under_way > self.settings.concurrency:
             raise Refused("busy")
         profile = self._admit(request.headers)
@@ -288,12 +295,12 @@ class Gateway:
         channel, out, sent, wants_stream = await anyio.to_thread.run_sync(
             self._inspect, service, request, profile, body, limiter=self._inspecting
         )
-        del body
+        del body  # a model may think for minutes, and this is megabytes
         if "model" in request.path_params:
             path += quote(str(request.path_params["model"]), safe="/:@")
         outcome.replaced = out.replaced.total()
         self.metrics.inspected(service.route, time.perf_counter() - began, out.replaced)
-        upstream = self._upstreams[api]
+        upstream = self._upstreams[exchange.api]
         headers = upstream.headers(request.headers, stream=wants_stream)
         problem: Exception | None = None
         audit = ReplyAudit(channel)
@@ -302,13 +309,9 @@ class Gateway:
             tasks.start_soon(_until_gone, request.receive, tasks.cancel_scope)
             try:
                 async with upstream.send(
-                    "GET" if service.shape is None else "POST",
-                    path,
-                    headers=headers,
-                    query=query,
-                    body=sent,
+                    exchange.method, path, headers=headers, query=query, body=sent
                 ) as response:
-                    outcome.streamed = await self._pass_on(service, audit, response, reply)
+                    outcome.streamed = await self._pass_on(service, audit, response, exchange.reply)
             except Exception as caught:  # noqa: BLE001 - raised below, outside the group
                 problem = caught
             tasks.cancel_scope.cancel()

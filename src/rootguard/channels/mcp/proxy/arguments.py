@@ -16,7 +16,7 @@ from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.mcp.jsonrpc import Message
 from rootguard.channels.text.channel import TextChannel
 from rootguard.channels.tools import Binding, Pins, Question, ToolMap, fill, understand
-from rootguard.errors import RootGuardError
+from rootguard.errors import RootGuardError, shielded
 from rootguard.language.units import convert
 from rootguard.session import Person
 from rootguard.values import RootName
@@ -123,6 +123,7 @@ class Arguments:
             choices=_choices(schema),
         )
 
+    @shielded
     def fill(self, reading: ParameterReading, arguments: Message) -> Message:
         """The arguments to send."""
         for question in reading.tool_map.asked:
@@ -199,7 +200,6 @@ class Arguments:
         if not given:
             return
         number = _in_own_unit(binding, given[0])
-        del given
         if number is not None:
             self._person.sight(root, number)
 
