@@ -18,6 +18,7 @@ from rootguard.accounting import (
     Slopes,
     accumulated_level,
     advantage_bound,
+    bound_with_misses,
     implied_epsilon,
     paper_advantage_bound,
     slopes,
@@ -83,6 +84,30 @@ def test_the_advantage_bound_is_the_hyperbolic_tangent_of_half_the_sum() -> None
     assert advantage_bound({"x": -10}, EPSILONS) == pytest.approx(math.tanh(0.5))
     assert advantage_bound({"x": 10, "y": 4}, EPSILONS) == pytest.approx(math.tanh(1.5))
     assert advantage_bound({"x": 1e9}, EPSILONS) == 1
+
+
+def test_misses_raise_the_bound_and_no_mention_or_no_miss_leaves_it() -> None:
+    assert bound_with_misses(0.25, 0.0, 100) == 0.25
+    assert bound_with_misses(0.25, 0.3, 0) == 0.25
+    assert bound_with_misses(0.0, 0.1, 2) == pytest.approx(0.19)
+    assert bound_with_misses(0.5, 1.0, 1) == 1.0
+    bounds = [bound_with_misses(0.2, 0.05, n) for n in range(50)]
+    assert bounds == sorted(bounds)
+    assert bounds[-1] < 1
+    with pytest.raises(ValueError, match="miss rate"):
+        bound_with_misses(0.2, 1.5, 1)
+
+
+@pytest.mark.parametrize(
+    ("advantage", "miss_rate", "mentions"),
+    [(-0.1, 0.5, 1), (1.1, 0.5, 1), (0.5, -0.1, 1), (0.5, 1.1, 1), (0.5, 0.5, -1)],
+)
+def test_a_bound_of_what_cannot_be_is_refused(
+    advantage: float, miss_rate: float, mentions: int
+) -> None:
+    assert bound_with_misses(1, 1, 0) == 1
+    with pytest.raises(ValueError, match="lie in"):
+        bound_with_misses(advantage, miss_rate, mentions)
 
 
 @settings(deadline=None)

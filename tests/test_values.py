@@ -357,3 +357,18 @@ def test_a_sanitized_value_is_its_grid_point_and_cannot_change() -> None:
     assert pickle.loads(pickle.dumps(kept)) == kept
     with pytest.raises(dataclasses.FrozenInstanceError):
         kept.index = 3  # type: ignore[misc]
+
+
+def test_a_grid_has_at_most_a_hundred_thousand_points() -> None:
+    assert Domain(lower=0, upper=1, size=100_000).size == 100_000
+    with pytest.raises(DomainError, match="between 2 and 100000"):
+        Domain(lower=0, upper=1, size=100_001)
+
+
+def test_points_are_four_floats_apart_at_least() -> None:
+    spacing = math.ulp(1.5)
+    assert Domain(lower=1, upper=1 + 8 * spacing, size=3).step == 4 * spacing
+    with pytest.raises(DomainError, match="finer"):
+        Domain(lower=1, upper=1 + 7 * spacing, size=3)
+    with pytest.raises(DomainError, match="finer"):
+        Domain(lower=-1 - 7 * spacing, upper=-1, size=3)

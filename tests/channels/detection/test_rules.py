@@ -297,18 +297,6 @@ def test_the_rules_keep_the_rates_that_the_documentation_states() -> None:
     assert "unlisted names, usual" in to_markdown(evaluation.table(scores.values()))
 
 
-def test_misses_raise_the_bound_and_no_mention_or_no_miss_leaves_it() -> None:
-    assert bound_with_misses(0.25, 0.0, 100) == 0.25
-    assert bound_with_misses(0.25, 0.3, 0) == 0.25
-    assert bound_with_misses(0.0, 0.1, 2) == pytest.approx(0.19)
-    assert bound_with_misses(0.5, 1.0, 1) == 1.0
-    bounds = [bound_with_misses(0.2, 0.05, n) for n in range(50)]
-    assert bounds == sorted(bounds)
-    assert bounds[-1] < 1
-    with pytest.raises(ValueError, match="miss rate"):
-        bound_with_misses(0.2, 1.5, 1)
-
-
 def test_the_bound_with_misses_is_met_by_an_adversary_who_wins_on_every_miss() -> None:
     rng = random.Random(3)
     rounds, miss, mentions, advantage = 40_000, 0.1, 3, 0.3
