@@ -1,4 +1,4 @@
-"""What happened, for the accountant: frozen records that say what was spent and what crossed.
+"""What happened, for the accountant: frozen records of what was spent, released and refused.
 
 The law of compatibility: an event kind is never removed and its meaning never changes; a new
 meaning is a new class. Events are read back through the closed table below, so data can name only
@@ -60,7 +60,7 @@ class ProfileErased:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ValueReleased:
-    """A value computed from noised roots crossed the boundary. It costs nothing.
+    """A value computed from noised roots was released. It costs nothing.
 
     Its provenance travels with it: the roots it rests on, at which level (micro-epsilon) each,
     and who received it in which tier.

@@ -1,7 +1,7 @@
 """Where noise comes from: the operating system's cryptographic generator, 32 bits at a time.
 
-No seed can be passed here. Reproducible randomness for experiments lives in `evaluation.seeded`,
-which production code cannot import.
+No seed can be passed here. Reproducible randomness for experiments is in `advice.seeds`, which
+nothing that releases a value can import.
 """
 
 import os

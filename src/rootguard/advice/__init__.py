@@ -1,1 +1,4 @@
-"""What an owner should choose. May use seeds, never a release."""
+"""What helps an owner to choose: synthetic people, what an epsilon buys, learned targets.
+
+It may use seeded randomness, because nothing here is ever released.
+"""

@@ -1,1 +1,1 @@
-"""How answers cross the boundary: text, the gateway, and what they refuse in fixed words."""
+"""How answers reach a service: free text, the gateway, MCP. Refusals are in fixed words."""

@@ -1,4 +1,4 @@
-"""`rootguard console`: a page on this machine that shows what crossed, for whoever has its key."""
+"""`rootguard console`: the audit log on a page of this machine, for the holder of its key."""
 
 import html
 import json

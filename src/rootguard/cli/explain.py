@@ -151,11 +151,11 @@ def _print(found: "Explanation", miss_rate: float | None, mentions: int) -> None
 def _print_misses(found: "Explanation", miss_rate: float, mentions: int) -> None:
     from rootguard.advice.epsilon import with_misses
 
-    outlooks = found.of("opt")
-    bounds = with_misses(outlooks, miss_rate=miss_rate, mentions=mentions)
+    tradeoffs = found.of("opt")
+    bounds = with_misses(tradeoffs, miss_rate=miss_rate, mentions=mentions)
     rows = [
         (f"{float(each.epsilon):g}", f"{each.advantage:.3f}", f"{bounds[each.epsilon]:.3f}")
-        for each in outlooks
+        for each in tradeoffs
     ]
     out = console()
     out.print(

@@ -1,4 +1,4 @@
-"""The console: a page on which a person sees what crossed the boundary, and chooses how much may.
+"""The console: a page that shows a person the audit log and the ledger, and what a budget buys.
 
 It reads the vault, whose rows hold noised values only, and the public part of a profile; it draws
 nothing, spends nothing and is given no raw value.

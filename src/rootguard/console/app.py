@@ -45,7 +45,7 @@ PREFIX: Final = "/console"
 POLL_SECONDS: Final = 0.2
 BEAT_SECONDS: Final = 15.0
 MOST: Final = 1000
-"""Crossings in one answer."""
+"""Entries of the audit log in one answer."""
 _LIMIT: Final = 200
 _BODY: Final = 4096
 _LISTENERS: Final = 64

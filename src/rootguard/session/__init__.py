@@ -1,4 +1,4 @@
-"""Guarded sessions: opened once with raw values, then answering from what was kept."""
+"""Sessions: opened once with raw values, then answering from the noised values in the store."""
 
 from rootguard.session.guard import Guard, promise
 from rootguard.session.person import Person, Replacement

@@ -1,4 +1,4 @@
-"""Where sanitized values are kept, so that each root is noised exactly once."""
+"""The store of sanitized values, which makes sure that each root is noised exactly once."""
 
 from rootguard.store.base import (
     Disclosure,

@@ -1,8 +1,8 @@
 """The writer of the audit log: what happened is written down off the caller's path, in batches.
 
-Crossings wait in memory, at most as many of each principal as the journal keeps, and a thread of
+Entries wait in memory, at most as many of each principal as the audit log keeps, and a thread of
 its own writes them a moment later; it ends when there is nothing to do for a while. A store that
-fails delays the journal and is told once in the log; it never delays or fails a release. When the
+fails delays them and is reported once in the log; it never delays or fails a release. When the
 process is killed, what waited is lost, and nothing else; in a power cut, the last moments as well.
 """
 

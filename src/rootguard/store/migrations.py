@@ -56,7 +56,7 @@ def m002_disclosures_and_tokens(db: Transaction) -> None:
 
 
 def m003_crossings(db: Transaction) -> None:
-    """The journal of what crossed: the latest of each principal."""
+    """The audit log: the latest entries of each principal."""
     db.execute(
         "CREATE TABLE crossings (principal TEXT NOT NULL, sequence INTEGER NOT NULL,"
         " micros INTEGER NOT NULL, service TEXT NOT NULL, route TEXT NOT NULL,"
