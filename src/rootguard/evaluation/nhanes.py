@@ -34,29 +34,39 @@ Report = Callable[[str, int, int | None], None]
 
 BASE_URL = "https://wwwn.cdc.gov/Nchs/Data/Nhanes/Public"
 PAPER_SEED = 42
+# Adult men, as in the paper.
 ADULT = 18
 MALE = 1
 POSITIVE_FLOOR = 0.01
+"""The least lower bound: two decimals, and above zero, which formulas divide by."""
+# What every SAS transport file begins with, and the length of its records (SAS TS-140).
 _BEGINNING = b"HEADER RECORD*******LIBRARY HEADER RECORD!!!!!!!"
 _RECORD = 80
 _CHUNK = 64 * 1024
 _ATTEMPTS = 4
 _TIMEOUT = 30.0
+"""Seconds without a byte, not for a whole file."""
 _MAX_BYTES = 256 * 1024 * 1024
+"""Files have a few megabytes; a server that never ends must not fill the disk."""
 _MAX_SEQN = 10_000_000
+"""Respondents have five- and six-digit numbers so far; floats are whole far beyond this."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cycle:
     """Two years of the survey: files end in its letter and lie under its first year."""
 
-    name: str
     letter: str
     year: int
 
+    @property
+    def name(self) -> str:
+        """As CDC writes it: 2017-2018."""
+        return f"{self.year}-{self.year + 1}"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Variable:
+class SurveyVariable:
     """Where a root stands in the survey, and what its number there is divided by."""
 
     file: str
@@ -65,32 +75,37 @@ class Variable:
 
 
 CYCLES: Mapping[str, Cycle] = {
-    f"{year}-{year + 1}": Cycle(name=f"{year}-{year + 1}", letter=letter, year=year)
-    for letter, year in (("G", 2011), ("H", 2013), ("I", 2015), ("J", 2017))
+    cycle.name: cycle
+    for cycle in (
+        Cycle(letter="G", year=2011),
+        Cycle(letter="H", year=2013),
+        Cycle(letter="I", year=2015),
+        Cycle(letter="J", year=2017),
+    )
 }
 
 # The first reading of the pressure, as in the paper: its figures are whole and even, which a mean
 # of readings would not be.
-VARIABLES: Mapping[RootName, Variable] = {
-    RootName("age"): Variable(file="DEMO", code="RIDAGEYR"),
-    RootName("wt"): Variable(file="BMX", code="BMXWT"),
-    RootName("ht"): Variable(file="BMX", code="BMXHT", divisor=100),
-    RootName("waist"): Variable(file="BMX", code="BMXWAIST", divisor=100),
-    RootName("sbp"): Variable(file="BPX", code="BPXSY1"),
-    RootName("dbp"): Variable(file="BPX", code="BPXDI1"),
-    RootName("hb"): Variable(file="CBC", code="LBXHGB"),
-    RootName("hct"): Variable(file="CBC", code="LBXHCT"),
-    RootName("rbc"): Variable(file="CBC", code="LBXRBCSI"),
-    RootName("plt"): Variable(file="CBC", code="LBXPLTSI"),
-    RootName("neu"): Variable(file="CBC", code="LBDNENO"),
-    RootName("lym"): Variable(file="CBC", code="LBDLYMNO"),
-    RootName("ast"): Variable(file="BIOPRO", code="LBXSASSI"),
-    RootName("alt"): Variable(file="BIOPRO", code="LBXSATSI"),
-    RootName("tc"): Variable(file="TCHOL", code="LBXTC"),
-    RootName("hdl"): Variable(file="HDL", code="LBDHDD"),
-    RootName("tg"): Variable(file="TRIGLY", code="LBXTR"),
-    RootName("glu"): Variable(file="GLU", code="LBXGLU"),
-    RootName("ins"): Variable(file="INS", code="LBXIN"),
+VARIABLES: Mapping[RootName, SurveyVariable] = {
+    RootName("age"): SurveyVariable(file="DEMO", code="RIDAGEYR"),
+    RootName("wt"): SurveyVariable(file="BMX", code="BMXWT"),
+    RootName("ht"): SurveyVariable(file="BMX", code="BMXHT", divisor=100),
+    RootName("waist"): SurveyVariable(file="BMX", code="BMXWAIST", divisor=100),
+    RootName("sbp"): SurveyVariable(file="BPX", code="BPXSY1"),
+    RootName("dbp"): SurveyVariable(file="BPX", code="BPXDI1"),
+    RootName("hb"): SurveyVariable(file="CBC", code="LBXHGB"),
+    RootName("hct"): SurveyVariable(file="CBC", code="LBXHCT"),
+    RootName("rbc"): SurveyVariable(file="CBC", code="LBXRBCSI"),
+    RootName("plt"): SurveyVariable(file="CBC", code="LBXPLTSI"),
+    RootName("neu"): SurveyVariable(file="CBC", code="LBDNENO"),
+    RootName("lym"): SurveyVariable(file="CBC", code="LBDLYMNO"),
+    RootName("ast"): SurveyVariable(file="BIOPRO", code="LBXSASSI"),
+    RootName("alt"): SurveyVariable(file="BIOPRO", code="LBXSATSI"),
+    RootName("tc"): SurveyVariable(file="TCHOL", code="LBXTC"),
+    RootName("hdl"): SurveyVariable(file="HDL", code="LBDHDD"),
+    RootName("tg"): SurveyVariable(file="TRIGLY", code="LBXTR"),
+    RootName("glu"): SurveyVariable(file="GLU", code="LBXGLU"),
+    RootName("ins"): SurveyVariable(file="INS", code="LBXIN"),
 }
 
 
@@ -336,7 +351,7 @@ def read_survey(cycle: Cycle, paths: Mapping[str, Path]) -> Survey:
     return Survey(cycle=cycle, seqn=seqn, columns=columns)
 
 
-def _stem(variable: Variable, cycle: Cycle) -> str:
+def _stem(variable: SurveyVariable, cycle: Cycle) -> str:
     """The file of a variable; insulin had none of its own before 2013."""
     return "GLU" if variable.file == "INS" and cycle.letter == "G" else variable.file
 

@@ -36,13 +36,16 @@ from rootguard.values import RootName
 FIT_ROWS = 10_000
 """Rows that forms are fitted to; of more, a seeded sample. Population figures use them all."""
 MAX_QUADRATIC_ROOTS = 16
+"""They have 152 terms of first and second degree, of which at most 40 are kept anyway."""
 AGREEMENT = 1e-9
 """How closely the written formula must follow the fitted model, relative to its largest value."""
 _EXACT = 1e-7
 """Percent of error that is rounding: forms this close are equally good."""
 _FEW = 100
 _ROWS_PER_TERM = 10
+"""The usual rule of thumb for a regression."""
 _FAR = 0.1
+"""Of a column's range: twice what bounds made from the rows are padded by."""
 
 Bounds = Mapping[RootName, tuple[float, float]]
 Report = Callable[[int, int], None]
@@ -79,6 +82,7 @@ class Learned:
     wmape: float
     r2: float
     baseline: float
+    """The error, in percent, of saying the median of the other rows."""
     scores: tuple[Score, ...]
     cautions: tuple[Caution, ...]
     rows: int

@@ -30,8 +30,11 @@ from rootguard.template.reading import TomlTable, near
 from rootguard.values import RootName
 
 MAX_ROWS = 5_000_000
+"""A column then takes 40 MB."""
 MIN_ROWS = 20
+"""Four in each of five folds; fewer say nothing about a fold."""
 _ROWS_PER_ROOT = 3
+# Columns that number people, and are no roots: seqn is NHANES's.
 _IDS = frozenset({"seqn", "id"})
 _MISSING = ("", "NA", "NaN", "nan", "N/A", "NULL", "null", "None")
 _ABSENT = frozenset(word.lower() for word in _MISSING)

@@ -29,6 +29,7 @@ PUBLIC = (
 )
 ACCURACY = "The guarantee does not depend on the approximation; only the accuracy of releases does."
 _PADDING = 0.05
+"""Of the range: the least and the greatest of other people may lie a little further out."""
 _RISK = re.compile(r"(?P<label>[^<]+?)\s*(?P<sign><=?)\s*(?P<limit>[^<=\s]+)")
 
 

@@ -22,11 +22,15 @@ from rootguard.language.numbers import DIGIT_WORDS, POINT_WORDS, read_words
 from rootguard.session.questions.wording import digits
 
 _LEAST_DIGITS = 5
+"""A number with fewer digits may be the result of some arithmetic by chance."""
 _TOLERANCE = 2e-6
+"""Relative: a result may be rounded to its sixth digit or a later one."""
 _LONGEST_NUMBER = 16  # words: "nine hundred and ninety-nine thousand nine hundred and ..."
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _PLAIN = re.compile(r"\d+(?:,\d{3})*(?:\.\d{1,6})?")
+# Up to eight signs between two digits: "1 - 3", or a list with a line for each.
 _RUN = re.compile(r"\d(?:[^\w]{0,8}\d)+")
+# Six digits and a point take eight characters in base64 and more in hexadecimal.
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,}")
 _HEX = re.compile(r"[0-9a-fA-F]{8,}")
 _HEX_MARKS = re.compile(r"0x|\\x|[\s,:;%-]", re.IGNORECASE)

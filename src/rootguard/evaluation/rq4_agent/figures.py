@@ -42,6 +42,7 @@ from rootguard.mechanisms.base import Floats
 from rootguard.values import RootName
 
 RQ1_REPEATS = 20
+"""Draws of the utility study: its mean is then known to a fifth of the spread of one draw."""
 FAITHS: tuple[Faith, ...] = (
     "exact", "remembered", "rounded", "invented", "refused", "unparsed",
 )  # fmt: skip
@@ -75,6 +76,7 @@ class AgentRow:
     missing: int
     failed_sessions: int
     observations: int
+    # What became of the observations: a field for each of FAITHS.
     exact: int = 0
     remembered: int = 0
     rounded: int = 0

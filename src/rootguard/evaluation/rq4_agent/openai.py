@@ -20,6 +20,7 @@ from rootguard.evaluation.rq4_agent.study import AgentSession
 
 ROUNDS = 6
 """Tool calls after one another within a turn, before the model has to speak."""
+# Statuses after which the same request may succeed: a timeout, a limit of rate, an overload.
 _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _SYSTEM = (
     "You are the assistant of one person and answer questions of a service on their behalf. You "
@@ -43,11 +44,13 @@ class Endpoint:
     price_in: float = 0.0
     price_out: float = 0.0
     retries: int = 5
+    """Waiting 2, 4, 8, 16 and 32 seconds: a minute in all, which most limits of rate take."""
     timeout: float = 60.0
+    """Seconds; a model that is slower than this for one reply will not finish a grid."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Estimate:
+class CostEstimate:
     """What a run will take, roughly."""
 
     sessions: int
@@ -64,7 +67,7 @@ class Estimate:
         )
 
 
-def estimate(sessions: Iterable[AgentSession], endpoint: Endpoint) -> Estimate:
+def estimate(sessions: Iterable[AgentSession], endpoint: Endpoint) -> CostEstimate:
     """Two requests a turn, each with the conversation so far."""
     count = requests = tokens_in = 0
     for count, session in enumerate(sessions, 1):  # noqa: B007 - how many there were
@@ -73,7 +76,7 @@ def estimate(sessions: Iterable[AgentSession], endpoint: Endpoint) -> Estimate:
         tokens_in += 2 * turns * _OPENING_TOKENS + _TURN_TOKENS * turns * turns
     tokens_out = requests * _REPLY_TOKENS
     cost = (tokens_in * endpoint.price_in + tokens_out * endpoint.price_out) / _MILLION
-    return Estimate(
+    return CostEstimate(
         sessions=count,
         requests=requests,
         tokens_in=tokens_in,

@@ -39,6 +39,7 @@ from rootguard.values import MechanismName, Principal, Raw, RootName, to_micro
 
 AgentConfiguration = Literal["all", "roots", "opt", "calibrated"]
 AGENT_CONFIGURATIONS: tuple[AgentConfiguration, ...] = get_args(AgentConfiguration)
+# The epsilons of the published agent runs.
 AGENT_EPSILONS = (Fraction("0.01"), Fraction("0.05"), Fraction("0.1"))
 Asked = Literal["declared", "active"]
 PUBLISHED_ACTIVE: dict[str, tuple[RootName, ...]] = {"aip": (RootName("hdl"), RootName("tg"))}
@@ -46,6 +47,7 @@ PUBLISHED_ACTIVE: dict[str, tuple[RootName, ...]] = {"aip": (RootName("hdl"), Ro
 TRANSCRIPT_FORMAT = "rootguard-agent-1"
 _PRINCIPAL = Principal("patient")
 _WORDS = 256
+"""Drawn at once, for speed alone: the stream is the same."""
 
 
 class SeededWords:

@@ -328,6 +328,7 @@ def run_sessions(
     on_session: Callable[[AgentSession], object] = lambda _: None,
 ) -> RunOutcome:
     """Hold every session that is not in the transcripts yet."""
+    # Opened, and so locked, before the first session: two runs would hold each session twice.
     done = transcripts.open()
     counted, stopped = 0, ""
 
