@@ -48,7 +48,6 @@ class LimitedProtocol(H11Protocol):
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop waiting."""
         self._forget()
         super().connection_lost(exc)
         if self.ended is not None:

@@ -121,7 +121,6 @@ class ReplyAudit:
         return self._channel.restore(text)
 
     def restorer(self) -> Restorer:
-        """The same, in pieces."""
         return _AuditedRestorer(self, self._channel.restorer())
 
     def open(self) -> list[str]:

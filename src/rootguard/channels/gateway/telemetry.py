@@ -96,13 +96,11 @@ class Metrics:
         self._under_way.inc()
 
     def answered(self, route: str, status: int, seconds: float) -> None:
-        """A request is over."""
         self._under_way.dec()
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def inspected(self, route: str, seconds: float, replaced: Mapping[str, int]) -> None:
-        """A request was sanitized."""
         self._inspection.labels(route).observe(seconds)
         for kind, times in replaced.items():
             self._replaced.labels(route, kind if kind in _KINDS else "other").inc(times)

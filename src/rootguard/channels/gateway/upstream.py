@@ -67,7 +67,6 @@ class Upstream:
         )
 
     async def close(self) -> None:
-        """Close every connection."""
         await self._client.aclose()
 
     def headers(self, given: Mapping[str, str], *, stream: bool) -> dict[str, str]:

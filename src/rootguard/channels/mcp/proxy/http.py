@@ -48,7 +48,6 @@ class ServerAddress:
     headers: dict[str, str] = field(default_factory=dict)
 
     def __call__(self, hear: Hear, lost: Lost, limits: Limits) -> "HttpConnection":
-        """Connect to it."""
         return HttpConnection(self, hear, lost, limits)
 
 

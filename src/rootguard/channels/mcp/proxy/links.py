@@ -55,7 +55,6 @@ class ServerCommand:
     folder: str | None = None
 
     def __call__(self, hear: Hear, lost: Lost, limits: Limits) -> "ServerProcess":
-        """Start it."""
         return ServerProcess(self, hear, lost, limits)
 
 

@@ -37,7 +37,6 @@ class IssuedStrings:
         self._digests: OrderedDict[bytes, None] = OrderedDict()
 
     def add(self, text: str) -> None:
-        """Remember a string."""
         digest = _digest(text)
         self._digests[digest] = None
         self._digests.move_to_end(digest)
@@ -83,7 +82,6 @@ class Offers:
         return self._listed[listing].get(name)
 
     def all(self, listing: Listing) -> list[Message]:
-        """Every entry."""
         return list(self._listed[listing].values())
 
     def complete(self, listing: Listing) -> bool:
