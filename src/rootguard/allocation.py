@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 
 from rootguard.errors import BudgetError, PlanError, UnknownNameError
 from rootguard.expressions import Node, gradient, parse
@@ -109,6 +110,28 @@ def make_plan(
     objective: Objective | None = None,
 ) -> Plan:
     """Split a budget over a template's roots, by default to make its target accurate."""
+    if objective is None:
+        return _plan_for_target(template, budget, mechanism_name, allocation)
+    return _plan(template, budget, mechanism_name, allocation, objective)
+
+
+@lru_cache(maxsize=1024)  # public, and the same for everybody who chose this template and budget
+def _plan_for_target(
+    template: Template,
+    budget: Fraction,
+    mechanism_name: MechanismName,
+    allocation: AllocationName,
+) -> Plan:
+    return _plan(template, budget, mechanism_name, allocation, None)
+
+
+def _plan(
+    template: Template,
+    budget: Fraction,
+    mechanism_name: MechanismName,
+    allocation: AllocationName,
+    objective: Objective | None,
+) -> Plan:
     if allocation not in _FIRST_ORDER:
         raise UnknownNameError("allocation", allocation, _FIRST_ORDER)
     graph = Graph.of(template)

@@ -8,7 +8,7 @@ nothing.
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from rootguard.errors import CycleError, FormulaNameError, NameTakenError, UnknownNameError
@@ -50,24 +50,9 @@ class Graph:
     @classmethod
     def of(cls, template: Template) -> "Graph":
         """The graph a template declares; its roots with a formula are computed, not noised."""
-        nodes = [
-            GraphNode(
-                name=root.name,
-                kind="root" if root.formula is None else "derived",
-                formula=root.formula,
-                unit=root.unit,
-            )
-            for root in template.roots.values()
-        ]
-        nodes += [
-            GraphNode(name=derived.name, kind="derived", formula=derived.formula, unit=derived.unit)
-            for derived in template.derived.values()
-        ]
-        target = template.target
-        nodes.append(
-            GraphNode(name=target.name, kind="target", formula=target.formula, unit=target.unit)
-        )
-        return cls(nodes)
+        graph = cls()
+        graph._nodes = {node.name: node for node in _declared(template)}
+        return graph
 
     def __contains__(self, name: object) -> bool:
         return name in self._nodes
@@ -180,6 +165,28 @@ def _html(text: str) -> str:
 def _quoted(text: str) -> str:
     """In double quotes. Names and formulas hold no quote, backslash or line break to escape."""
     return f'"{text}"'
+
+
+@lru_cache(maxsize=256)  # public, and every session of a template begins with it
+def _declared(template: Template) -> tuple[GraphNode, ...]:
+    nodes = [
+        GraphNode(
+            name=root.name,
+            kind="root" if root.formula is None else "derived",
+            formula=root.formula,
+            unit=root.unit,
+        )
+        for root in template.roots.values()
+    ]
+    nodes += [
+        GraphNode(name=derived.name, kind="derived", formula=derived.formula, unit=derived.unit)
+        for derived in template.derived.values()
+    ]
+    target = template.target
+    nodes.append(
+        GraphNode(name=target.name, kind="target", formula=target.formula, unit=target.unit)
+    )
+    return Graph(nodes).order
 
 
 def _in_order(nodes: Mapping[str, GraphNode]) -> list[GraphNode]:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Literal, NewType, NoReturn, SupportsIndex
+from typing import Literal, NewType, NoReturn, SupportsIndex, get_args
 
-from rootguard.errors import BudgetError, DomainError, PrivateValueError
+from rootguard.errors import BudgetError, DomainError, PrivateValueError, UnknownNameError
 
 RootName = NewType("RootName", str)
 Principal = NewType("Principal", str)
@@ -23,6 +23,15 @@ AllocationName = Literal["uniform", "closed-form", "optimal", "population"]
 MICRO = 1_000_000
 MAX_GRID = 100_000
 _MAX_DIGITS = 400
+
+
+def mechanism_named(name: str) -> MechanismName:
+    """The name of a mechanism, checked; an unknown one is refused."""
+    known: tuple[MechanismName, ...] = get_args(MechanismName)
+    for each in known:
+        if name == each:
+            return each
+    raise UnknownNameError("mechanism", name, known)
 
 
 def parse_epsilon(amount: str | float | Decimal | Fraction) -> Fraction:

@@ -2,13 +2,11 @@
 
 from fractions import Fraction
 from functools import lru_cache
-from typing import get_args
 
-from rootguard.errors import UnknownNameError
 from rootguard.mechanisms.additive import Geometric, Laplace, Staircase
 from rootguard.mechanisms.base import Certificate, Mechanism, certify
 from rootguard.mechanisms.exponential import Exponential
-from rootguard.values import MechanismName
+from rootguard.values import MechanismName, mechanism_named
 
 MECHANISMS: dict[MechanismName, type[Mechanism]] = {
     "exponential": Exponential,
@@ -16,14 +14,6 @@ MECHANISMS: dict[MechanismName, type[Mechanism]] = {
     "staircase": Staircase,
     "geometric": Geometric,
 }
-
-
-def mechanism_named(name: str) -> MechanismName:
-    """The name, checked; an unknown one is refused."""
-    for known in MECHANISMS:
-        if name == known:
-            return known
-    raise UnknownNameError("mechanism", name, get_args(MechanismName))
 
 
 @lru_cache(maxsize=4096)

@@ -164,6 +164,11 @@ class Additive(Mechanism):
         The pmf depends only on the gap and on whether the output is an end point, and changes by
         exactly epsilon from one gap to the next beyond the first: six points show every case.
         """
+        return self._tight
+
+    @cached_property
+    def _tight(self) -> float:
+        # Once for a mechanism, which never changes: every draw under a plan asks for it.
         small = type(self)(self.epsilon, min(self.size, 6))
         points = np.arange(small.size)
         table = small.log_pmf(points[:, None], points[None, :])

@@ -16,7 +16,6 @@ from rootguard.allocation import Objective, Plan, read_budget
 from rootguard.calibration import make_plan
 from rootguard.errors import ClampedWarning, IdentifierError, shielded
 from rootguard.graph import Graph
-from rootguard.mechanisms import mechanism_named
 from rootguard.sanitizer import seal, select
 from rootguard.session.declared import issue_tokens
 from rootguard.session.draws import noise_once, refine_once
@@ -24,7 +23,7 @@ from rootguard.session.policy import Policy
 from rootguard.session.session import RecipientView, Session, Tier
 from rootguard.store import MemoryStore, Record, Store
 from rootguard.template import Template
-from rootguard.values import AllocationName, Principal, Raw, RootName
+from rootguard.values import AllocationName, Principal, Raw, RootName, mechanism_named
 
 Amount = str | float | Fraction
 Notice = Callable[[tuple[RootName, ...]], None]
@@ -203,10 +202,10 @@ def _whole(view: RecipientView, template: Template, *, calibrate: bool) -> Sessi
     return Session(view, template, calibrate=calibrate)
 
 
-def warn_owner(roots: tuple[RootName, ...]) -> None:
+def warn_owner(roots: tuple[RootName, ...], *, depth: int = 5) -> None:
     """The notice that is given when nobody asked for another."""
     warnings.warn(
         f"outside the template's public bounds, taken as the nearest bound: {', '.join(roots)}",
         ClampedWarning,
-        stacklevel=5,  # this function, `take_values`, `open`, its shield, and whoever called that
+        stacklevel=depth,  # here, `take_values`, `open`, its shield, and whoever called that
     )
