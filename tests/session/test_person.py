@@ -6,6 +6,7 @@ import multiprocessing
 import struct
 import threading
 import traceback
+import warnings
 from collections.abc import Callable
 from contextlib import closing
 from fractions import Fraction
@@ -376,14 +377,33 @@ def test_a_service_gets_its_tier_and_what_its_policy_allows(tmp_path: Path) -> N
         opened(store, PROFILE, service="app")
 
 
+def test_opening_tells_the_owner_of_values_outside_the_bounds_and_of_no_others() -> None:
+    text = 'templates = ["fib4", "vascular"]\nbudget = 1\n[values]\nage = {}\nast = {}\nsbp = {}'
+    inside = parse_profile(text.format(50, 30, 120), file="x.toml")
+    outside = parse_profile(text.format(50, 5_000, 1), file="x.toml")
+    told: list[tuple[str, ...]] = []
+    Person.open(inside, store=MemoryStore(), on_clamp=told.append)
+    assert told == []
+    Person.open(outside, store=MemoryStore(), on_clamp=told.append)
+    assert [set(roots) for roots in told] == [{"ast", "sbp"}]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Person.open(inside, store=MemoryStore())
+    with pytest.warns(ClampedWarning, match=r"bound: ast, sbp$") as caught:
+        Person.open(outside, store=MemoryStore())
+    assert [warning.filename for warning in caught] == [__file__]  # where the owner opened it
+    assert "5000" not in str(caught[0].message)
+
+
 def test_the_owner_is_told_of_a_clamped_sight_by_name() -> None:
     told: list[tuple[str, ...]] = []
     person = opened(on_clamp=told.append)
     person.sight("ast", 5_000)
     person.sight("ast", 6_000)
     assert told == [("ast",)]
-    with pytest.warns(ClampedWarning, match=r"bound: ast$"):
+    with pytest.warns(ClampedWarning, match=r"bound: ast$") as caught:
         opened().sight("ast", 5_000)
+    assert [warning.filename for warning in caught] == [__file__]
 
 
 def test_a_person_reaches_no_raw_value_and_no_declared_text() -> None:

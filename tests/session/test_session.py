@@ -319,8 +319,9 @@ def test_the_owner_is_told_of_a_clamped_value_and_the_service_is_not() -> None:
     assert told == [("ast",)]
     assert session.release("ast") == pytest.approx(272, abs=5)
     assert "clamp" not in json.dumps(session.describe())
-    with pytest.warns(ClampedWarning, match="ast"):
+    with pytest.warns(ClampedWarning, match="ast") as caught:
         Guard.open(FIB4, values=values, budget=50)
+    assert [warning.filename for warning in caught] == [__file__]  # where the owner opened it
 
 
 def test_identifiers_are_released_as_tokens_and_restored_for_the_owner() -> None:

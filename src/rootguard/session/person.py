@@ -8,6 +8,7 @@ come out again.
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from types import MappingProxyType
 from typing import Self
 
@@ -95,7 +96,9 @@ class Person(Answers):
         tokens = issue_tokens(profile.identifiers.open(), None, store, profile.principal)
         take_values(store, profile.principal, plans, profile.values, on_clamp)
         view = RecipientView(store, profile.principal, tier=tier)
-        return cls(profile, view, MappingProxyType(plans), tokens, on_clamp or warn_owner)
+        # A sight is one call nearer to whoever is to be warned: nothing stands for `take_values`.
+        notice = on_clamp or partial(warn_owner, depth=4)
+        return cls(profile, view, MappingProxyType(plans), tokens, notice)
 
     def __repr__(self) -> str:
         return f"<Person: {', '.join(template.name for template in self.templates)}>"

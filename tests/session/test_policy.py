@@ -1,0 +1,67 @@
+"""What a policy lets a service ask, and what it refuses."""
+
+from dataclasses import replace
+
+import pytest
+
+from rootguard import Guard, MemoryStore, Person, Session, load_template
+from rootguard.errors import AccessError
+from rootguard.events import RequestRefused
+from rootguard.session import parse_policy
+from rootguard.session.profile import parse_profile
+
+VALUES = {"age": 58, "ast": 61, "alt": 44, "plt": 220}
+
+
+def served(service: str) -> Session:
+    """A service's session on a person whose every root is noised."""
+    policy = parse_policy(
+        f'[tiers.clinic]\nbudget = "0.9"\n[services.tool]\ntier = "clinic"\n{service}',
+        file="policy.toml",
+    )
+    template, store = load_template("fib4"), MemoryStore()
+    Guard.open(template, values=VALUES, budget="0.9", store=store)
+    return Guard.serve(template, store=store, policy=policy, service="tool")
+
+
+def test_every_root_with_listed_formulas_is_not_every_formula() -> None:
+    session = served('roots = "*"\nformulas = ["ast / alt"]')
+    for root in VALUES:
+        assert isinstance(session.release(root), float)
+    assert session.derive("ast/alt") == session.derive("(ast / alt)")
+    for formula in ("ast + alt", "alt / ast", "ast", "ast / alt + 0 * age"):
+        with pytest.raises(AccessError):
+            session.derive(formula)
+    assert [e.reason for e in session.transcript() if isinstance(e, RequestRefused)] == [
+        "AccessError"
+    ] * 4
+
+
+def test_every_formula_is_of_listed_roots_only() -> None:
+    session = served('roots = ["ast", "alt"]\nformulas = "*"')
+    assert isinstance(session.derive("ast + 2 * alt"), float)
+    with pytest.raises(AccessError):
+        session.derive("ast + age")
+    with pytest.raises(AccessError):
+        session.release("fib4")
+
+
+def test_no_formula_is_answered_unless_some_are_allowed() -> None:
+    session = served('roots = "*"')
+    assert isinstance(session.release("ast"), float)
+    with pytest.raises(AccessError):
+        session.derive("ast + alt")
+
+
+def test_a_formula_across_templates_is_refused_as_well() -> None:
+    policy = parse_policy(
+        '[tiers.clinic]\nbudget = "0.9"\n[services.tool]\ntier = "clinic"\n'
+        'roots = "*"\nformulas = ["ast / hr"]',
+        file="policy.toml",
+    )
+    text = 'templates = ["fib4", "shock_index"]\nbudget = "0.9"\n[values]\nast = 61\nhr = 70'
+    profile = replace(parse_profile(text, file="me.toml"), policy=policy)
+    person = Person.open(profile, store=MemoryStore(), service="tool")
+    assert isinstance(person.derive("ast / hr"), float)
+    with pytest.raises(AccessError):
+        person.derive("ast * hr")
