@@ -2,9 +2,13 @@
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 TESTS = Path(__file__).parent
+PACKAGE = TESTS.parent / "src" / "rootguard"
+MOST_MODULES = 12
+"""A reader can hold a dozen names; `cli` has a file for each command."""
 
 
 def imported(tree: ast.AST) -> set[str]:
@@ -36,6 +40,42 @@ def test_no_test_file_imports_another() -> None:
         if is_test(module) and path != Path(__file__)
     }
     assert wrong == set()
+
+
+def sources() -> dict[str, ast.Module]:
+    """Every module of the package, by its path."""
+    return {
+        path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text("utf-8"))
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
+
+
+def test_no_folder_has_more_modules_than_a_reader_can_hold() -> None:
+    folders = Counter(
+        path.rpartition("/")[0] for path in sources() if not path.endswith("__init__.py")
+    )
+    crowded = {folder: count for folder, count in folders.items() if count > MOST_MODULES}
+    assert crowded.keys() <= {"cli"}
+
+
+def changeable(tree: ast.Module) -> list[str]:
+    """Data classes whose fields can be set."""
+    return [
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for decorator in node.decorator_list
+        if ast.unparse(decorator).startswith("dataclass")
+        and "frozen=True" not in ast.unparse(decorator)
+    ]
+
+
+def test_values_of_the_core_cannot_be_changed() -> None:
+    """A promise that was made, an event that was recorded, a row that was read stay as they are."""
+    free = ("channels/", "console/", "evaluation/")  # whose data classes may be running totals
+    found = {path: changeable(tree) for path, tree in sources().items()}
+    assert [path for path, names in found.items() if names and not path.startswith(free)] == []
+    assert changeable(ast.parse("@dataclass(kw_only=True)\nclass A: ...")) == ["A"]
 
 
 def test_an_import_of_a_test_file_would_be_seen() -> None:
