@@ -16,10 +16,9 @@ from click.testing import CliRunner
 from rootguard import Guard, MemoryStore, load_template, make_plan, open_store
 from rootguard.accounting import Ledger
 from rootguard.cli.main import cli
-from rootguard.console import Viewer, graphs, of_profile
-from rootguard.console.graphs import graph_json
-from rootguard.console.ledgers import ledger_json
+from rootguard.console import Viewer, of_profile, views
 from rootguard.console.self_attack import PEOPLE, TURNS
+from rootguard.console.views import graph_json, ledger_json
 from rootguard.expressions import evaluate
 from rootguard.graph import Graph
 from rootguard.session import Person, parse_profile
@@ -95,7 +94,7 @@ def test_every_template_of_the_catalog_can_be_drawn(
 ) -> None:
     nodes = Graph.of(load_template(name)).order
     known = dict.fromkeys((node.name for node in nodes), 1.0)  # looked at elsewhere, slow for some
-    monkeypatch.setattr(graphs, "amplifications", lambda _: known)
+    monkeypatch.setattr(views, "amplifications", lambda _: known)
     template = load_template(name)
     drawn: Any = graph_json(template, make_plan(template, Fraction(1)))
     names = {node["name"] for node in drawn["nodes"]}

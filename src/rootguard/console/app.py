@@ -32,22 +32,25 @@ from rootguard.console.access import (
     status_of,
 )
 from rootguard.console.assets import Assets
-from rootguard.console.graphs import amplifications, graph_json
-from rootguard.console.ledgers import ledger_json
 from rootguard.console.people import Viewer
 from rootguard.console.self_attack import attack
 from rootguard.console.tradeoffs import MECHANISMS, TURNS, Tradeoffs
-from rootguard.console.views import entry_json
+from rootguard.console.views import amplifications, entry_json, graph_json, ledger_json
 from rootguard.errors import UnknownNameError
 from rootguard.graph import Graph
 
 PREFIX: Final = "/console"
+# Another process may write the audit log, so it is asked: often enough to look immediate, and a
+# listener costs five short queries a second.
 POLL_SECONDS: Final = 0.2
+# Proxies drop a connection that is silent, most of them after 30 or 60 seconds.
 BEAT_SECONDS: Final = 15.0
 MOST: Final = 1000
 """Entries of the audit log in one answer."""
 _LIMIT: Final = 200
+# A key and a template's name fit many times over; a body is held in memory.
 _BODY: Final = 4096
+# Open streams, and threads that ask the store for them: the console never takes all of a gateway's.
 _LISTENERS: Final = 64
 _THREADS: Final = 8
 _EVENTS: Final = "text/event-stream; charset=utf-8"

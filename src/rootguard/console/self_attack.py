@@ -26,8 +26,11 @@ from rootguard.store import MemoryStore
 from rootguard.template import Template
 from rootguard.values import RootName, Sanitized
 
+# By then fresh noise is given away and noise drawn once is not; more turns only take longer.
 TURNS: Final = 8
+# The median of so many is steady, and all of them are attacked while the owner looks on.
 PEOPLE: Final = 25
+# The synthetic people and their noise are for show: the same picture each time it is asked for.
 _SEED: Final = 0
 
 

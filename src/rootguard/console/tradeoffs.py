@@ -18,6 +18,7 @@ from rootguard.values import MechanismName
 CHOSEN: Final[tuple[Configuration, ...]] = tuple(c for c in CONFIGURATIONS if c != "population")
 MECHANISMS: Final[tuple[MechanismName, ...]] = get_args(MechanismName)
 TURNS: Final[tuple[Turns, ...]] = get_args(Turns)
+# Every mechanism and number of turns of five templates, some kilobytes each.
 _KEPT: Final = 64
 _WAYS: Final[Mapping[str, str]] = {
     "all": "fresh noise on every answer",
@@ -47,8 +48,8 @@ class Tradeoffs:
     """Tables by template, mechanism and turns."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()  # guards what is known; never held while a table is computed
+        self._turn = threading.Lock()  # one table at a time: each would take a whole core
         self._work: OrderedDict[_Choice, _Work] = OrderedDict()
 
     def ask(
