@@ -81,7 +81,6 @@ class Together:
         self._detectors = detectors
 
     def find(self, text: str) -> list[Found]:
-        """The finds of all, without overlaps."""
         return merge(item for detector in self._detectors for item in detector.find(text))
 
 

@@ -40,7 +40,6 @@ class Commands(click.Group):
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every command, sorted."""
         return sorted(self.MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

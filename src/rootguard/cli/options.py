@@ -62,9 +62,7 @@ class TemplateType(click.ParamType[str]):
         return names or [CompletionItem(incomplete, type="file")]
 
 
-def template_argument(command: _Command) -> _Command:
-    """The template a command works on."""
-    return click.argument("template", type=TemplateType(), metavar="TEMPLATE")(command)
+template_argument = click.argument("template", type=TemplateType(), metavar="TEMPLATE")
 
 
 def chosen_templates(names: Iterable[str]) -> tuple[Template, ...]:
@@ -79,20 +77,14 @@ def chosen_templates(names: Iterable[str]) -> tuple[Template, ...]:
     return templates
 
 
-def json_option(command: _Command) -> _Command:
-    """Machine-readable output."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
-
-
-def mechanism_option(command: _Command) -> _Command:
-    """Which noise."""
-    return click.option(
-        "--mechanism",
-        type=click.Choice(get_args(MechanismName)),
-        default="geometric",
-        show_default=True,
-        help="Noise distribution.",
-    )(command)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+mechanism_option = click.option(
+    "--mechanism",
+    type=click.Choice(get_args(MechanismName)),
+    default="geometric",
+    show_default=True,
+    help="Noise distribution.",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,13 +140,11 @@ def plan_options(command: _Command) -> _Command:
     return made
 
 
-def calibrate_option(command: _Command) -> _Command:
-    """Whether answers are calibrated."""
-    return click.option(
-        "--calibrate",
-        is_flag=True,
-        help="Move the answers towards what the template's population makes likely; costs nothing.",
-    )(command)
+calibrate_option = click.option(
+    "--calibrate",
+    is_flag=True,
+    help="Move the answers towards what the template's population makes likely; costs nothing.",
+)
 
 
 def _default_url() -> str:
@@ -172,23 +162,17 @@ def vault_url(given: str | None, profile: str | None) -> str:
     return given or profile or os.environ.get("ROOTGUARD_STORE") or _default_url()
 
 
-def store_option(command: _Command) -> _Command:
-    """Which store."""
-    return click.option(
-        "--store",
-        "url",
-        envvar="ROOTGUARD_STORE",
-        default=_default_url,
-        show_default="a SQLite file in your data directory",
-        help="sqlite:///FILE, postgresql://… or memory:",
-    )(command)
-
-
-def principal_option(command: _Command) -> _Command:
-    """Whose values."""
-    return click.option(
-        "--principal", default="owner", show_default=True, help="Whose values are meant."
-    )(command)
+store_option = click.option(
+    "--store",
+    "url",
+    envvar="ROOTGUARD_STORE",
+    default=_default_url,
+    show_default="a SQLite file in your data directory",
+    help="sqlite:///FILE, postgresql://… or memory:",
+)
+principal_option = click.option(
+    "--principal", default="owner", show_default=True, help="Whose values are meant."
+)
 
 
 def read_values(source: str | None, template: Template) -> dict[str, float]:

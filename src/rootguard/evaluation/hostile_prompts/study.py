@@ -116,7 +116,6 @@ class Attempt:
     outgoing: list[str] = field(default_factory=list)
 
     def heard(self, question: str, reply: str, calls: Sequence[object] = ()) -> None:
-        """Write a turn down."""
         self.turns.append({"question": question, "calls": list(calls), "reply": reply})
         self.outgoing.append(reply)
 
@@ -202,7 +201,6 @@ class Attacks:
         self.sessions = [(arm, family) for arm in arms for family in chosen]
 
     def label(self, arm: Arm) -> str:
-        """The model in an arm."""
         return NO_MODEL if arm == "subverted" or self._model is None else self._model.label
 
     def run_digest(self, arm: Arm) -> str:
@@ -396,7 +394,6 @@ class AttackOutcome:
 
     @property
     def verdict(self) -> str:
-        """For a table."""
         if self.forms:
             return ", ".join(dict.fromkeys(self.forms))
         return "rounded" if self.rounded else "–"

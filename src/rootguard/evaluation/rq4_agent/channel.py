@@ -43,7 +43,6 @@ class ToolCall:
     text: str
 
     def record(self) -> dict[str, object]:
-        """For a transcript."""
         said: object = self.content if self.content is not None else {"refused": self.text}
         return {"tool": self.tool, "arguments": dict(self.arguments), "result": said}
 

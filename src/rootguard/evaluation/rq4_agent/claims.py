@@ -214,7 +214,6 @@ class ComparedAgent:
 
     @property
     def standard_errors(self) -> float:
-        """The difference in combined standard errors."""
         return standard_errors(self.ours, self.ours_se, self.published, self.published_se)
 
     @property

@@ -82,7 +82,6 @@ class Local:
         return LocalConversation(self, tools, [v for v in values if v.get("kind") == "root"])
 
     async def close(self) -> None:
-        """Let go of the model."""
         self._model.close()
 
     async def write(

@@ -106,7 +106,6 @@ class OpenAI:
 
     @property
     def label(self) -> str:
-        """Backend and model."""
         return f"openai {self._endpoint.model}"
 
     async def meet(self, tools: Tools) -> "OpenAIConversation":
@@ -117,7 +116,6 @@ class OpenAI:
         return OpenAIConversation(self, tools, _SYSTEM.format(named))
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._client is not None:
             await self._client.aclose()
             self._client = None

@@ -143,7 +143,6 @@ class PatientGroup:
 
     @property
     def patients(self) -> int:
-        """How many there are."""
         return len(self.cohort)
 
     @property
@@ -152,7 +151,6 @@ class PatientGroup:
         return self.subject.truth
 
     def column(self, root: RootName) -> Floats:
-        """A root's true values."""
         return self.cohort.columns[root]
 
     def plan(self, cell: AgentCell) -> Plan:

@@ -155,7 +155,6 @@ class Grid:
             )
 
     def sessions(self, groups: Iterable[PatientGroup]) -> Iterator["AgentSession"]:
-        """Every session."""
         for group in groups:
             for cell in self.cells(group):
                 for patient in range(group.patients):
