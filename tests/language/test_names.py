@@ -227,6 +227,7 @@ def test_the_names_of_the_development_set_are_read() -> None:
         "Our ETA 15, the term 3 paper is due.",
         "In the long-term: 3 options, in the short term 2.",
         "Take 12 pas de deux and 4 pads.",
+        "The new pad: 3, the tan is 5, his hk: 8",
         "Philadelphia, PA 19103 and Hong Kong HK 5000",
         "The tension 5 sheets, economies 20.",
         "I'm female, 54",

@@ -53,6 +53,10 @@ class Spelling:
         """The words of the spelling, bare and in small letters."""
         return _words_in(self.text.casefold())
 
+    def spelt(self, written: str) -> bool:
+        """Whether something `written` so can be it: an abbreviation not of English, in capitals."""
+        return not self.capitals or "en" in self.languages or written.isupper()
+
     def needs_tie(self, written: str, spoken: Collection[str]) -> bool:
         """Whether it is an everyday word as `written` in a text in the languages `spoken`."""
         if not (self.everyday or self.capitals):
@@ -161,7 +165,7 @@ def _telling() -> Mapping[str, frozenset[str]]:
 def _spellings(entry: Mapping[str, Any]) -> tuple[Spelling, ...]:
     """The spellings of an entry with their variants; one that several languages have, once."""
     found: dict[str, Spelling] = {}
-    measured = any("/" in unit or unit == "%" for unit in entry.get("units", ()))
+    measured = any(unit.endswith(("L", "%", "/mol")) for unit in entry.get("units", ()))
     for group in (*LANGUAGES, _SAID):
         for text in entry.get(group, ()):
             first = _marked(text, group)

@@ -112,6 +112,17 @@ def _periods() -> _Table:
 
 
 @functools.cache
+def period_words() -> Mapping[str, str]:
+    """The single words that say how often, and the period that each says."""
+    return {
+        spelling: period
+        for period, spellings in _data()["periods"].items()
+        for spelling in spellings
+        if spelling.isalpha()
+    }
+
+
+@functools.cache
 def _money_signs() -> tuple[str, ...]:
     """Currencies as written before an amount, longest first."""
     short = (s for s in _money().meanings if len(s) <= _LONGEST_SIGN)

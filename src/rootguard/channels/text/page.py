@@ -152,6 +152,7 @@ class RootNames:
             )
             for hit in self._finder.find(text, unfolded, runs)
             if not skipped.meet(hit.start, hit.end)
+            and hit.spelling.spelt(text[hit.start : hit.end])
         ]
         taken = Spans((name.start - 1, name.end + 1) for name in found)
         found += [

@@ -20,7 +20,7 @@ from rootguard.channels.tools.words import (
     text_words,
     without_periods,
 )
-from rootguard.language.fold import plain, unaccented
+from rootguard.language.fold import bare, plain
 from rootguard.language.units import (
     also_words,
     canonical,
@@ -71,7 +71,7 @@ def fitting(unit: str, meaning: Meaning) -> str | None:
 def units_in(text: str) -> tuple[tuple[str, bool], ...]:
     """Units that a description names, and whether it clearly presents them as units."""
     found: dict[str, bool] = {}
-    flat = plain(text)
+    flat = bare(plain(text))
     end = -1
     for start in (m.start() for m in _STARTS.finditer(flat)):
         if start < end:
@@ -83,8 +83,7 @@ def units_in(text: str) -> tuple[tuple[str, bool], ...]:
                 continue
             found[unit] = found.get(unit, False) or presented
             end = stop
-    folded = unaccented(flat)
-    for word in text_words(folded):
+    for word in text_words(flat):
         for unit in data()["units"].get(word, ()) if len(word) > 3 else ():
             found.setdefault(unit, True)
     return tuple(found.items())

@@ -17,7 +17,13 @@ from rootguard.expressions import to_text
 from rootguard.graph import Graph
 from rootguard.language import names
 from rootguard.language.fold import unaccented
-from rootguard.language.units import canonical, currencies, substance_of, unstated
+from rootguard.language.units import (
+    canonical,
+    currencies,
+    period_words,
+    substance_of,
+    unstated,
+)
 from rootguard.template import Root, Template, catalog, load_template
 from rootguard.values import Domain, RootName
 
@@ -60,14 +66,9 @@ def several() -> Mapping[str, tuple[str, ...]]:
     return found
 
 
-@functools.cache
-def _period_words() -> Mapping[str, str]:
-    return {word: period for period, many in data()["periods"].items() for word in many}
-
-
 def without_periods(words: Sequence[str]) -> tuple[Words, frozenset[str]]:
     """Words without those that say how often, and the periods these said."""
-    table = _period_words()
+    table = period_words()
     found = frozenset(table[word] for word in words if word in table)
     kept = tuple(word for word in words if word not in table)
     if found and "per" in kept:
@@ -304,7 +305,9 @@ def _spelled(name: str, aliases: Sequence[str], unit: str) -> Meaning:
             bags[frozenset(words)] = bags.get(frozenset(words), True) and spelling.weak
     for spelling in every if found.periodic else ():
         words = without_periods(text_words(spelling.text))[0]
-        if key_of(words):  # less than what is listed, so weaker
+        other = names.concept_of(key_of(words)) if key_of(words) else None
+        # Less than what is listed, so weaker; "rate mensili" without its period is another value.
+        if key_of(words) and other in (None, concept):
             spellings.setdefault(key_of(words), True)
             bags.setdefault(frozenset(words), True)
     said = frozenset(key_of(text_words(s.text)) for s in every if s.said)
