@@ -42,7 +42,6 @@ class Ledger:
 
     @property
     def spent(self) -> dict[str, Fraction]:
-        """Epsilon spent on each root."""
         return {root: Fraction(micro, MICRO) for root, micro in self._spent.items()}
 
     @property
@@ -153,7 +152,6 @@ class Guarantee:
         return apart, {root.root: root.epsilon for root in self.roots}
 
     def to_dict(self) -> dict[str, object]:
-        """A JSON-ready form."""
         return {
             "unit": "epsilon per grid step",
             "total_epsilon": float(self.total),

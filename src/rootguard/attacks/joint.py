@@ -65,12 +65,10 @@ class Reconstruction:
 
     @property
     def median(self) -> dict[RootName, Floats]:
-        """Posterior medians, one per person."""
         return {root: belief.median for root, belief in self.beliefs.items()}
 
     @property
     def mean(self) -> dict[RootName, Floats]:
-        """Posterior means, one per person."""
         return {root: belief.mean for root, belief in self.beliefs.items()}
 
 

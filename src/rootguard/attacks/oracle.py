@@ -48,7 +48,6 @@ class Query:
 
     @property
     def roots(self) -> frozenset[str]:
-        """The roots it asks about."""
         return names(parsed(self.formula)) - self.parameters.keys()
 
     def expected(self, candidates: Mapping[str, Floats]) -> Indices:
@@ -138,7 +137,6 @@ class OnePerson:
         self._answer = answer
 
     def ask(self, question: Query) -> Indices:
-        """The one person's answer."""
         return np.array([self._answer(question.text(0), question.domain)], np.int64)
 
 
@@ -163,7 +161,6 @@ class QueryLog:
             self.add(exchange)
 
     def ask(self, question: Query) -> Exchange:
-        """Ask, and keep the answer."""
         exchange = Exchange(question=question, received=self.oracle.ask(question))
         self.add(exchange)
         return exchange

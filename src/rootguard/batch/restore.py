@@ -29,15 +29,12 @@ class EmptyRegistry:
     """A registry that keeps nothing."""
 
     def add(self, entry: IssuedToken) -> IssuedToken:
-        """Give the entry back."""
         return entry
 
     def find(self, token: str) -> IssuedToken | None:  # noqa: ARG002 - the protocol's signature
-        """Nothing was kept."""
         return None
 
     def since(self, count: int) -> Iterator[IssuedToken]:  # noqa: ARG002
-        """There are none."""
         return iter(())
 
     def __iter__(self) -> Iterator[IssuedToken]:

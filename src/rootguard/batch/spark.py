@@ -242,7 +242,6 @@ class _Task:
 
     @shielded
     def kernel(self, sink: EntrySink | None = None) -> Kernel:
-        """The kernel that this task runs."""
         key = self.key
         if key is None and self.key_file is not None:
             key = read_key(Path(self.key_file))

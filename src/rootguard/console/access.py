@@ -99,7 +99,6 @@ class AccessControl:
         return cookie
 
     def logout(self, cookie: str) -> None:
-        """Forget a cookie."""
         with self._lock:
             self._sessions.pop(_digest(cookie), None)
 

@@ -82,7 +82,6 @@ class Console:
         self._app = AccessMiddleware(self._routed(), hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         await self._app(scope, receive, send)
 
     def mounted(self, prefix: str = PREFIX) -> list[BaseRoute]:

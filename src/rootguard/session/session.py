@@ -200,7 +200,6 @@ class _Part:
         return self.graph.roots if self.calibrated and rests_on else rests_on
 
     def guarantee(self, identifiers: int) -> Guarantee:
-        """What is promised for this template."""
         return Guarantee(
             principal=self._view.principal,
             roots=tuple(

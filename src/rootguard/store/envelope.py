@@ -39,7 +39,6 @@ class Integrity:
         self._key = key
 
     def seal(self, table: str, *cells: Cell) -> bytes:
-        """The seal of a row."""
         return hmac.digest(self._key, canonical(table, *cells), hashlib.sha256)
 
     def holds(self, table: str, *row: object) -> bool:

@@ -46,16 +46,13 @@ class MemoryStore:
 
     @property
     def fingerprint_key(self) -> bytes:
-        """The secret under which raw values are fingerprinted in this store."""
         return self._fingerprint_key
 
     @property
     def identifier_key(self) -> bytes:
-        """The secret under which identifiers are encrypted in this store."""
         return self._identifier_key
 
     def levels(self, principal: Principal, root: RootName) -> tuple[Record, ...]:
-        """All levels of the newest version of a root, by position; none if it has none."""
         with self._lock:
             version = self.version(principal, root)
             found: list[Record] = []
@@ -64,7 +61,6 @@ class MemoryStore:
             return tuple(found)
 
     def version(self, principal: Principal, root: RootName) -> int:
-        """The highest version of a root that was ever charged for, erased ones included; or 0."""
         with self._lock:
             return max(
                 (
@@ -97,17 +93,14 @@ class MemoryStore:
             return tuple(self._records[key] for key in keys)
 
     def events(self, principal: Principal) -> tuple[Charge, ...]:
-        """Everything that was ever charged to a principal, in order. Erasing keeps it."""
         with self._lock:
             return tuple(self._events.get(principal, ()))
 
     def caps(self, principal: Principal) -> dict[str, int]:
-        """Caps in micro-epsilon: per root, and under "" for the principal's total."""
         with self._lock:
             return dict(self._caps.get(principal, {}))
 
     def set_cap(self, principal: Principal, root: str, micro: int | None) -> None:
-        """Set or (with None) lift a cap; "" means the total."""
         with self._lock:
             if micro is None:
                 self._caps[principal].pop(root, None)
@@ -115,12 +108,10 @@ class MemoryStore:
                 self._caps[principal][root] = micro
 
     def disclose(self, principal: Principal, disclosures: Sequence[Disclosure]) -> None:
-        """Write down who was given what; what is there already is left alone."""
         with self._lock:
             self._disclosures[principal].update(dict.fromkeys(disclosures))
 
     def disclosures(self, principal: Principal) -> tuple[Disclosure, ...]:
-        """Who was given what, in order."""
         with self._lock:
             return tuple(self._disclosures.get(principal, {}))
 
@@ -138,7 +129,6 @@ class MemoryStore:
         before: int | None = None,
         limit: int = LOG_ENTRIES,
     ) -> tuple[LogEntry, ...]:
-        """The audit log, oldest first: the first entries after a sequence, or the last before."""
         with self._lock:
             kept = tuple(self._log.get(principal, ()))
             first = self._logged.get(principal, 0) - len(kept) + 1
@@ -159,17 +149,14 @@ class MemoryStore:
         )
 
     def log_size(self, principal: Principal) -> tuple[int, int]:
-        """How many entries of the log are kept, and the sequence of the latest there ever was."""
         with self._lock:
             return len(self._log.get(principal, ())), self._logged.get(principal, 0)
 
     def tokens(self, principal: Principal) -> IssuedTokens:
-        """The principal's issued identifier tokens."""
         with self._lock:
             return self._tokens[principal]
 
     def tables(self) -> tuple[TableRun, ...]:
-        """Every root of every table that was released, in order."""
         with self._lock:
             return tuple(self._tables)
 
@@ -196,7 +183,6 @@ class MemoryStore:
             self._partitions |= merged
 
     def principals(self) -> tuple[Principal, ...]:
-        """Everyone this store knows, sorted; erased profiles included."""
         with self._lock:
             return tuple(sorted({*self._events, *self._caps, *self._tokens}))
 
@@ -222,7 +208,6 @@ class MemoryStore:
                 self._partitions[place] = left
 
     def verify(self) -> tuple[str, ...]:
-        """Every invariant checked from what is stored; sentences naming the damage, or none."""
         with self._lock:
             return tuple(
                 problem

@@ -87,11 +87,9 @@ class PostgresDatabase:
         )
 
     def reading(self) -> AbstractContextManager[Transaction]:
-        """A transaction that sees one moment of the store."""
         return self._transaction((_SNAPSHOT,))
 
     def writing(self, principal: str) -> AbstractContextManager[Transaction]:
-        """A transaction that nobody else writing for this principal runs beside."""
         return self._transaction((_SHARE, _number("store")), (_LOCK, _number("of " + principal)))
 
     def noting(self, principal: str) -> AbstractContextManager[Transaction]:
@@ -101,7 +99,6 @@ class PostgresDatabase:
         )
 
     def exclusive(self) -> AbstractContextManager[Transaction]:
-        """A transaction that no other writer runs beside."""
         return self._transaction((_LOCK, _number("store")))
 
     def check(self) -> tuple[str, ...]:
@@ -112,7 +109,6 @@ class PostgresDatabase:
         """Left to the server's vacuum, which a client cannot hurry safely."""
 
     def close(self) -> None:
-        """Close every connection."""
         if os.getpid() == self._process:
             self._pool.close()
 

@@ -96,16 +96,13 @@ class SqlStore:
 
     @property
     def fingerprint_key(self) -> bytes:
-        """The secret under which raw values are fingerprinted in this store."""
         return self._secrets.fingerprint
 
     @property
     def identifier_key(self) -> bytes:
-        """The secret under which identifiers are encrypted in this store."""
         return self._secrets.identifier
 
     def levels(self, principal: Principal, root: RootName) -> tuple[Record, ...]:
-        """All levels of the newest version of a root, by position; none if it has none."""
         with self._database.reading() as db:
             ledger = self._ledger(db, principal)
             self._rows(db).count(principal, "draws")
@@ -116,7 +113,6 @@ class SqlStore:
         return tuple(record for place, record in enumerate(found) if record.position == place)
 
     def version(self, principal: Principal, root: RootName) -> int:
-        """The highest version of a root that was ever charged for, erased ones included; or 0."""
         return _newest(self.events(principal), root)
 
     def commit(self, principal: Principal, draws: Sequence[Record]) -> tuple[Record, ...]:
@@ -152,17 +148,14 @@ class SqlStore:
         return tuple(kept)
 
     def events(self, principal: Principal) -> tuple[Charge, ...]:
-        """Everything that was ever charged to a principal, in order. Erasing keeps it."""
         with self._database.reading() as db:
             return self._ledger(db, principal)
 
     def caps(self, principal: Principal) -> dict[str, int]:
-        """Caps in micro-epsilon: per root, and under "" for the principal's total."""
         with self._database.reading() as db:
             return self._caps(db, principal)
 
     def set_cap(self, principal: Principal, root: str, micro: int | None) -> None:
-        """Set or (with None) lift a cap; "" means the total."""
         rows.storable(principal, root, micro or 0)
         with self._database.writing(principal) as db:
             self._caps(db, principal)
@@ -173,7 +166,6 @@ class SqlStore:
             self._rows(db).add(principal, "caps", change)
 
     def disclose(self, principal: Principal, disclosures: Sequence[Disclosure]) -> None:
-        """Write down who was given what; what is there already is left alone."""
         for disclosure in disclosures:  # refuse what cannot be stored before anything is written
             rows.DISCLOSURES.row(self._secrets.integrity, principal, 0, thing=disclosure)
         if not set(disclosures) - set(self.disclosures(principal)):
@@ -186,7 +178,6 @@ class SqlStore:
             self._rows(db).add(principal, "disclosures", len(new))
 
     def disclosures(self, principal: Principal) -> tuple[Disclosure, ...]:
-        """Who was given what, in order."""
         with self._database.reading() as db:
             return self._disclosures(db, principal)
 
@@ -202,25 +193,21 @@ class SqlStore:
         before: int | None = None,
         limit: int = LOG_ENTRIES,
     ) -> tuple[LogEntry, ...]:
-        """The audit log, oldest first: the first entries after a sequence, or the last before."""
         with self._database.reading() as db:
             if before is None:
                 return self._log(db).after(principal, after, limit)
             return self._log(db).before(principal, before, limit)
 
     def log_size(self, principal: Principal) -> tuple[int, int]:
-        """How many entries of the log are kept, and the sequence of the latest there ever was."""
         with self._database.reading() as db:
             counts = self._rows(db)
             return counts.count(principal, rows.LOG.name), counts.latest_entry(principal)
 
     def tokens(self, principal: Principal) -> IssuedTokens:
-        """The principal's issued identifier tokens."""
         rows.storable(principal)
         return SqlTokens(self._database, lambda: self._secrets, principal)
 
     def tables(self) -> tuple[TableRun, ...]:
-        """Every root of every table that was released, in order."""
         with self._database.reading() as db:
             return tables.runs(db, self._secrets.integrity)
 
@@ -240,7 +227,6 @@ class SqlStore:
             tables.keep(db, self._secrets.integrity, table, merge, told)
 
     def principals(self) -> tuple[Principal, ...]:
-        """Everyone this store knows, sorted; erased profiles included."""
         with self._database.reading() as db:
             return tuple(Principal(name) for name in self._rows(db).principals())
 
@@ -263,7 +249,6 @@ class SqlStore:
         self._database.scrub()
 
     def verify(self) -> tuple[str, ...]:
-        """Every invariant checked from what is stored; sentences naming the damage, or none."""
         found: list[str] = []
         try:
             found += self._database.check()

@@ -144,7 +144,6 @@ class SqliteDatabase:
             raise StoreDamagedError(f"the store {path} is damaged; restore its backup")
 
     def reading(self) -> AbstractContextManager[Transaction]:
-        """A transaction that sees one moment of the store."""
         return self._transaction("BEGIN")
 
     def writing(self, principal: str) -> AbstractContextManager[Transaction]:  # noqa: ARG002
@@ -163,7 +162,6 @@ class SqliteDatabase:
             connection.execute("PRAGMA synchronous = FULL")
 
     def exclusive(self) -> AbstractContextManager[Transaction]:
-        """A transaction that no other writer runs beside."""
         return self._transaction("BEGIN IMMEDIATE")
 
     def check(self) -> tuple[str, ...]:
@@ -177,7 +175,6 @@ class SqliteDatabase:
             self._connection().execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
-        """Close every thread's connection."""
         with self._lock:
             self._closed = True
             for connection in self._open:

@@ -551,7 +551,6 @@ class ReplySender:
         await self._send({"type": "http.response.start", "status": status, "headers": raw})
 
     async def piece(self, body: bytes, *, more: bool = True) -> None:
-        """A piece of the body."""
         await self._send({"type": "http.response.body", "body": body, "more_body": more})
 
     async def whole(

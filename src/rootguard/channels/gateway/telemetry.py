@@ -92,7 +92,6 @@ class Metrics:
         )
 
     def began(self) -> None:
-        """A request is under way."""
         self._under_way.inc()
 
     def answered(self, route: str, status: int, seconds: float) -> None:
@@ -115,7 +114,6 @@ class Metrics:
             self._unissued.labels(kind if kind in _KINDS else "other").inc(times)
 
     def page(self) -> bytes:
-        """The page that Prometheus reads."""
         return generate_latest(self._shown)
 
 
@@ -143,7 +141,6 @@ class Tracing:
 
     @contextmanager
     def span(self, route: str) -> Iterator[RequestOutcome]:
-        """A span around one request."""
         outcome = RequestOutcome()
         if self._tracer is None:
             yield outcome

@@ -180,7 +180,6 @@ class _Supervisor:
         return worker
 
     def _begin(self, says: Connection, handover: socket.socket) -> None:
-        """In a worker."""
         os.close(self._held)
         self._listening.close()
         for other in self._workers.values():

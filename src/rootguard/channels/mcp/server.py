@@ -174,7 +174,6 @@ class _Answers:
         self._schemas = {tool.name: tool.input_schema for tool in self.tools}
 
     def input_schema(self, tool: str) -> _Schema | None:
-        """The schema of a tool's arguments."""
         return self._schemas.get(tool)
 
     def call(self, tool: str, arguments: _Arguments) -> types.CallToolResult:

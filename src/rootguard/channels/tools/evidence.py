@@ -66,7 +66,6 @@ class Reading:
 
     @property
     def meaning(self) -> Meaning:
-        """What it means."""
         return self.found.meaning
 
 

@@ -84,7 +84,6 @@ class Pins:
     )
 
     def of(self, tool: str) -> Mapping[Path, Pin]:
-        """The corrections to one tool."""
         return self.tools.get(tool, {})
 
 

@@ -66,7 +66,6 @@ class UtilityStudy:
     structure: bool = True
 
     def run(self, out: Path, progress: Progress) -> Findings:
-        """Measure."""
         rows = self._kept(out / "rq1.csv", progress) if self.utility else []
         found = None
         if self.structure:

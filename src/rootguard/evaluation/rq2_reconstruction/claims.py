@@ -84,7 +84,6 @@ class ReconstructionStudy:
     directory: Path | None = None
 
     def run(self, out: Path, progress: Progress) -> Findings:
-        """Measure."""
         rows = gather(
             self.sweep.run(self.templates, self._load),
             len(self.sweep) * len(self.templates),

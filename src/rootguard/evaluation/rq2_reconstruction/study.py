@@ -230,7 +230,6 @@ class Figures:
         return self._means[keys]
 
     def root(self, key: EstimatorKey) -> RootFigure:
-        """One root's figure."""
         if key not in self._roots:
             value, se, _ = self.mean((key,))
             made = RootFigure(root=key[0], observations=key[3], wmape=value, wmape_se=se)

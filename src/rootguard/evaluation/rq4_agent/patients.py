@@ -147,7 +147,6 @@ class PatientGroup:
 
     @property
     def truth(self) -> Floats:
-        """Each patient's true target."""
         return self.subject.truth
 
     def column(self, root: RootName) -> Floats:

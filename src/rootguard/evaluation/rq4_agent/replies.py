@@ -95,7 +95,6 @@ class Parser:
 
     @staticmethod
     def of(template: Template) -> "Parser":
-        """The template's parser."""
         return _parser(template)
 
     def read(self, text: str, asked: Sequence[RootName]) -> ReplyReading:

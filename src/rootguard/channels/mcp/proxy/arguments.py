@@ -125,7 +125,6 @@ class Arguments:
 
     @shielded
     def fill(self, reading: ParameterReading, arguments: Message) -> Message:
-        """The arguments to send."""
         for question in reading.tool_map.asked:
             for value in _values(arguments, question.parameter):
                 if self._looks_private(reading, question, value):

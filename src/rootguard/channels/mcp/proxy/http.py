@@ -151,7 +151,6 @@ class _Stamp:
                 self._mirrored[str(tool.get("name"))] = x_mcp_header_map(schema)
 
     def metadata(self, message: Message) -> ClientMessageMetadata | None:
-        """The headers of one message."""
         method, params = message.get("method"), message.get("params") or {}
         if method is None or method == "initialize":
             return None

@@ -78,7 +78,6 @@ class Offers:
         self.inputs: OrderedDict[str, ServerRequest] = OrderedDict()
 
     def get(self, listing: Listing, name: str) -> Message | None:
-        """An entry by its name."""
         return self._listed[listing].get(name)
 
     def all(self, listing: Listing) -> list[Message]:
@@ -99,7 +98,6 @@ class Offers:
                 self._complete -= {"resources", "templates"}
 
     def learn(self, method: str, params: Mapping[str, Any], result: Message) -> None:
-        """Remember what a result offers."""
         with self._lock:
             if method in LISTED:
                 self._learn_list(method, params, result)

@@ -40,13 +40,9 @@ class Route(Protocol):
     """Where requests go."""
 
     @property
-    def relays(self) -> Sequence[Relay]:
-        """The servers."""
-        ...
+    def relays(self) -> Sequence[Relay]: ...
 
-    def start(self, client: ClientSide) -> None:
-        """Connect."""
-        ...
+    def start(self, client: ClientSide) -> None: ...
 
     def ready(self, call: ClientRequest) -> bool:
         """Whether a request can be sent without waiting for a server first."""
@@ -69,7 +65,6 @@ class SingleServer:
         self._relay = relay
 
     def start(self, client: ClientSide) -> None:
-        """Connect."""
         self._relay.start(client)
 
     def ready(self, call: ClientRequest) -> bool:
@@ -77,7 +72,6 @@ class SingleServer:
         return self._relay.ready(call)
 
     def handle(self, call: ClientRequest) -> None:
-        """Send a request."""
         self._relay.forward(call)
 
     def shown(self, method: str, params: Message, relay: object) -> Message | None:  # noqa: ARG002

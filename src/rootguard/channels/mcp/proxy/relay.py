@@ -68,9 +68,7 @@ _DOWN: Final = frozenset(
 class ClientSide(Protocol):
     """The client's side, as a relay sees it, so that relays stand below the proxy."""
 
-    def tell(self, method: str, params: Message, relay: object) -> None:
-        """Pass a notification on."""
-        ...
+    def tell(self, method: str, params: Message, relay: object) -> None: ...
 
     def ask(self, method: str, params: Message, done: OnAnswer) -> Id:
         """Pass a request on. `done` is called by the client's thread, maybe before this returns."""
@@ -94,13 +92,11 @@ class ClientRequest:
     over: bool = False
 
     def answer(self, result: Message) -> None:
-        """End it with a result."""
         if not self.over:
             self.over = True
             self.done(result, None)
 
     def fail(self, error: Message) -> None:
-        """End it with an error."""
         if not self.over:
             self.over = True
             self.done(None, error)
@@ -125,7 +121,6 @@ class ClientRequest:
 
     @property
     def token(self) -> Id | None:
-        """The client's progress token."""
         meta = self.params.get("_meta")
         token = meta.get("progressToken") if isinstance(meta, dict) else None
         return token if isinstance(token, str | int) and not isinstance(token, bool) else None
@@ -291,7 +286,6 @@ class Relay:
             waiting.call.refuse(RequestRefusedError("upstream_timeout"))
 
     def close(self) -> None:
-        """End the server."""
         with self._lock:
             self._closed = True
             link, self._link = self._link, None
