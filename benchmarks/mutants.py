@@ -75,7 +75,9 @@ NEIGHBOURS = {
     "values": ("tests/test_canary.py",),
     "events": ("tests/test_accounting.py", "tests/store/test_store.py"),
     "rng": ("tests/mechanisms",),
-    "sanitizer": ("tests/test_canary.py", "tests/session/test_session.py"),
+    "sanitizer": (
+        *("tests/test_canary.py", "tests/session/test_session.py", "tests/batch/test_store.py"),
+    ),
     "graph": ("tests/test_allocation.py", "tests/session/test_session.py"),
     "mechanisms": ("tests/batch/test_draws.py",),
     "expressions": ("tests/test_allocation.py",),
@@ -89,6 +91,9 @@ NEIGHBOURS = {
     # The modules beside the folders serve gateway and MCP server alike.
     "channels": ("tests/channels/gateway", "tests/channels/mcp/test_server_faults.py"),
 }
+
+TYPING = ("abstractmethod", "overload", "override")
+"""Decorators without an effect on a program that the type checker accepts."""
 
 EVERYWHERE = ("tests/test_tree.py",)
 
@@ -156,13 +161,15 @@ def places(group: str, module: Path) -> list[list[Mutant]]:
 
 
 def _annotations(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Where a fault is the type checker's to notice (types, `kw_only`), or nobody's (`slots`)."""
+    """Where a fault is the type checker's to notice (types, abstract methods), or nobody's."""
     spans = []
     for node in ast.walk(ast.parse(source)):
         said: list[ast.expr | None] = []
         if isinstance(node, ast.arg | ast.AnnAssign):
             said = [node.annotation]
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            typed = [each for each in node.decorator_list if ast.unparse(each) in TYPING]
+            spans += [((each.lineno, 0), (each.lineno + 1, 0)) for each in typed]
             said = [node.returns]
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp):
             said = [node.value] if isinstance(node.value.op, ast.BitOr) else []
