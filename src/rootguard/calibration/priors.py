@@ -19,10 +19,13 @@ from rootguard.template import Root, Template
 from rootguard.template.model import Shape
 from rootguard.values import Domain, RootName
 
+# Chosen while looking at the development cohort, like the cap at half of the variance in `_core`:
+# figures on that cohort are a little optimistic (docs/calibration.md).
 FLAT = 0.02
 """The flat part's share."""
 _STANDARD = NormalDist()
 _MOST_TIED = 0.99
+"""Published covariances are rounded; roots that they make one and the same are still two."""
 _LEAST_SPREAD = 1e-3
 """Latent correlations are pulled back until the smallest eigenvalue is this large."""
 

@@ -41,6 +41,8 @@ from rootguard.values import Domain, MechanismName, RootName, Sanitized
 
 POINTS = 256
 """Points per person, half of each kind."""
+# 1.5 and 0.2 were chosen while looking at the development cohort, 200 patients per template:
+# figures on that cohort are a little optimistic (docs/calibration.md).
 ALARM_ODDS = 1.5
 ALARM_SHARE, ALARM_CAP = 0.2, 0.45
 """An alarm that the noised roots raise is kept if they make the highest class at least this many
@@ -51,13 +53,18 @@ _WHOLE = 2048
 _BLOCK = 256
 """People whose points are weighed together: few enough for the CPU's cache."""
 _PEOPLE = 1 << 13
+"""People who are released together: bounds the memory that a long table takes."""
 _CENSUS = 1024
+"""Points of the population from which the highest class's share is taken: to a percent or so."""
 _LONELY = 60
 """A point with more than this many times the mean weight says that no point fits."""
 _STEPS = 12
+"""Steps to the wanted target; who has not settled by then is released at the sampled point."""
 _CLOSE = 1e-9
+"""Relative; far below what any service is shown, far above the rounding of a formula."""
 _LEAST_WEIGHT = 690.0
-"""Minus the log of the smallest weight that a point may have: no sum of weights is zero."""
+"""Minus the log of the smallest weight that a point may have, near the smallest float's: no sum of
+weights is zero."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -22,6 +22,8 @@ from rootguard.values import MICRO, MechanismName
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
+# The ledger counts in millionths. At 100 a draw differs from the truth with probability e**-100, so
+# that more hides nothing less. The slack of `exact` and the spare digits of `nesting` rest on both.
 MIN_EPSILON = Fraction(1, MICRO)
 MAX_EPSILON = 100
 

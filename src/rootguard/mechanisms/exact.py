@@ -28,6 +28,8 @@ Rows = list[list[int]]
 Words = NDArray[np.uint64]
 Outcomes = NDArray[np.int64]
 
+# Bits computed beyond those that are compared; doubled where the slack leaves a threshold open,
+# which it does for one threshold in 2**19.
 _GUARD_BITS = 64
 _SLACK_BITS = 44
 """Rows may be off by 2**44 units. One exponential is off by less than two; a power made of up to
@@ -132,6 +134,8 @@ def digits_for(rate: float, limit: int) -> int:
     return digits
 
 
+# A guide of 65,536 cells takes half a megabyte, which a core's cache holds. A row is searched for
+# only where a threshold lies in its cell, and there is one threshold for each grid step.
 _CELL_BITS = 16
 _SHIFT = np.uint64(64 - _CELL_BITS)
 

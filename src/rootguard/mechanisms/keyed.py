@@ -35,6 +35,7 @@ from rootguard.mechanisms.base import Indices
 from rootguard.mechanisms.exact import Words
 from rootguard.values import Domain, MechanismName
 
+# AES-256 throughout: a table's noise may have to last as long as its people.
 KEY_BYTES = 32
 _BLOCK = 16
 _FIRST = 12
