@@ -7,9 +7,8 @@ import pytest
 
 from rootguard.channels.mcp import jsonrpc as rpc
 from rootguard.channels.mcp.jsonrpc import Id, Limits, Message
-from rootguard.channels.mcp.proxy.arguments import Arguments
 from rootguard.channels.mcp.proxy.links import Hear, Lost
-from rootguard.channels.mcp.proxy.offers import Offers
+from rootguard.channels.mcp.proxy.offers import Arguments, Offers
 from rootguard.channels.mcp.proxy.relay import ClientRequest, OnAnswer, Relay
 from rootguard.channels.mcp.proxy.rewriting import ReplyRestorer, RequestRewriter
 from rootguard.session import Person, parse_profile

@@ -1,17 +1,33 @@
-"""What a server behind the proxy has offered: tools, prompts, resources, and strings of its own.
+"""What a server behind the proxy offers, and the arguments that its offers get.
 
-The proxy sends a name, an address or an opaque string on as it is only if the server itself said it
-before: then it tells the server nothing. All of it is public, and bounded.
+Offers are tools, prompts, resources, and strings of the server's own. The proxy sends a name, an
+address or an opaque string on as it is only if the server itself said it before: then it tells the
+server nothing. All of it is public, and bounded.
+
+An offer's parameters are read once. One that is one of the person's values gets the released value,
+whatever the agent had put there. What may be a private value and is not sure is refused with the
+pin that would settle it. All the rest goes by the rules of the text channel. A value that was never
+noised is noised now.
 """
 
 import hashlib
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, Literal
 
+from rootguard.channels.detection import Rules
+from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.mcp.jsonrpc import Message
+from rootguard.channels.text.channel import TextChannel
+from rootguard.channels.tools import Binding, Pins, Question, ToolMap, fill, understand
+from rootguard.errors import RootGuardError, shielded
+from rootguard.language.units import convert
+from rootguard.session import Person
+from rootguard.values import RootName
 
 MAX_OFFERS: Final = 4096
 """Entries of one list, and strings remembered: a server that says more cannot fill the memory, and
@@ -28,6 +44,14 @@ LISTED: Final[Mapping[str, tuple[Listing, str, str]]] = {
 }
 """By method: what is listed, under which key, and what an entry goes by."""
 _OPAQUE: Final = ("nextCursor", "requestState", "taskId")
+Path = tuple[str, ...]
+_HELD: Final = True
+"""Holds the place of a bound parameter while the rest is sanitized, which leaves it alone."""
+_SHORT: Final = 24
+"""Characters of a text that may be nothing but a number with its unit ("61.375 micromol/L")."""
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+MAX_DEPTH: Final = 32
+"""Levels down to which bound parameters are looked for; `tools` binds none below a dozen."""
 
 
 class IssuedStrings:
@@ -147,3 +171,244 @@ def _uris(result: Message) -> Iterator[str]:
         for place in _entries(block, block.get("resource")):
             if isinstance(place.get("uri"), str):
                 yield place["uri"]
+
+
+class AmbiguousParameterError(RootGuardError):
+    """A parameter may be a private value; nothing was sent. Says how to pin it. Public words."""
+
+    def __init__(self, tool: str, question: Question) -> None:
+        where = ".".join(question.parameter)
+        meant = ", ".join(question.candidates)
+        root = question.candidates[0] if question.candidates else "NAME"
+        table = f"[tools.{_key(tool)}.{_key(where)}]"
+        super().__init__(
+            f"the parameter {where[:200]} of {tool[:200]} may be a private value ({meant}) and "
+            f"that is not sure, so nothing was sent; its owner can say so in the file for --pins: "
+            f'{table} root = "{root}", or {table} ignore = true'
+        )
+
+
+def _key(name: str) -> str:
+    """A TOML key, quoted if need be."""
+    if _PLAIN.fullmatch(name):
+        return name
+    kept = "".join(character for character in name[:200] if character.isprintable())
+    return '"' + kept.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ParameterReading:
+    """Something with parameters, as it was understood."""
+
+    tool_map: ToolMap
+    bound: frozenset[Path]
+    ignored: frozenset[Path]
+    flat: bool
+    """Whether every bound parameter stands at the top."""
+    private: bool
+    """Whether it asks for private values, or may."""
+    choices: Mapping[str, frozenset[str]]
+    """Texts that the schema itself lists, by parameter."""
+    filled: Message = field(default_factory=dict, repr=False)
+    """What parameters at the top were filled in with. A released value is for ever the same."""
+
+
+class Arguments:
+    """Makes one person's arguments for one service. Safe to share by threads."""
+
+    def __init__(self, person: Person, *, pins: Pins | None = None) -> None:
+        self._person = person
+        self._pins = pins or Pins()
+        listed = person.describe()["identifiers"]
+        self._identifiers = [str(name) for name in listed] if isinstance(listed, list) else []
+        self._unseen = set(person.roots) & set(person.names)
+
+    @cached_property
+    def channel(self) -> TextChannel:
+        """Texts by the usual rules. Made when the first text comes."""
+        return TextChannel(self._person, detectors=(Rules(),))
+
+    @cached_property
+    def careful(self) -> TextChannel:
+        """Texts from which every number is taken that belongs to nothing.
+
+        A tool that asks for private values also asks for notes, and an agent may be talked into
+        writing there what it was not let to say elsewhere.
+        """
+        return TextChannel(self._person, detectors=(Rules(),), elsewhere="redact")
+
+    @cached_property
+    def strict(self) -> TextChannel:
+        """Texts in which no number is let through."""
+        return TextChannel(self._person, detectors=(Rules(),), elsewhere="block")
+
+    def reading(
+        self, name: str, description: str, schema: Mapping[str, object]
+    ) -> ParameterReading:
+        """What something asks for, by its schema and the owner's pins."""
+        tool_map = understand(
+            name,
+            description,
+            schema,
+            self._person.roots,
+            self._person.templates,
+            pins=self._pins,
+            identifiers=self._identifiers,
+        )
+        bound = frozenset(binding.parameter for binding in tool_map.bindings)
+        return ParameterReading(
+            tool_map=tool_map,
+            bound=bound,
+            ignored=frozenset(p for p, pin in self._pins.of(name).items() if pin.name is None),
+            flat=all(len(path) == 1 for path in bound),
+            private=bool(tool_map.bindings or tool_map.asked),
+            choices=_choices(schema),
+        )
+
+    @shielded
+    def fill(self, reading: ParameterReading, arguments: Message) -> Message:
+        for question in reading.tool_map.asked:
+            for value in _values(arguments, question.parameter):
+                if self._looks_private(reading, question, value):
+                    raise AmbiguousParameterError(reading.tool_map.tool, question)
+        for binding in reading.tool_map.bindings:
+            self._sight(binding, arguments)
+        kept: Message = {}
+        rest: Message = {}
+        notes: Message = {}
+        for key, value in arguments.items():
+            if (key,) in reading.bound:
+                kept[key] = value if value is None else _HELD
+            elif _is_public(reading, key, value):
+                kept[key] = value
+            elif isinstance(value, str) and reading.private:
+                notes[key] = value
+            else:
+                rest[key] = value if reading.flat else _held(value, (key,), reading.bound)
+        for part, careful in ((rest, False), (notes, True)):
+            if part:
+                cleaned = _json(self.careful if careful else self.channel, part)
+                if cleaned.keys() & kept.keys():
+                    raise RequestRefusedError("bad_value")
+                kept.update(cleaned)
+        return self._filled(reading, kept)
+
+    def _filled(self, reading: ParameterReading, kept: Message) -> Message:
+        """Released values in their places; those that this service was given before are at hand."""
+        wanted = [
+            binding.parameter[0]
+            for binding in reading.tool_map.bindings
+            if binding.required or kept.get(binding.parameter[0]) is not None
+        ]
+        if reading.flat and reading.filled.keys() >= set(wanted):
+            kept.update((key, reading.filled[key]) for key in wanted)
+            return kept
+        made = fill(reading.tool_map, kept, self._person)
+        if reading.flat:
+            reading.filled.update((key, made[key]) for key in wanted)
+        return made
+
+    def json(self, value: Message) -> Message:
+        """A JSON object by the rules for texts."""
+        return _json(self.channel, value)
+
+    def text(self, text: str) -> str:
+        """A text by the usual rules."""
+        return self.channel.sanitize(text).text
+
+    def _looks_private(self, reading: ParameterReading, question: Question, value: object) -> bool:
+        """A number, in whatever form, or a choice. A longer text goes by the rules for texts."""
+        if value is None or not question.candidates:
+            return False
+        if not isinstance(value, str):
+            return True
+        roots = (self._person.roots.get(RootName(name)) for name in question.candidates)
+        if any(root is not None and root.domain.size == 2 for root in roots):
+            return True
+        if question.parameter[0] in reading.choices:
+            return True
+        return len(value) <= _SHORT and any(map(str.isdigit, value))
+
+    def _sight(self, binding: Binding, arguments: Message) -> None:
+        """Noise what the agent gives for a root that has no released value yet."""
+        root = binding.name
+        if root not in self._unseen or binding.formula:
+            return
+        if self._person.known(root):
+            self._unseen.discard(RootName(root))
+            return
+        given = [v for v in _values(arguments, binding.parameter) if v is not None]
+        if not given:
+            return
+        number = _in_own_unit(binding, given[0])
+        if number is not None:
+            self._person.sight(root, number)
+
+
+def _in_own_unit(binding: Binding, value: object) -> float | None:
+    """A number as the agent gave it, in the root's own unit."""
+    if binding.ends is not None:
+        places = [at for at, end in enumerate(binding.ends) if end == value]
+        return float(places[0]) if places else None
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if binding.unit is None or binding.unit == binding.own:
+        return float(value)
+    return convert(float(value), binding.unit, binding.own, binding.substance)
+
+
+def _choices(schema: Mapping[str, object]) -> dict[str, frozenset[str]]:
+    """Texts that a schema lists for its parameters: the server said them first."""
+    found: dict[str, frozenset[str]] = {}
+    properties = schema.get("properties")
+    for name, each in properties.items() if isinstance(properties, dict) else ():
+        listed = each.get("enum") if isinstance(each, dict) else None
+        if isinstance(listed, list):
+            found[name] = frozenset(choice for choice in listed if isinstance(choice, str))
+    return found
+
+
+def _is_public(reading: ParameterReading, key: str, value: object) -> bool:
+    """A number that the owner says is none of theirs, or a text that the schema lists."""
+    if isinstance(value, str):
+        return value in reading.choices.get(key, ())
+    return (key,) in reading.ignored and _is_number(value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _json(channel: TextChannel, value: Message) -> Message:
+    cleaned = channel.sanitize_json(value).value
+    return cleaned if isinstance(cleaned, dict) else {}
+
+
+def _values(node: object, path: Path) -> list[object]:
+    """What stands at a path; `*` is every entry of a list."""
+    if not path:
+        return [node]
+    if path[0] == "*":
+        entries = node if isinstance(node, list) else []
+        return [value for entry in entries for value in _values(entry, path[1:])]
+    if isinstance(node, dict) and path[0] in node:
+        return _values(node[path[0]], path[1:])
+    return []
+
+
+def _held(node: object, path: Path, bound: frozenset[Path]) -> object:
+    """A copy in which bound parameters only hold their places."""
+    if path in bound:
+        return node if node is None else _HELD
+    if len(path) > MAX_DEPTH:
+        return node
+    if isinstance(node, dict):
+        return {key: _held(value, (*path, key), bound) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_held(value, (*path, "*"), bound) for value in node]
+    return node

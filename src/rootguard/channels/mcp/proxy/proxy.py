@@ -18,9 +18,8 @@ from typing import Final, Protocol
 from rootguard.channels.faults import FAULTS
 from rootguard.channels.mcp import jsonrpc as rpc
 from rootguard.channels.mcp.jsonrpc import Id, Limits, Message
-from rootguard.channels.mcp.proxy.arguments import Arguments
 from rootguard.channels.mcp.proxy.links import Connect, StandardStreams
-from rootguard.channels.mcp.proxy.offers import Offers
+from rootguard.channels.mcp.proxy.offers import Arguments, Offers
 from rootguard.channels.mcp.proxy.relay import CANCELLED, ClientRequest, ClientSide, OnAnswer, Relay
 from rootguard.channels.mcp.proxy.rewriting import ReplyRestorer, RequestRewriter
 from rootguard.channels.mcp.proxy.servers import ServerGroup, check_listed, servers_of

@@ -32,9 +32,14 @@ from typing import Final, Protocol
 from rootguard.channels.faults import FAULTS, Code, RequestRefusedError, fault_of
 from rootguard.channels.mcp import jsonrpc as rpc
 from rootguard.channels.mcp.jsonrpc import Id, Limits, Message
-from rootguard.channels.mcp.proxy.arguments import AmbiguousParameterError
 from rootguard.channels.mcp.proxy.links import Connect, Link
-from rootguard.channels.mcp.proxy.offers import LISTED, MAX_PAGES, Offers, ServerRequest
+from rootguard.channels.mcp.proxy.offers import (
+    LISTED,
+    MAX_PAGES,
+    AmbiguousParameterError,
+    Offers,
+    ServerRequest,
+)
 from rootguard.channels.mcp.proxy.rewriting import ReplyRestorer, RequestRewriter
 
 # The protocol's methods that pass; what stands in none of these lists is dropped or refused.

@@ -2,7 +2,7 @@
 
 To the server: each request is rebuilt from what may leave. Every method has its own rule here, and
 what has none is refused. Names, addresses and opaque strings pass as they are only if the server
-said them first (`offers`); arguments go through `arguments`; a capability is a name with true or
+said them first and arguments get what may leave (`offers`); a capability is a name with true or
 false; nothing else of a message is kept. The server is told the proxy's name in place of the
 client's, and of tasks that the client runs for it names of the proxy's own.
 
@@ -21,8 +21,7 @@ from urllib.parse import quote, unquote
 
 from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.mcp.jsonrpc import Message
-from rootguard.channels.mcp.proxy.arguments import Arguments, ParameterReading
-from rootguard.channels.mcp.proxy.offers import Offers, ServerRequest
+from rootguard.channels.mcp.proxy.offers import Arguments, Offers, ParameterReading, ServerRequest
 
 if TYPE_CHECKING:
     from mcp.shared.uri_template import UriTemplate
