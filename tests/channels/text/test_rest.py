@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rootguard.channels.detection import Found, Rules
 from rootguard.channels.text import channel as module
-from rootguard.channels.text.channel import TextChannel
-from rootguard.channels.text.edits import REACH, Edit, apply_edits, changes, neighbourhoods
+from rootguard.channels.text.channel import TextChannel, apply_edits
+from rootguard.channels.text.edits import REACH, Edit, changes, neighbourhoods
 from rootguard.errors import RootGuardError, TextBlockedError
 from tests.support.channel_person import open_person
 

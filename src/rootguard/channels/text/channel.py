@@ -28,7 +28,6 @@ from rootguard.channels.text.edits import (
     Edit,
     JsonSanitization,
     Sanitization,
-    apply_edits,
     changes,
     neighbourhoods,
 )
@@ -269,15 +268,17 @@ class TextChannel:
             if edit.start >= skip
         ]
 
-    def identifiers_in(self, text: str, *, detect: bool) -> list[Edit]:
-        """Identifiers alone, for the keys of JSON objects. For who is shielded, as `edits`."""
+    def sanitize_key(self, text: str, *, detect: bool) -> Sanitization:
+        """A key of a JSON object: identifiers alone. For who is shielded, as `edits`."""
         with _blocking_others():
             kept = self._kept(text)
             edits = self._declared(text, kept)
             if detect:
                 taken = [*kept, *((edit.start, edit.end) for edit in edits)]
                 edits += self._detected(text, taken)
-        return sorted(edits, key=lambda edit: edit.start)
+        edits.sort(key=lambda edit: edit.start)
+        counts = Counter(edit.kind for edit in edits)
+        return Sanitization(text=apply_edits(text, edits), replaced=counts)
 
     def _edits(self, text: str, look: _Look) -> list[Edit]:
         with self._person.one_look():
@@ -291,11 +292,12 @@ class TextChannel:
         sure = [span for span in kept if not _few_digits(text[slice(*span)])]
         taken = [*sure, *((edit.start, edit.end) for edit in edits)]
         page = read_page(text, self._person.roots)
-        edits += self._mentioned(page, taken, look)
+        if page.numbers:  # most texts have none: nothing to bind here, and none left over below
+            edits += self._mentioned(page, taken, look)
         taken = [*kept, *((edit.start, edit.end) for edit in edits)]
         edits += self._detected(text, taken, page.runs if text.isascii() else None)
         taken = [*kept, *((edit.start, edit.end) for edit in edits)]
-        for number in unbound_on(page, taken):
+        for number in unbound_on(page, taken) if page.numbers else ():
             policy = self._near_private if number.beside_private_noun else self._elsewhere
             if policy == "block":
                 raise TextBlockedError
@@ -393,6 +395,16 @@ def _blocking_others() -> Iterator[None]:
         raise
     except RootGuardError:
         raise TextBlockedError from None
+
+
+def apply_edits(text: str, edits: Sequence[Edit]) -> str:
+    """The text with its edits, which are in order; made from the end, so that places stay valid."""
+    pieces: list[str] = []
+    rest = len(text)
+    for edit in reversed(edits):
+        pieces += [text[edit.end : rest], edit.text]
+        rest = edit.start
+    return text[:rest] + "".join(reversed(pieces))
 
 
 def _few_digits(text: str) -> bool:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rootguard.channels.text.edits import Edit, JsonSanitization, apply_edits
+from rootguard.channels.text.edits import Edit, JsonSanitization
 from rootguard.errors import TextBlockedError
 
 if TYPE_CHECKING:
@@ -98,9 +98,9 @@ class Walk:
         ]
 
     def _key(self, key: str) -> str:
-        edits = self._channel.identifiers_in(key, detect=_PLAIN_KEY.fullmatch(key) is None)
-        self._counts.update(edit.kind for edit in edits)
-        return apply_edits(key, edits)
+        made = self._channel.sanitize_key(key, detect=_PLAIN_KEY.fullmatch(key) is None)
+        self._counts.update(made.replaced)
+        return made.text
 
     def _text(self, text: str, path: tuple[str, ...]) -> str:
         made = self._channel.sanitize(text, context=f"{_label(path)}: " if path else "")

@@ -39,16 +39,6 @@ class JsonSanitization:
     replaced: Mapping[str, int]
 
 
-def apply_edits(text: str, edits: Sequence[Edit]) -> str:
-    """The text with its edits, which are in order; made from the end, so that places stay valid."""
-    pieces: list[str] = []
-    rest = len(text)
-    for edit in reversed(edits):
-        pieces += [text[edit.end : rest], edit.text]
-        rest = edit.start
-    return text[:rest] + "".join(reversed(pieces))
-
-
 REACH = 48
 """Characters on either side, at the least; then up to the end of the sentence."""
 _ENDS = re.compile(r"[.!?]\s|\n")

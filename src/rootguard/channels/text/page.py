@@ -21,6 +21,7 @@ from rootguard.language.units import canonical, convert, currencies, substance_o
 from rootguard.template import Root
 from rootguard.values import Domain, RootName
 
+_DIGIT = re.compile("[0-9]")
 _SLACK = 1e-5  # of the bounds: a value written back in another unit is rounded to six digits
 
 
@@ -255,7 +256,8 @@ def read_page(original: str, roots: Mapping[RootName, Root]) -> Page:
     names = words.find(text, folded.text, runs, Spans(skipped))
     # A digit right behind a name is its number ("AST23"), but not behind a chemist's symbol (CO2).
     attached = [n.end for n in names if n.end - n.start >= _LEAST_ATTACHED and not n.subject]
-    ordinary = Spans((*units.digits_in_units(plain), *skipped))
+    own = units.digits_in_units(plain) if _DIGIT.search(plain) else []
+    ordinary = Spans((*own, *skipped))
     table = columns(plain)
     edges = sorted(cell.end for column in table for cell in column.cells)
     return Page(
