@@ -9,7 +9,13 @@ from rich.text import Text
 
 from rootguard.advice.crowds import STRATEGIES, Curve, Guarding, Strategy, attack
 from rootguard.advice.people import Cohort
-from rootguard.cli.options import EpsilonType, json_option, mechanism_option, template_argument
+from rootguard.cli.options import (
+    EpsilonType,
+    json_option,
+    mechanism_option,
+    preset_option,
+    template_argument,
+)
 from rootguard.cli.output import EXIT_CODES, Cell, console, table, write_json
 from rootguard.evaluation.cohorts import load_cohort
 from rootguard.graph import Graph
@@ -32,26 +38,15 @@ _ABOUT: Mapping[Strategy, str] = {
 @template_argument
 @click.option("--budget", type=EpsilonType(), help="Total epsilon; each root gets an even share.")
 @click.option("--epsilon", type=EpsilonType(), help="Epsilon of each root, and of each answer.")
-@click.option(
-    "--strategy",
-    type=click.Choice(STRATEGIES),
-    default="zoom",
-    show_default=True,
-    help="What the adversary does.",
+@preset_option("--strategy", click.Choice(STRATEGIES), "zoom", "What the adversary does.")
+@preset_option(
+    "--queries", click.IntRange(1, 64), 8, "Queries about each root (joint: rounds of queries)."
 )
-@click.option(
-    "--queries",
-    type=click.IntRange(1, 64),
-    default=8,
-    show_default=True,
-    help="Queries about each root (joint: rounds of queries).",
-)
-@click.option(
+@preset_option(
     "--people",
-    type=click.IntRange(1, 10_000),
-    default=20,
-    show_default=True,
-    help="Synthetic people attacked; the table shows the median one.",
+    click.IntRange(1, 10_000),
+    20,
+    "Synthetic people attacked; the table shows the median one.",
 )
 @click.option(
     "--cohort",

@@ -16,7 +16,7 @@ import numpy as np
 from rich.text import Text
 
 from rootguard.attacks.audit import Audit, Finding, Sampler, answers_stay, audit, one_at_a_time
-from rootguard.cli.options import EpsilonType, json_option, mechanism_option
+from rootguard.cli.options import EpsilonType, json_option, mechanism_option, preset_option
 from rootguard.cli.output import EXIT_CODES, Part, Result, show, table
 from rootguard.mechanisms import Mechanism, certify, mechanism_named
 from rootguard.mechanisms import mechanism as make_mechanism
@@ -33,13 +33,7 @@ _RESTART = (
 )
 
 
-_grid_option = click.option(
-    "--grid",
-    type=click.IntRange(2, MAX_GRID),
-    default=1000,
-    show_default=True,
-    help="Number of grid points.",
-)
+_grid_option = preset_option("--grid", click.IntRange(2, MAX_GRID), 1000, "Number of grid points.")
 
 
 @click.command("audit", epilog=EXIT_CODES)
@@ -68,13 +62,7 @@ _grid_option = click.option(
     type=click.IntRange(min=400),
     help="How many draws in all.  [default: 1000000; 20000 for --command]",
 )
-@click.option(
-    "--confidence",
-    type=click.FloatRange(0.5, 0.999999),
-    default=0.95,
-    show_default=True,
-    help="Of the lower bound.",
-)
+@preset_option("--confidence", click.FloatRange(0.5, 0.999999), 0.95, "Of the lower bound.")
 @click.option("--between", is_flag=True, help="Ask for inputs between grid points too.")
 @click.option(
     "--cached", is_flag=True, help="The same input must get the same output: check just that."

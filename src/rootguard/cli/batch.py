@@ -13,6 +13,7 @@ from rootguard.cli.options import (
     calibrate_option,
     json_option,
     plan_options,
+    preset_option,
     store_option,
     template_argument,
 )
@@ -74,12 +75,11 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @plan_options
 @calibrate_option
-@click.option(
+@preset_option(
     "--draw",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Another number draws again what tables of this store hold, and costs again.",
+    click.IntRange(min=1),
+    1,
+    "Another number draws again what tables of this store hold, and costs again.",
 )
 @store_option
 @json_option

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 import click
 from rich.text import Text
 
-from rootguard.cli.options import TemplateType, chosen_templates, json_option
+from rootguard.cli.options import TemplateType, chosen_templates, json_option, preset_option
 from rootguard.cli.output import EXIT_CODES, Part, Result, notice, progress_bar, show, table
 from rootguard.mechanisms import mechanism_named
 from rootguard.values import MechanismName
@@ -58,12 +58,8 @@ _out = click.option(
     required=True,
     help="Directory for the results; made if it is not there.",
 )
-_patients = click.option(
-    "--patients",
-    type=click.IntRange(1, 10_000),
-    default=100,
-    show_default=True,
-    help="How many of each cohort, from its beginning.",
+_patients = preset_option(
+    "--patients", click.IntRange(1, 10_000), 100, "How many of each cohort, from its beginning."
 )
 _templates = click.option(
     "--template",
@@ -112,12 +108,11 @@ def _epsilons(greatest: float, default: str) -> Callable[[_Command], _Command]:
 
 
 def _repeats(most: int) -> Callable[[_Command], _Command]:
-    return click.option(
+    return preset_option(
         "--repeats",
-        type=click.IntRange(1, most),
-        default=1,
-        show_default=True,
-        help="Independent draws of all the noise that a figure is the mean of.",
+        click.IntRange(1, most),
+        1,
+        "Independent draws of all the noise that a figure is the mean of.",
     )
 
 
@@ -272,12 +267,11 @@ def rq2(*, directory: Path | None, out: Path, as_json: bool, **given: Any) -> No
     help="For local a GGUF file, SmolLM2-135M-Instruct if not given; for openai what the endpoint "
     "calls the model.",
 )
-@click.option(
+@preset_option(
     "--decoding",
-    type=click.Choice(DECODING_NAMES),
-    default="grammar",
-    show_default=True,
-    help="What a local model is held to. tools: its tool calls to a JSON schema. grammar: its "
+    click.Choice(DECODING_NAMES),
+    "grammar",
+    "What a local model is held to. tools: its tool calls to a JSON schema. grammar: its "
     "replies to a grammar too, with any number. free: neither.",
 )
 @click.option("--url", help="Of the endpoint, up to and with /v1. For openai.")

@@ -20,7 +20,7 @@ from rootguard.advice.people import (
     Cohort,
     synthetic_cohort,
 )
-from rootguard.cli.options import TemplateType, json_option
+from rootguard.cli.options import TemplateType, json_option, preset_option
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
 from rootguard.evaluation.cohorts import write_cohorts
 from rootguard.evaluation.nhanes import CYCLES, PAPER_SEED, Split, cycle_named, make_cohorts
@@ -43,13 +43,7 @@ def command() -> None:
 
 
 @command.command("nhanes", epilog=EXIT_CODES)
-@click.option(
-    "--cycle",
-    type=click.Choice(list(CYCLES)),
-    default="2017-2018",
-    show_default=True,
-    help="Which two years of the survey.",
-)
+@preset_option("--cycle", click.Choice(list(CYCLES)), "2017-2018", "Which two years of the survey.")
 @click.option("--out", type=_OUT, required=True, help="Directory to write to.")
 @click.option(
     "--from",
@@ -57,13 +51,7 @@ def command() -> None:
     type=click.Path(file_okay=False, exists=True, path_type=Path),
     help="Directory of XPT files already downloaded; without it they are fetched from CDC.",
 )
-@click.option(
-    "--seed",
-    type=_SEED,
-    default=PAPER_SEED,
-    show_default=True,
-    help="Which patients are drawn; 42 is the paper's.",
-)
+@preset_option("--seed", _SEED, PAPER_SEED, "Which patients are drawn; 42 is the paper's.")
 @click.option("--size", type=_SIZE, default=200, show_default=True, help="Patients per template.")
 @json_option
 def nhanes(

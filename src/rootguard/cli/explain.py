@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from rootguard.cli.options import json_option, mechanism_option, template_argument
+from rootguard.cli.options import json_option, mechanism_option, preset_option, template_argument
 from rootguard.cli.output import EXIT_CODES, console, number, progress_bar, table, write_json
 from rootguard.mechanisms import mechanism_named
 from rootguard.template import load_template
@@ -20,12 +20,11 @@ _ADVICE = "calibrated"
 @click.command("explain", epilog=EXIT_CODES)
 @template_argument
 @mechanism_option
-@click.option(
+@preset_option(
     "--turns",
-    type=click.Choice(_TURNS),
-    default="2k+1",
-    show_default=True,
-    help="How long the conversation is, for k roots: the budget is turns times epsilon.",
+    click.Choice(_TURNS),
+    "2k+1",
+    "How long the conversation is, for k roots: the budget is turns times epsilon.",
 )
 @click.option(
     "--plan-for-population/--no-plan-for-population",
@@ -40,12 +39,11 @@ _ADVICE = "calibrated"
     type=click.FloatRange(0, 1),
     help="How often a detector of identifiers in text misses one (docs/detection.md).",
 )
-@click.option(
+@preset_option(
     "--mentions",
-    type=click.IntRange(min=1),
-    default=10,
-    show_default=True,
-    help="How many mentions a conversation has, with --miss-rate.",
+    click.IntRange(min=1),
+    10,
+    "How many mentions a conversation has, with --miss-rate.",
 )
 @json_option
 def command(

@@ -21,7 +21,7 @@ from rootguard.channels.gateway.workers import Work, run_workers
 from rootguard.channels.http_server import make_server, settle
 from rootguard.channels.text.channel import NumberPolicy
 from rootguard.cli.addresses import is_loopback, listen_at
-from rootguard.cli.options import tell_owner, vault_url
+from rootguard.cli.options import preset_option, tell_owner, vault_url
 from rootguard.cli.output import EXIT_CODES, EXIT_REFUSED
 from rootguard.errors import RootGuardError
 from rootguard.session import Person, load_profile
@@ -68,20 +68,10 @@ _POLICIES = click.Choice(("pass", "redact", "block"))
     metavar="rules|spacy:PIPELINE|none",
     help="How identifiers that nobody declared are found.",
 )
-@click.option(
-    "--numbers",
-    type=_POLICIES,
-    default="block",
-    show_default=True,
-    help="Numbers of no declared root beside a private word.",
+@preset_option(
+    "--numbers", _POLICIES, "block", "Numbers of no declared root beside a private word."
 )
-@click.option(
-    "--other-numbers",
-    type=_POLICIES,
-    default="pass",
-    show_default=True,
-    help="All other numbers of no declared root.",
-)
+@preset_option("--other-numbers", _POLICIES, "pass", "All other numbers of no declared root.")
 @click.option("--allow-media", is_flag=True, help="Let images, audio and files pass, unread.")
 @click.option("--rate", default=600, show_default=True, type=click.IntRange(1), help="Per minute.")
 @click.option("--traces", is_flag=True, help="OpenTelemetry spans, if it is installed.")

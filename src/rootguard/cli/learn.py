@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.progress import Progress
 
-from rootguard.cli.options import TemplateType, json_option
+from rootguard.cli.options import TemplateType, json_option, preset_option
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
 from rootguard.errors import FileError
 from rootguard.template import Template, load_template
@@ -37,20 +37,8 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--bounds", type=_FILE, help="TOML with a line such as age = [18, 80] per root.")
 @click.option("--risk", metavar="CLASSES", help="Such as 'low<1.3,middle<=2.67,high'.")
 @click.option("--out", type=_FILE, help="Where to write the template; without it, only a report.")
-@click.option(
-    "--folds",
-    type=click.IntRange(2, 20),
-    default=5,
-    show_default=True,
-    help="Parts of the cross-validation.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**32 - 2),
-    default=0,
-    show_default=True,
-    help="Which rows go into which part.",
-)
+@preset_option("--folds", click.IntRange(2, 20), 5, "Parts of the cross-validation.")
+@preset_option("--seed", click.IntRange(0, 2**32 - 2), 0, "Which rows go into which part.")
 @click.option(
     "--study",
     is_flag=True,

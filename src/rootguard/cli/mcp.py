@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rootguard.cli.addresses import is_loopback, key_from, listen_at
-from rootguard.cli.options import json_option, vault_url
+from rootguard.cli.options import json_option, preset_option, vault_url
 from rootguard.cli.output import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -118,12 +118,11 @@ def serve(
     help="An mcpServers file: sit in front of all servers that it lists.",
 )
 @_pins
-@click.option(
+@preset_option(
     "--timeout",
-    type=click.FloatRange(min=0.1),
-    default=300.0,
-    show_default=True,
-    help="Seconds until a server that does not answer is given up.",
+    click.FloatRange(min=0.1),
+    300.0,
+    "Seconds until a server that does not answer is given up.",
 )
 @_store
 @_command

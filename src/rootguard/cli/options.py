@@ -77,13 +77,19 @@ def chosen_templates(names: Iterable[str]) -> tuple[Template, ...]:
     return templates
 
 
+def preset_option(
+    name: str,
+    kind: click.ParamType[Any],
+    default: object,
+    says: str,
+) -> Callable[[_Command], _Command]:
+    """An option that has a default, which its help shows."""
+    return click.option(name, type=kind, default=default, show_default=True, help=says)
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-mechanism_option = click.option(
-    "--mechanism",
-    type=click.Choice(get_args(MechanismName)),
-    default="geometric",
-    show_default=True,
-    help="Noise distribution.",
+mechanism_option = preset_option(
+    "--mechanism", click.Choice(get_args(MechanismName)), "geometric", "Noise distribution."
 )
 
 
@@ -124,12 +130,11 @@ def plan_options(command: _Command) -> _Command:
             metavar="FORMULA",
             help="Be accurate about this formula instead of the template's target.",
         ),
-        click.option(
+        preset_option(
             "--allocation",
-            type=click.Choice(get_args(AllocationName)),
-            default="optimal",
-            show_default=True,
-            help="How the budget is split over the roots.",
+            click.Choice(get_args(AllocationName)),
+            "optimal",
+            "How the budget is split over the roots.",
         ),
         mechanism_option,
         click.option("--turns", type=click.IntRange(min=1), help="Turns, with --epsilon."),
