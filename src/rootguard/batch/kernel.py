@@ -84,6 +84,8 @@ class _Noise:
 
 def nearest(domain: Domain, values: Floats) -> Indices:
     """`Domain.nearest` of many values, by the same operations in the same order."""
+    # Another order of operations rounds differently now and then: a value would snap to another
+    # point in a table than in a session, and be drawn and charged twice.
     steps = np.clip(values, domain.lower, domain.upper)
     steps -= domain.lower
     steps /= domain.step
@@ -110,7 +112,7 @@ class Kernel:
     ) -> None:
         if plan.digest != template.digest:
             raise PlanError("the plan was made for another template; nothing was drawn")
-        plan.check()
+        plan.check()  # before the first draw: the price must be the one that is charged
         self.layout = layout
         self.template = template
         self._graph = Graph.of(template)

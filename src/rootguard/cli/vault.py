@@ -313,6 +313,7 @@ def rotate_key(url: str, *, as_json: bool) -> None:
 def _public(url: str) -> str:
     """A store's address without a password."""
     scheme, _, rest = url.partition("://")
+    # From the last "@" on: a password may hold one too.
     return f"{scheme}://{rest.rpartition('@')[2]}" if "@" in rest else url
 
 

@@ -74,6 +74,7 @@ _PLAIN_SOURCE: Final[dict[str, Shape]] = {
         }
     ),
 }
+# Content that cannot be read here; without `--allow-media` it is refused.
 _FILE: Final = media(
     {"type": keyword, "data": blob, "media_type": label, "url": blob, "file_id": label}
 )
@@ -242,6 +243,8 @@ _SERVER_TOOL: Final = record(
         "user_location": json_value,
     }
 )
+# Read off the SDK anthropic 2.8. A later version of a tool may take fields that nobody has looked
+# at here, so it is refused until it is added.
 _SERVER_TOOLS: Final = (
     "bash_20250124",
     "code_execution_20250522",
