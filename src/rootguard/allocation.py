@@ -272,6 +272,7 @@ def optimum(
     return epsilons
 
 
+# A few are enough; where rounding keeps the steps from shrinking, the best round counts.
 _MAX_ROUNDS = 100
 _CLOSE = 1e-7
 """Steps that move no epsilon by more than this share of the budget end the search. Newton's steps

@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import Protocol
 
 WORD_BITS = 32
-_PAGE = 4096
+_PAGE = 4096  # bytes: a system call for a thousand words, and little left over when a thread ends
 
 
 class Randomness(Protocol):

@@ -20,8 +20,13 @@ Principal = NewType("Principal", str)
 MechanismName = Literal["exponential", "laplace", "staircase", "geometric"]
 AllocationName = Literal["uniform", "closed-form", "optimal", "population"]
 
+# The ledger counts whole millionths of epsilon: sums are exact, and rounding up costs a root less
+# than one of them.
 MICRO = 1_000_000
+# A finer grid than any instrument's; samplers and attacks keep tables as long as the grid.
 MAX_GRID = 100_000
+# Decimal exponents beyond what a float can hold (about 308): "1e999999999" as an exact fraction
+# would fill the memory before anybody could refuse it.
 _MAX_DIGITS = 400
 
 
@@ -116,7 +121,19 @@ class Domain:
         return min(max(value, self.lower), self.upper)
 
 
-class Raw:
+class Unserializable:
+    """Something secret, which leaves by no pickle, no copy and no `__getstate__`."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(f"{self!r} cannot be pickled or copied")
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError(f"{self!r} cannot be pickled or copied")
+
+
+class Raw(Unserializable):
     """A private number, sealed. It can be snapped to a grid and fingerprinted; nothing else.
 
     The number sits in a closure, so that neither `vars`, `repr`, `format`, `pickle`, `json` nor a
@@ -155,12 +172,6 @@ class Raw:
 
     def __format__(self, spec: str) -> str:
         return "<raw>"
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        raise TypeError("a raw value cannot be pickled or copied")
-
-    def __getstate__(self) -> NoReturn:
-        raise TypeError("a raw value cannot be pickled or copied")
 
 
 def _seal(number: float) -> Callable[[], float]:

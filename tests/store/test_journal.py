@@ -23,7 +23,7 @@ from rootguard.events import (
 )
 from rootguard.session.transcript import speak_to
 from rootguard.store import journal as journals
-from rootguard.store.base import LOG_ENTRIES, RECIPIENT, Recipient
+from rootguard.store.base import LOG_SIZE, RECIPIENT, Recipient
 from rootguard.store.sql import SqlStore
 from rootguard.values import Principal
 from tests.support.console_servers import SENTINELS, open_person
@@ -142,7 +142,7 @@ def test_the_latest_ten_thousand_are_kept_and_numbers_go_on(kind: str, tmp_path:
         for turn in range(8_001, 15_001):
             store.note(OWNER, refused(turn))
         flush(store)
-        assert store.log_size(OWNER) == (LOG_ENTRIES, 15_000)
+        assert store.log_size(OWNER) == (LOG_SIZE, 15_000)
         assert turns(store) == list(range(5_001, 15_001))
         assert turns(store, after=14_998) == [14_999, 15_000]
         assert turns(store, before=5_003) == [5_001, 5_002]
@@ -159,7 +159,7 @@ def test_a_flood_that_outruns_the_writer_leaves_the_latest_and_no_gap(store: Sto
         for turn in range(1, 12_001):
             store.note(OWNER, refused(turn))
     flush(store)
-    assert store.log_size(OWNER) == (LOG_ENTRIES, 12_001)
+    assert store.log_size(OWNER) == (LOG_SIZE, 12_001)
     assert turns(store) == list(range(2_001, 12_001))
     assert store.verify() == ()
 

@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate, count, islice, pairwise
-from typing import NoReturn, SupportsIndex
 
 from rootguard.errors import IdentifierError, RootGuardError, StoreError, shielded
 from rootguard.identifiers import Identifiers, Kind, kind_of
@@ -30,7 +29,7 @@ from rootguard.identifiers.formats import MAX_LENGTH
 from rootguard.identifiers.names import APOSTROPHES, is_letter, read_name, shape_of
 from rootguard.session.session import Tokens
 from rootguard.store import Store
-from rootguard.values import Principal
+from rootguard.values import Principal, Unserializable
 
 
 @shielded
@@ -72,7 +71,7 @@ class Replacement:
     text: str
 
 
-class Declarations:
+class Declarations(Unserializable):
     """The declared identifiers of one person, sealed, and the search for them."""
 
     __slots__ = ("_found",)
@@ -86,12 +85,6 @@ class Declarations:
 
     def __repr__(self) -> str:
         return "<declared identifiers>"
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        raise TypeError("declared identifiers cannot be pickled or copied")
-
-    def __getstate__(self) -> NoReturn:
-        raise TypeError("declared identifiers cannot be pickled or copied")
 
 
 _Span = tuple[int, int, Kind]
@@ -233,7 +226,7 @@ _SMALL_WORDS = re.compile(r",? +(?:[^\W\d_]+(?:['\u2019]| +))+")
 _WORD = re.compile(r"[^\W\d_]+")
 _BEFORE = re.compile(r"(?<![^\W_])(?:[A-Z]\. ?)*[A-Z]\. \Z")
 _AFTER = re.compile(r"(?: [A-Z]\.)+")
-_REACH = 12
+_REACH = 12  # characters: room for four initials, each with a point and a blank
 
 
 def _name_spans(

@@ -26,16 +26,24 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
-from typing import NoReturn, SupportsIndex, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from rootguard.errors import BudgetError, ProfileError, UnknownNameError, shielded
 from rootguard.expressions import to_text
 from rootguard.graph import Graph
 from rootguard.session.policy import Policy, load_policy
 from rootguard.template import Template, catalog, load_template
-from rootguard.values import AllocationName, MechanismName, Principal, Raw, RootName, parse_epsilon
+from rootguard.values import (
+    AllocationName,
+    MechanismName,
+    Principal,
+    Raw,
+    RootName,
+    Unserializable,
+    parse_epsilon,
+)
 
-MAX_BYTES = 1024 * 1024
+MAX_BYTES = 1024 * 1024  # a profile is written by hand; a larger file is the wrong one
 _KEYS = (
     *("allocation", "budget", "budgets", "calibrate", "identifiers", "mechanism"),
     *("policy", "principal", "store", "templates", "values"),
@@ -47,7 +55,7 @@ _PLACE = re.compile(r"at (line \d+, column \d+|end of document)\)\Z")
 _Name = TypeVar("_Name", MechanismName, AllocationName)
 
 
-class Texts:
+class Texts(Unserializable):
     """Declared identifiers by name, sealed: the texts sit in a closure and have no other form."""
 
     __slots__ = ("_open", "names")
@@ -62,12 +70,6 @@ class Texts:
 
     def __repr__(self) -> str:
         return "<identifiers>"
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        raise TypeError("declared identifiers cannot be pickled or copied")
-
-    def __getstate__(self) -> NoReturn:
-        raise TypeError("declared identifiers cannot be pickled or copied")
 
 
 def _seal(texts: dict[str, str]) -> Callable[[], dict[str, str]]:

@@ -76,8 +76,8 @@ def table_number(runs: Iterable[TableRun], table: str) -> int:
     return names.index(table) if table in names else len(names)
 
 
-# About a month of a busy agent, and a few megabytes; what was spent is in the ledger for ever.
-LOG_ENTRIES: Final = 10_000
+# A few megabytes for each principal; what was spent is in the ledger for ever.
+LOG_SIZE: Final = 10_000
 """How many entries of a principal's audit log are kept: the latest."""
 
 
@@ -115,6 +115,12 @@ UnnumberedEntry = tuple[int, Recipient, Event]
 def entry_now(event: Event, recipient: Recipient | None = None) -> UnnumberedEntry:
     """An event of just now, to whoever is being answered unless it is said."""
     return time.time_ns() // 1000, RECIPIENT.get() if recipient is None else recipient, event
+
+
+Merge = Callable[[int, bytes], bytes | None]
+"""Given a partition's number and what is there: what is to be there, or None for no change."""
+RunReport = Callable[[], Sequence[TableRun]]
+"""What is to be written down of a run, asked for once its partitions are merged."""
 
 
 class Store(Protocol):
@@ -181,7 +187,7 @@ class Store(Protocol):
         *,
         after: int = 0,
         before: int | None = None,
-        limit: int = LOG_ENTRIES,
+        limit: int = LOG_SIZE,
     ) -> tuple[LogEntry, ...]:
         """The audit log, oldest first: the first entries after a sequence, or the last before."""
         ...
@@ -202,17 +208,8 @@ class Store(Protocol):
         """The fingerprints of people in tables, one partition of them; see `tables`."""
         ...
 
-    def keep_table(
-        self,
-        table: str,
-        merge: Callable[[int, bytes], bytes | None],
-        told: Callable[[], Sequence[TableRun]],
-    ) -> None:
-        """Keep a run in one transaction: each partition through `merge`, then what `told` says.
-
-        `merge` is given a partition's number and what is there, and gives what is to be there, or
-        None for no change.
-        """
+    def keep_table(self, table: str, merge: Merge, report: RunReport) -> None:
+        """Keep a run in one transaction: partitions through `merge`, then what `report` says."""
         ...
 
     def principals(self) -> tuple[Principal, ...]:

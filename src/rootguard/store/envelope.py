@@ -13,7 +13,7 @@ import hmac
 import json
 import os
 from collections.abc import Mapping
-from typing import NoReturn, SupportsIndex, cast
+from typing import cast
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
@@ -23,14 +23,15 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from rootguard.errors import StoreDamagedError, StoreKeyError
 from rootguard.identifiers import IssuedToken, Kind
 from rootguard.store.base import Cell, Transaction
+from rootguard.values import Unserializable
 
-KEY_BYTES = 32
+KEY_BYTES = 32  # AES-256, and as many as SHA-256 gives
 SECRETS = ("fingerprint", "identifier", "integrity", "registry")
-_NONCE = 12
-_BLOCK = 64
+_NONCE = 12  # what GCM takes as it is; random, which is safe for far more rows than a vault has
+_BLOCK = 64  # bytes: an entry tells its length in steps of this only
 
 
-class Integrity:
+class Integrity(Unserializable):
     """Seals rows: HMAC-SHA-256 over the table's name and every cell, key cells included."""
 
     __slots__ = ("_key",)
@@ -56,11 +57,8 @@ class Integrity:
     def __repr__(self) -> str:
         return "<integrity key>"
 
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        raise TypeError("a key cannot be pickled or copied")
 
-
-class RegistryCipher:
+class RegistryCipher(Unserializable):
     """Encrypts registry entries, and finds a token's row without its text being there."""
 
     __slots__ = ("_cipher", "_index_key")
@@ -97,11 +95,8 @@ class RegistryCipher:
     def __repr__(self) -> str:
         return "<registry cipher>"
 
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        raise TypeError("a key cannot be pickled or copied")
 
-
-class Secrets:
+class Secrets(Unserializable):
     """A store's secrets, unwrapped for as long as it is open."""
 
     __slots__ = ("_plain", "_registry_wrapped", "integrity", "registry")
@@ -163,9 +158,6 @@ class Secrets:
 
     def __repr__(self) -> str:
         return "<secrets>"
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        raise TypeError("secrets cannot be pickled or copied")
 
 
 def unwrap(master: bytes, store_id: bytes, wrapped: Mapping[str, bytes]) -> dict[str, bytes]:

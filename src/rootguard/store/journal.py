@@ -13,16 +13,17 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from rootguard.store.base import LOG_ENTRIES, UnnumberedEntry
+from rootguard.store.base import LOG_SIZE, UnnumberedEntry
 from rootguard.values import Principal
 
 LOG: Final = logging.getLogger("rootguard.journal")
+# A page that follows the log seems to follow at once, and a turn's events go in one transaction.
 FLUSH_SECONDS: Final = 0.15
-_PATIENCE: Final = 1.0
-"""After a failure."""
+_PATIENCE: Final = 1.0  # after a failure, and for the thread when the store is closed
+# The writer rests this many times as long as it worked: in a flood it takes a fifth of a store that
+# has one writer at a time, and releases go on.
 _SHARE: Final = 4
-"""The writer rests this many times as long as it worked, so that a flood of releases goes on."""
-_LINGER: Final = 2.0
+_LINGER: Final = 2.0  # idle seconds before the thread, and its connection, are given back
 
 Write = Callable[[Principal, Sequence[UnnumberedEntry], int], None]
 """Keeps entries of a principal; the last argument is how many before them were given up."""
@@ -34,7 +35,7 @@ class _Waiting:
     __slots__ = ("entries", "given_up")
 
     def __init__(self) -> None:
-        self.entries: deque[UnnumberedEntry] = deque(maxlen=LOG_ENTRIES)
+        self.entries: deque[UnnumberedEntry] = deque(maxlen=LOG_SIZE)
         self.given_up = 0
 
 
@@ -43,8 +44,11 @@ class LogWriter:
 
     def __init__(self, write: Write) -> None:
         self._write: Write | None = write
-        self._lock = threading.RLock()  # a collected store may close it from within
+        # Two locks, always taken in the order writing, then waiting: `note` needs the second alone
+        # and so never waits for a database. Both are re-entrant, because a store that is collected
+        # may close this from within.
         self._writing = threading.RLock()
+        self._lock = threading.RLock()
         self._waiting: dict[Principal, _Waiting] = {}
         self._wake = threading.Event()
         self._ending = threading.Event()
@@ -57,7 +61,7 @@ class LogWriter:
             waiting = self._waiting.get(principal)
             if waiting is None:
                 waiting = self._waiting[principal] = _Waiting()
-            if len(waiting.entries) == LOG_ENTRIES:
+            if len(waiting.entries) == LOG_SIZE:
                 waiting.given_up += 1
             waiting.entries.append(entry)
             if self._thread is None and not self._ending.is_set():
@@ -96,7 +100,7 @@ class LogWriter:
         self._wake.set()
         if thread is not None and thread is not threading.current_thread():
             thread.join(_PATIENCE)
-        self.flush()
+        self.flush()  # after the thread: it may have taken entries that it puts back
         self._write = None
 
     def _start(self) -> None:
@@ -118,7 +122,7 @@ class LogWriter:
                 rest = max(rest, _PATIENCE)
                 continue
             if not self._wake.wait(_LINGER):
-                with self._lock:
+                with self._lock:  # as in `note`: nobody can leave an entry between look and end
                     if not self._waiting:
                         self._thread = None
                         return
@@ -129,8 +133,8 @@ class LogWriter:
             for principal, old in failed.items():
                 new = self._waiting.get(principal, _Waiting())
                 together = [*old.entries, *new.entries]
-                old.given_up += new.given_up + max(0, len(together) - LOG_ENTRIES)
-                old.entries = deque(together, maxlen=LOG_ENTRIES)
+                old.given_up += new.given_up + max(0, len(together) - LOG_SIZE)
+                old.entries = deque(together, maxlen=LOG_SIZE)
                 self._waiting[principal] = old
 
     def _tell(self, problem: Exception) -> None:

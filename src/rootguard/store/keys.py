@@ -24,7 +24,7 @@ from rootguard.store.envelope import KEY_BYTES
 VARIABLE = "ROOTGUARD_KEY"
 NEXT_VARIABLE = "ROOTGUARD_NEW_KEY"
 _SERVICE = "rootguard"
-_TRIES = 100
+_TRIES = 100  # each failure means that another process has just opened a store here
 
 
 class _Keyring(Protocol):

@@ -3,18 +3,20 @@
 import os
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rootguard.accounting import Ledger
 from rootguard.events import Charge, Event, ProfileErased, cost
 from rootguard.identifiers import IssuedTokens, MemoryTokens
 from rootguard.store.audit import problems
 from rootguard.store.base import (
-    LOG_ENTRIES,
+    LOG_SIZE,
     Disclosure,
     LogEntry,
+    Merge,
     Recipient,
     Record,
+    RunReport,
     TableRun,
     UnnumberedEntry,
     check_caps,
@@ -29,14 +31,14 @@ class MemoryStore:
     """Keeps everything in dictionaries under a lock."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # re-entrant: `commit` notes, and `erase` forgets, under it
         self._records: dict[tuple[Principal, str, int, int], Record] = {}
         self._events: defaultdict[Principal, list[Charge]] = defaultdict(list)
         self._caps: defaultdict[Principal, dict[str, int]] = defaultdict(dict)
         self._disclosures: defaultdict[Principal, dict[Disclosure, None]] = defaultdict(dict)
         self._tokens: defaultdict[Principal, MemoryTokens] = defaultdict(MemoryTokens)
         self._log: defaultdict[Principal, deque[UnnumberedEntry]] = defaultdict(
-            lambda: deque(maxlen=LOG_ENTRIES)
+            lambda: deque(maxlen=LOG_SIZE)
         )
         self._logged: defaultdict[Principal, int] = defaultdict(int)
         self._tables: list[TableRun] = []
@@ -127,7 +129,7 @@ class MemoryStore:
         *,
         after: int = 0,
         before: int | None = None,
-        limit: int = LOG_ENTRIES,
+        limit: int = LOG_SIZE,
     ) -> tuple[LogEntry, ...]:
         with self._lock:
             kept = tuple(self._log.get(principal, ()))
@@ -165,13 +167,8 @@ class MemoryStore:
         with self._lock:
             return self._partitions.get(place, b"")
 
-    def keep_table(
-        self,
-        table: str,
-        merge: Callable[[int, bytes], bytes | None],
-        told: Callable[[], Sequence[TableRun]],
-    ) -> None:
-        """Keep a run: each partition through `merge`, then what `told` says."""
+    def keep_table(self, table: str, merge: Merge, report: RunReport) -> None:
+        """Keep a run: each partition through `merge`, then what `report` says."""
         with self._lock:
             first = table_number(self._tables, table) * PARTITIONS
             merged = {
@@ -179,7 +176,7 @@ class MemoryStore:
                 for number in range(PARTITIONS)
                 if (new := merge(number, self.fingerprints(first + number))) is not None
             }
-            self._tables += told()
+            self._tables += report()
             self._partitions |= merged
 
     def principals(self) -> tuple[Principal, ...]:

@@ -23,8 +23,8 @@ from rootguard.store.base import Cell, Row, Transaction
 from rootguard.store.keys import KeyPlace, given_key
 from rootguard.store.sql import SqlStore, create, unlock
 
-WAIT_SECONDS = 10.0
-_CONNECTIONS = 8
+WAIT_SECONDS = 10.0  # for a connection, from the server or the pool; then the caller may try again
+_CONNECTIONS = 8  # of one process; ten replicas stay below the hundred that a server allows
 _TYPES = {"BLOB": "BYTEA", "INTEGER": "BIGINT"}
 _SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _SHARE = "SELECT pg_advisory_xact_lock_shared(?)"
@@ -90,6 +90,8 @@ class PostgresDatabase:
         return self._transaction((_SNAPSHOT,))
 
     def writing(self, principal: str) -> AbstractContextManager[Transaction]:
+        # The store's lock first, shared: whoever takes it alone (a migration, a change of key)
+        # waits for writers and keeps new ones out. In this order everywhere, so none can deadlock.
         return self._transaction((_SHARE, _number("store")), (_LOCK, _number("of " + principal)))
 
     def noting(self, principal: str) -> AbstractContextManager[Transaction]:

@@ -28,7 +28,7 @@ from rootguard.events import (
 )
 from rootguard.identifiers import IssuedToken
 from rootguard.store.base import (
-    LOG_ENTRIES,
+    LOG_SIZE,
     Cell,
     Database,
     Disclosure,
@@ -367,11 +367,11 @@ class AuditLog:
                 sealed.append(LOG.row(self._integrity, principal, number, thing=entry))
         if not sealed:
             return
-        sealed = sealed[-LOG_ENTRIES:]
+        sealed = sealed[-LOG_SIZE:]
         self._db.execute_all(LOG.insert, sealed)
         last = int(sealed[-1][1])
         # Whatever was given up makes a gap, and the rows before a gap go.
-        gone = max(last - LOG_ENTRIES, int(sealed[0][1]) - 1 if given_up else 0)
+        gone = max(last - LOG_SIZE, int(sealed[0][1]) - 1 if given_up else 0)
         if gone >= first:
             self._db.execute(_TRIM, principal, gone)
         removed = min(max(gone - first + 1, 0), there)

@@ -9,7 +9,7 @@ seal of every row, the number of rows, and that each charge of the ledger has it
 import threading
 import weakref
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from rootguard.accounting import Ledger
@@ -19,12 +19,14 @@ from rootguard.identifiers import IssuedTokens
 from rootguard.store import rows, tables
 from rootguard.store.audit import audit
 from rootguard.store.base import (
-    LOG_ENTRIES,
+    LOG_SIZE,
     Database,
     Disclosure,
     LogEntry,
+    Merge,
     Recipient,
     Record,
+    RunReport,
     TableRun,
     Transaction,
     UnnumberedEntry,
@@ -84,7 +86,7 @@ class SqlStore:
     def __init__(self, database: Database, master: bytes, *, place: KeyPlace | None = None) -> None:
         self._database = database
         self._place = place
-        self._rotating = threading.Lock()
+        self._rotating = threading.Lock()  # two new keys at once would leave one that opens nothing
         with database.reading() as db:
             self._secrets = Secrets.read(db, master)
             behind = pending(db)
@@ -191,7 +193,7 @@ class SqlStore:
         *,
         after: int = 0,
         before: int | None = None,
-        limit: int = LOG_ENTRIES,
+        limit: int = LOG_SIZE,
     ) -> tuple[LogEntry, ...]:
         with self._database.reading() as db:
             if before is None:
@@ -216,15 +218,10 @@ class SqlStore:
         with self._database.reading() as db:
             return tables.partition(db, self._secrets.integrity, place)
 
-    def keep_table(
-        self,
-        table: str,
-        merge: Callable[[int, bytes], bytes | None],
-        told: Callable[[], Sequence[TableRun]],
-    ) -> None:
-        """Keep a run in one transaction: each partition through `merge`, then what `told` says."""
+    def keep_table(self, table: str, merge: Merge, report: RunReport) -> None:
+        """Keep a run in one transaction: partitions through `merge`, then what `report` says."""
         with self._database.writing(tables.LOCK) as db:
-            tables.keep(db, self._secrets.integrity, table, merge, told)
+            tables.keep(db, self._secrets.integrity, table, merge, report)
 
     def principals(self) -> tuple[Principal, ...]:
         with self._database.reading() as db:

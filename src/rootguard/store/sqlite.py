@@ -22,7 +22,7 @@ from rootguard.store.migrations import MIGRATIONS
 from rootguard.store.sql import SqlStore, create, unlock
 
 APPLICATION_ID = 0x52475631  # "RGV1": a file that says otherwise is not ours
-BUSY_SECONDS = 20
+BUSY_SECONDS = 20  # SQLite has one writer: a commit takes milliseconds, a large table seconds
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 _REFUSED = (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG)
 
@@ -121,7 +121,7 @@ class SqliteDatabase:
         self._path = path
         self._local = threading.local()
         self._open: weakref.WeakSet[_Connection] = weakref.WeakSet()
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # over `_open`, which threads add to and `close` empties
         self._closed = False
         self._process = os.getpid()
         # Never read the file by other means: closing it would drop SQLite's locks on it.

@@ -11,7 +11,7 @@ one is missed. Runs and entries are written in one transaction.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from rootguard.errors import RootGuardError, StoreDamagedError
 from rootguard.mechanisms.exact import Words
 from rootguard.mechanisms.keyed import Prf
-from rootguard.store.base import Row, TableRun, Transaction, table_number
+from rootguard.store.base import Merge, Row, RunReport, TableRun, Transaction, table_number
 from rootguard.store.envelope import Integrity
 from rootguard.values import Domain
 
@@ -145,7 +145,7 @@ def _lone(tags: Words) -> NDArray[np.bool_]:
 
 LOCK = "(tables)"
 """The name under which writers of tables wait for each other."""
-_HEAD = 0
+_HEAD = 0  # the sequence of the row that counts the others
 _RUNS = "SELECT sequence, content, mac FROM table_runs ORDER BY sequence"
 _ADD_RUN = "INSERT INTO table_runs (sequence, content, mac) VALUES (?, ?, ?)"
 _DROP_HEAD = "DELETE FROM table_runs WHERE sequence = 0"
@@ -180,10 +180,10 @@ def keep(
     db: Transaction,
     integrity: Integrity,
     table: str,
-    merge: Callable[[int, bytes], bytes | None],
-    told: Callable[[], Sequence[TableRun]],
+    merge: Merge,
+    report: RunReport,
 ) -> None:
-    """Put a run's entries into their partitions, then write down what `told` says of it."""
+    """Put a run's entries into their partitions, then write down what `report` says of it."""
     there, partitions = _read(db, integrity)
     first = table_number(there, table) * PARTITIONS
     for number in range(PARTITIONS):
@@ -192,7 +192,7 @@ def keep(
         if new is not None or old is None:
             _put(db, integrity, first + number, new or b"", there=old is not None)
             partitions += old is None
-    new_runs = told()
+    new_runs = report()
     for sequence, run in enumerate(new_runs, start=len(there) + 1):
         content = _written(run)
         db.execute(_ADD_RUN, sequence, content, integrity.seal("table_runs", sequence, content))
