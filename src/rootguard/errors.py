@@ -167,7 +167,7 @@ class UnknownNameError(RootGuardError):
     """A name that nobody declared."""
 
     def __init__(self, kind: str, name: str, known: tuple[str, ...] = ()) -> None:
-        hint = f"; there is {', '.join(known)}" if known else ""
+        hint = f"; available: {', '.join(known)}" if known else ""
         super().__init__(f"no {kind} is called {name[:64]!r}{hint}")
         self.kind = kind
         self.name = name

@@ -60,7 +60,7 @@ def test_it_prints_how_to_use_the_profile(tmp_path: Path, vault: str) -> None:
     output = init(tmp_path, "--budget", "0.9").output
     assert '"mcpServers"' in output
     assert "OPENAI_BASE_URL" in output
-    assert "on average off are" in output
+    assert "average error" in output
 
 
 def test_a_profile_that_is_there_is_kept_unless_forced(tmp_path: Path, vault: str) -> None:

@@ -31,7 +31,7 @@ from rootguard.template import Template, catalog, load_template
 from rootguard.vault import open_store
 
 _PER_ROOT = Fraction(1, 4)
-"""The budget that is offered, for each root of the largest template."""
+"""The budget that is offered, for each root of the largest template: in a FIB-4, one in all."""
 
 
 @click.command("init", epilog=EXIT_CODES)
@@ -166,8 +166,8 @@ def _budget(templates: list[Template], *, asking: bool) -> Fraction:
     if not asking:
         return offered
     console().print(
-        "The budget is how much may become known of your values, in all, for ever. A tenth of it "
-        "makes everything ten times as noisy; `rootguard explain TEMPLATE` shows what that means."
+        "The budget limits how much can ever become known of your values. A tenth of it makes "
+        "everything about ten times as noisy; `rootguard explain TEMPLATE` shows what that means."
     )
     for template in templates:
         console().print(_expected(template, offered))
@@ -186,15 +186,18 @@ def _expected(template: Template, budget: Fraction) -> str:
     except BudgetError as refusal:
         return f"{template.name}: {refusal}"
     parts = [
-        f"{share.root} by {number(share.expected_error)} {template.roots[share.root].unit}".strip()
+        f"{share.root} ± {number(share.expected_error)} {template.roots[share.root].unit}".strip()
         for share in plan.shares
     ]
-    return f"{template.name} with {float(budget):g}: on average off are {', '.join(parts)}."
+    return f"{template.name} with a budget of {float(budget):g}: average error {', '.join(parts)}."
 
 
 def _ask_values(templates: list[Template]) -> dict[str, object]:
     """Ask for each root, unseen; an empty answer leaves it for its first mention in a text."""
-    console().print("Your values, unseen. Leave one empty: it is noised when first mentioned.")
+    console().print(
+        "Enter your values (they are not shown). Press Enter to skip one: it is noised when it is "
+        "first mentioned."
+    )
     answers: dict[str, object] = {}
     for template in templates:
         for root in Graph.of(template).roots:
@@ -215,7 +218,7 @@ def _ask_values(templates: list[Template]) -> dict[str, object]:
 
 
 def _ask_identifiers() -> dict[str, object]:
-    console().print("Identifiers that must not leave, such as your name. Leave empty what is not.")
+    console().print("Enter identifiers that must not leave. Press Enter to skip one.")
     answers: dict[str, object] = {}
     for name in ("name", "email", "phone", "record"):
         typed = click.prompt(name, default="", show_default=False)
