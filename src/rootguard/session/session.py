@@ -149,7 +149,7 @@ class _Part:
         self.sanitized: dict[RootName, Sanitized] = {}
         self.requests: dict[str, str] = {}
         self._view = view
-        self._values: dict[str, float] = {}
+        self.values: dict[str, float] = {}
         self._texts: dict[str, str] = {}
         self._roots_behind: dict[str, tuple[RootName, ...]] = {}
         for root in self.graph.roots:
@@ -158,7 +158,7 @@ class _Part:
         if self.calibrated:
             levels = {root: Level.of(value) for root, value in self.sanitized.items()}
             for root, released in Calibration(template, levels).release(self.sanitized).items():
-                self._values[root] = template.roots[root].domain.clamp(released)
+                self.values[root] = template.roots[root].domain.clamp(released)
 
     def peek(self, name: str) -> float:
         """A named value that does not leave here; refused while a root behind it has none."""
@@ -171,7 +171,7 @@ class _Part:
         called = self._free_name() if name is None else name
         self.graph.add(GraphNode(name=called, kind="request", formula=node))
         self.requests.setdefault(text, called)
-        self._values[called] = value
+        self.values[called] = value
         return called
 
     def need(self, roots: tuple[RootName, ...]) -> None:
@@ -221,7 +221,7 @@ class _Part:
         if found is not None:
             self.sanitized[root] = found
             # A root noised on another template's grid keeps its value; the bounds here may cut it.
-            self._values[root] = self.template.roots[root].domain.clamp(found.value)
+            self.values[root] = self.template.roots[root].domain.clamp(found.value)
 
     def _may_calibrate(self) -> bool:
         """Whether every root is there, and this recipient may have every one."""
@@ -234,11 +234,11 @@ class _Part:
 
     def _value(self, name: str) -> float:
         """A named value, computed from its parents when first needed."""
-        if name not in self._values:
+        if name not in self.values:
             formula = self.graph[name].formula or Variable(name)  # a root's value is always there
             parents = {parent: self._value(parent) for parent in names(formula)}
-            self._values[name] = evaluate(formula, parents)
-        return self._values[name]
+            self.values[name] = evaluate(formula, parents)
+        return self.values[name]
 
     def _free_name(self) -> str:
         number = len(self.requests) + 1
@@ -305,10 +305,13 @@ class Answers:
         with self._lock:
             try:
                 node, text = parsed(formula)
-                part = self._having(names(node))
-                if part is None and name is None:
+                for part in self._parts if name is None else ():
+                    if text in part.requests:  # allowed and computed before
+                        return self._give_request(part, part.requests[text], text)
+                having = self._having(names(node))
+                if having is None and name is None:
                     return self._derive_across(node, text)
-                return self._derive(part or self._parts[0], node, text, name)
+                return self._derive(having or self._parts[0], node, text, name)
             except RootGuardError as refusal:
                 self._refuse(refusal)
                 raise
@@ -354,9 +357,6 @@ class Answers:
         return self._give(name, part.text_of(name), part.peek(name), rests_on)
 
     def _derive(self, part: _Part, node: Node, text: str, name: str | None) -> float:
-        if name is None and text in part.requests:  # allowed and computed before
-            called = part.requests[text]
-            return self._give(called, text, part.peek(called), part.rests_on(called))
         if unknown := sorted(names(node) - {each.name for each in part.graph.order}):
             raise FormulaNameError(unknown[0], self.names)
         rests_on = part.behind(node)
@@ -367,8 +367,10 @@ class Answers:
                 raise NameTakenError(name)
             if parse(name) != Variable(name) or name in CONSTANTS:
                 raise FormulaNameError(name)
-        called = part.compute(node, text, name)
-        return self._give(called, text, part.peek(called), part.rests_on(called))
+        return self._give_request(part, part.compute(node, text, name), text)
+
+    def _give_request(self, part: _Part, name: str, text: str) -> float:
+        return self._give(name, text, part.values[name], part.rests_on(name))
 
     def _derive_across(self, node: Node, text: str) -> float:
         """A formula over several templates; each name is computed in its own."""
@@ -393,10 +395,10 @@ class Answers:
 
     def _home(self, name: str) -> _Part:
         """The first template that has a name."""
-        part = self._having(frozenset((name,)))
-        if part is None:
-            raise UnknownNameError("value", name, self.names)
-        return part
+        for part in self._parts:
+            if name in part.graph:
+                return part
+        raise UnknownNameError("value", name, self.names)
 
     def _part(self, template: str | None) -> _Part:
         for part in self._parts:
