@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 TESTS = Path(__file__).parent
@@ -56,6 +56,42 @@ def test_no_folder_has_more_modules_than_a_reader_can_hold() -> None:
     )
     crowded = {folder: count for folder, count in folders.items() if count > MOST_MODULES}
     assert crowded.keys() <= {"cli"}
+
+
+def repeated(trees: dict[str, ast.Module]) -> dict[str, list[str]]:
+    """Public class names that are defined in more than one module."""
+    places = defaultdict(list)
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(path)
+    return {name: paths for name, paths in places.items() if len(set(paths)) > 1}
+
+
+def test_no_public_class_name_stands_in_two_modules() -> None:
+    assert repeated(sources()) == {}
+    twice = ast.parse("class Session: ...")
+    assert repeated({"a.py": twice, "b.py": twice}) == {"Session": ["a.py", "b.py"]}
+
+
+def imports_by_text(tree: ast.Module) -> list[str]:
+    """What a module imports by calling a function with its name written out."""
+    return [
+        node.args[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).rpartition(".")[2] in {"import_module", "__import__"}
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+        and isinstance(node.args[0].value, str)
+    ]
+
+
+def test_imports_are_written_as_imports() -> None:
+    """The import contracts do not see a module that is named in a text."""
+    found = {path: imports_by_text(tree) for path, tree in sources().items()}
+    assert {path: names for path, names in found.items() if names and path != "cli/main.py"} == {}
+    assert imports_by_text(ast.parse("importlib.import_module('psycopg')")) == ["psycopg"]
 
 
 def changeable(tree: ast.Module) -> list[str]:

@@ -4,7 +4,6 @@ Only the parts of the pipeline that recognise entities are loaded. Long texts ar
 that overlap a little, so the memory needed does not grow with the text.
 """
 
-import importlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
@@ -40,7 +39,7 @@ class SpacyNames:
 
     def __init__(self, pipeline: str) -> None:
         try:
-            load = importlib.import_module("spacy").load
+            from spacy import load
         except ImportError:
             raise UnknownNameError("installed package (pip install spacy)", "spacy") from None
         try:

@@ -19,7 +19,7 @@ Count = tuple[int, int]
 """How many match, and how many there are."""
 
 
-class Compared(Protocol):
+class ComparedCell(Protocol):
     """A published figure with ours beside it."""
 
     @property
@@ -57,7 +57,7 @@ def standard_errors(ours: float, ours_se: float, published: float, published_se:
     return difference / combined
 
 
-def matching(cells: Iterable[Compared]) -> Count:
+def matching(cells: Iterable[ComparedCell]) -> Count:
     """How many cells match, and how many there are."""
     chosen = [cell.matches for cell in cells]
     return sum(chosen), len(chosen)
