@@ -15,7 +15,7 @@ exact. An end of 0 times an unbounded end is 0: every member of an interval is a
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import Final, TypeVar, assert_never
 
 from rootguard.errors import FormulaError, FormulaNameError, FormulaUndefinedError
 from rootguard.expressions import nodes
@@ -245,6 +245,7 @@ def _up(x: float) -> float:
 
 
 Slopes = tuple[Interval, dict[str, Interval]]
+_T = TypeVar("_T")
 
 _LOGARITHMS = {"ln": math.log, "log": math.log, "log10": math.log10, "log2": math.log2}
 _STEPS: Mapping[str, Callable[[float], int]] = {
@@ -335,15 +336,20 @@ def _bounds(node: nodes.Node, box: Mapping[str, Interval]) -> Interval | None:
                 return None
             return _arithmetic(node, first, second)
         case nodes.FunctionCall(function, parts):
-            arguments: list[Interval] = []
-            for part in parts:
-                argument = _bounds(part, box)
-                if argument is None:
-                    return None
-                arguments.append(argument)
-            return _call(function, arguments)
+            arguments = _defined(_bounds(part, box) for part in parts)
+            return None if arguments is None else _call(function, arguments)
         case _:
             assert_never(node)
+
+
+def _defined(results: Iterable[_T | None]) -> list[_T] | None:
+    """All of them; None from the first that has a value nowhere."""
+    found = []
+    for result in results:
+        if result is None:
+            return None
+        found.append(result)
+    return found
 
 
 def _truth(x: Interval) -> Interval:
@@ -462,13 +468,8 @@ def _slopes(node: nodes.Node, box: Mapping[str, Interval]) -> Slopes | None:
             slopes = _arithmetic_slopes(node, first[0], second[0], value)
             return value, _chain(slopes, [first, second])
         case nodes.FunctionCall(function, parts):
-            inputs: list[Slopes] = []
-            for part in parts:
-                result = _slopes(part, box)
-                if result is None:
-                    return None
-                inputs.append(result)
-            return _call_slopes(function, inputs)
+            inputs = _defined(_slopes(part, box) for part in parts)
+            return None if inputs is None else _call_slopes(function, inputs)
         case _:
             assert_never(node)
 

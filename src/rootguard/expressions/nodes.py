@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, Literal, assert_never, get_args
+from typing import ClassVar, Final, Literal, assert_never, get_args
 
 from rootguard.errors import FormulaLimitError, FormulaNameError
 
@@ -127,42 +127,43 @@ class Negate(_Measured):
 
 
 @dataclass(frozen=True, slots=True)
-class Arithmetic(_Measured):
+class _Binary(_Measured):
+    """`left operator right`."""
+
+    operators: ClassVar[tuple[str, ...]]
+
+    operator: str
+    left: "Node"
+    right: "Node"
+
+    def __post_init__(self) -> None:
+        if self.operator not in self.operators:
+            raise ValueError(f"no such operator here; there is {' '.join(self.operators)}")
+        self._measure(self.left, self.right)
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic(_Binary):
     """`left operator right`, one of `+ - * / **`."""
 
+    operators = get_args(ArithmeticOperator)
     operator: ArithmeticOperator
-    left: "Node"
-    right: "Node"
-
-    def __post_init__(self) -> None:
-        _check_operator(self.operator, get_args(ArithmeticOperator))
-        self._measure(self.left, self.right)
 
 
 @dataclass(frozen=True, slots=True)
-class Compare(_Measured):
+class Compare(_Binary):
     """`left operator right`, which is 1 or 0. A chain of comparisons is a `Logic` of these."""
 
+    operators = get_args(CompareOperator)
     operator: CompareOperator
-    left: "Node"
-    right: "Node"
-
-    def __post_init__(self) -> None:
-        _check_operator(self.operator, get_args(CompareOperator))
-        self._measure(self.left, self.right)
 
 
 @dataclass(frozen=True, slots=True)
-class Logic(_Measured):
+class Logic(_Binary):
     """`left and right`, `left or right`: 1 or 0; the right side counts only where it decides."""
 
+    operators = get_args(LogicOperator)
     operator: LogicOperator
-    left: "Node"
-    right: "Node"
-
-    def __post_init__(self) -> None:
-        _check_operator(self.operator, get_args(LogicOperator))
-        self._measure(self.left, self.right)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +264,3 @@ def check_name(name: str) -> None:
         raise FormulaLimitError("longest name", MAX_NAME_LENGTH)
     if not _NAME.fullmatch(name) or name.startswith("__") or name in KEYWORDS or name in FUNCTIONS:
         raise FormulaNameError(name)
-
-
-def _check_operator(operator: str, known: tuple[str, ...]) -> None:
-    if operator not in known:
-        raise ValueError(f"no such operator here; there is {' '.join(known)}")
