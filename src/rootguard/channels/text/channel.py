@@ -295,7 +295,15 @@ class TextChannel:
         if page.numbers:  # most texts have none: nothing to bind here, and none left over below
             edits += self._mentioned(page, taken, look)
         taken = [*kept, *((edit.start, edit.end) for edit in edits)]
-        edits += self._detected(text, taken, page.runs if text.isascii() else None)
+        # A name of several words is nobody's, whatever its words are: "globuli rossi".
+        named = [
+            page.folded.span(name.start, name.end)
+            for name in page.names
+            if not name.subject and " " in page.plain[name.start : name.end]
+        ]
+        # The page's words have lost their accents, and signs of identifiers may have one.
+        runs = page.runs if text.isascii() else None
+        edits += self._detected(text, [*taken, *named], runs)
         taken = [*kept, *((edit.start, edit.end) for edit in edits)]
         for number in unbound_on(page, taken) if page.numbers else ():
             policy = self._near_private if number.beside_private_noun else self._elsewhere
