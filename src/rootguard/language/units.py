@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pint
 
 _OWN_DIMENSIONS = ("charge_equivalent", "bioassay_unit", "glycated_fraction")
-_LONGEST_SIGN = 3
+_LONGEST_SIGN = 3  # "US$", "CHF": longer spellings of a currency stand after the amount
 _DIGITS = re.compile("[0-9]+")
 _TEMPERATURES = ("degC", "degF")
 

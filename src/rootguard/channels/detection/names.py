@@ -97,7 +97,7 @@ _GAP = re.compile(r"[ \u00a0\t]{1,2}|\.[ \u00a0]{0,2}")
 _CONTRACTION = re.compile(r"\w+'(?:m|d|t|ll|re|ve)")
 _SENTENCE_END = '.!?:;\n\r"“”()[]•*>|'
 _TIED = "/\\_@#=&~$%"
-_MOST_WORDS = 6
+_MOST_WORDS = 6  # "Maria del Carmen Lopez de Garcia"; it bounds the cost of a text of names only
 _POSSESSIVES = {" ", "\u00a0", "-", "'s ", "’s ", "'S ", "’S ", "' ", "’ "}
 _LOWER_OPENERS = {"san", "santa", "sao", "saint", "los", "las"}
 

@@ -50,8 +50,8 @@ _VALUE = re.compile(
 )
 _WORD_BEFORE = re.compile("[A-Za-z]+ ")
 _DATE_LIKE = re.compile(r"[0-9]{1,2}([-/.])[0-9]{1,2}\1[0-9]{2,4}|[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_LEAST_DIGITS = 4
-_LEAST_BARE = 6
+_LEAST_DIGITS = 4  # "room 12" and "line 300" are no record numbers
+_LEAST_BARE = 6  # where nothing announces one, such as a colon or "number" behind the label
 
 Check = Callable[[str], bool]
 
@@ -232,11 +232,11 @@ _CANDIDATE = re.compile(
 )
 _EXTENSION = re.compile(r"[ ]?(?:x|ext\.?|#) ?[0-9]{1,6}(?![\w])", re.IGNORECASE)
 _PHONE_BEFORE = re.compile(rf"(?:{any_of('phones')})\b[^0-9\n]{{0,24}}\Z", re.IGNORECASE)
-_LOOK_BACK = 48
+_LOOK_BACK = 48  # 24 for the word, and the 24 that may stand between it and the number
 _DIGIT = re.compile(r"\d")
 _CLUSTER = re.compile(r"\d+(?:\D{1,4}\d+)*")
 _BLANKS = str.maketrans(dict.fromkeys(" ,-\t\u00a0"))
-_LONGEST_EXTENSION_WORD = 24
+_LONGEST_EXTENSION_WORD = 24  # characters between a number and its extension
 LEAST_WITH_CODE = 6
 """Of all countries; a test asks the library."""
 _LEAST, _MOST = 7, 15

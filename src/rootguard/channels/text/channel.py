@@ -54,7 +54,7 @@ from rootguard.values import RootName
 LEAST_CHARACTERS = 512
 """A shorter text is sanitized again as quickly as it is recalled."""
 MOST_CHARACTERS = 1_000_000
-"""Of all texts that one channel keeps."""
+"""Of all texts that one channel keeps: a megabyte or two for each person whom a gateway serves."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -81,6 +81,7 @@ class Memory:
         self._key = os.urandom(hashlib.blake2b.MAX_KEY_SIZE)
         self._entries: OrderedDict[bytes, Remembered] = OrderedDict()
         self._size = 0
+        # A gateway's worker threads share a channel; entries and their size change together.
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -112,13 +113,16 @@ class Memory:
 
 
 NumberPolicy = Literal["pass", "redact", "block"]
+# Some 200,000 words, more than services take. Reading is linear, about a second at this size.
 MAX_CHARACTERS = 1_000_000
+# One look changes a text and the next finds nothing more. The others are for tokens that make a
+# detector see what it did not see before; one that goes on for ever must not hold the request.
 _ROUNDS = 8
 _FEW_ROUNDS = 2
 """One that changes a text and one that finds nothing more; then no other text was looked at."""
 _SCRAP = 3  # the "+1" before an issued token, and the like
-_LEAST_CODE = 4
-_MANY_DIGITS = 6
+_LEAST_CODE = 4  # a token of fewer characters would be met by chance in a reply, and restored there
+_MANY_DIGITS = 6  # with fewer, an issued token may just as well be a value of a root
 _PLACEHOLDER = re.compile(r"\[(?:number|code|phone|date|email|person)\]")
 
 

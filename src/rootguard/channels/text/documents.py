@@ -17,10 +17,10 @@ from rootguard.errors import TextBlockedError
 if TYPE_CHECKING:
     from rootguard.channels.text.channel import TextChannel
 
-MAX_DEPTH = 32
-MAX_NODES = 20_000
-_PATH = 4
-_LARGEST = 1e300
+MAX_DEPTH = 32  # the walk calls itself; documents of tools are a handful of levels deep
+MAX_NODES = 20_000  # each number is read as a text of its own
+_PATH = 4  # keys that are read with a value: what stands further out is about something larger
+_LARGEST = 1e300  # conversions multiply, and must stay finite
 _PLAIN_KEY = re.compile(r"(?!.*[0-9]{4})[A-Za-z0-9_.\-]{1,64}")
 _VALUE_KEYS = frozenset(
     ("value", "val", "result", "amount", "reading", "number", "quantity", "measurement", "data")

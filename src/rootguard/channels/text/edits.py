@@ -43,7 +43,7 @@ REACH = 48
 """Characters on either side, at the least; then up to the end of the sentence."""
 _ENDS = re.compile(r"[.!?]\s|\n")
 _TELLING = re.compile(r"[^a-z ,'.!?\n-]")
-_SHORT = 24
+_SHORT = 24  # a sentence of fewer characters ends nothing: "Dr. Wu.", "AST: 23."
 _APART = " " + "!" * 30 + " "
 """Longer than the longest gap that a phone number's extension may have."""
 

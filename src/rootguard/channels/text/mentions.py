@@ -23,8 +23,8 @@ from rootguard.language.numbers import WrittenNumber
 from rootguard.template import Root
 from rootguard.values import RootName
 
-REACH = 80
-_MOST_LINES = 2
+REACH = 80  # characters: "AST (aspartate aminotransferase, serum, U/L), as measured last week: 23"
+_MOST_LINES = 2  # a label, a blank line, its number
 _LETTERS = re.compile(r"[^\W\d_]+")
 _STRONG_SIGNS = frozenset(':=|",\t→')
 _COPULAS = frozenset(
@@ -127,8 +127,8 @@ def following_unit(text: str, place: int) -> str | None:
     return None if found is None else found[0]
 
 
-_SHORT_REACH = 32
-_MOST_IN_SERIES = 64
+_SHORT_REACH = 32  # between two of a series: a unit, a comma and a joining word
+_MOST_IN_SERIES = 64  # keeps the cost linear in a text of numbers only
 _SUBJECT_CONCEPTS = ("wt", "ht", "age")
 _WORD = re.compile(r"[^\W\d_]+")
 _BETWEEN_SIGNS = frozenset(":=~≈|\"'({[)}]<>/\\,;*_-–—→&#+^")

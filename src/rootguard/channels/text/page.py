@@ -206,7 +206,7 @@ def elsewhere(text: str, runs: Runs) -> list[tuple[int, int]]:
     return [match.span() for _, match in _elsewhere().matches(text, runs)]
 
 
-_LEAST_ATTACHED = 3
+_LEAST_ATTACHED = 3  # "AST23" has a number behind its name, "CO2" and "H2" are symbols
 _CELL_MARKS = ("|", "\t", ";", ",")
 _DIGIT = re.compile(r"(?<![^\W_])[0-9]")
 _RULE = re.compile(r"[\s|:+\-]*")

@@ -35,9 +35,12 @@ from rootguard.language import names
 from rootguard.language.fold import unaccented
 from rootguard.template import Template, catalog, load_template
 
+# Above this the owner's value goes into a stranger's call, below it the owner is asked. On the
+# stored schemas nothing above it is wrong (docs/mcp-schemas.md).
 ACT_ABOVE: Final = 0.9
-_LONGEST_UNIT: Final = 4
-_TELLING: Final = 3
+_LONGEST_UNIT: Final = 4  # words: `ml_min_1_73`
+_TELLING: Final = 3  # letters of a name that says something beside the person: not `x`, `bp`
+# Both are below `ACT_ABOVE`; which is shown first to the owner is all that they decide.
 _OUT: Final = 0.4
 _UNCLEAR: Final = 0.7
 
@@ -343,9 +346,9 @@ def _confidence(reading: Reading, reasons: dict[str, str], meanings: Meanings) -
     return 0.5 + 0.1 * max(count, 0)
 
 
-_LONGEST: Final = 5
-_ENOUGH: Final = 0.5
-_LEAST_INPUTS: Final = 3
+_LONGEST: Final = 5  # words of what a calculation is called: "atherogenic index of plasma"
+_ENOUGH: Final = 0.5  # of a formula's roots; a tool that takes half of them computes something else
+_LEAST_INPUTS: Final = 3  # two, weight and height say, are the inputs of many calculations
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

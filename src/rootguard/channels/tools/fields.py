@@ -20,6 +20,7 @@ from rootguard.channels.tools.words import Meaning, text_words, words_of
 Kind = Literal["number", "integer", "string", "boolean"]
 Path = tuple[str, ...]
 
+# A schema is a stranger's: far more than the largest public tool has, and quickly read.
 MAX_FIELDS: Final = 512
 MAX_DEPTH: Final = 12
 MAX_TEXT: Final = 2000

@@ -21,7 +21,7 @@ from rootguard.session.questions.wording import digits
 if TYPE_CHECKING:
     from rootguard.session.person import Person
 
-_DIGITS: Final = 12
+_DIGITS: Final = 12  # a conversion's rounding errors are in the last of sixteen
 
 
 def fill(tool_map: ToolMap, arguments: Mapping[str, object], person: "Person") -> dict[str, object]:

@@ -54,7 +54,7 @@ from rootguard.language.units import canonical
 from rootguard.template import Root, Template
 from rootguard.values import RootName
 
-MAX_BYTES: Final = 256 * 1024
+MAX_BYTES: Final = 256 * 1024  # of a file of corrections: thousands of them
 _KEYS: Final = ("root", "unit", "ignore")
 _PLACE: Final = re.compile(r"at (line \d+, column \d+|end of document)\)\Z")
 

@@ -34,7 +34,7 @@ _OPENERS: Final = re.compile(r"(?:\b(?:in|en|as|units?|unit of)\s*[:=]?\s+|[(\[|
 _STARTS: Final = re.compile(r"(?<![^\W_])(?=[^\s])|(?=[%/$])")
 _FOREIGN_MONEY: Final = re.compile(r"\b(eur|euros?|gbp|chf|jpy|yen|cad|aud|inr|rupees)\b|[€£¥₹]")
 _OWN_MONEY: Final = {"USD": re.compile(r"\b(usd|dollars?)\b|\$")}
-_ABSURD: Final = 50
+_ABSURD: Final = 50  # times the root's own bounds: the unit must be another one
 _FRACTION: Final = "fraction"
 _AS_FRACTION: Final = re.compile(r"\b(?:decimal|fraction|proportion|0\.\d+ for)\b")
 

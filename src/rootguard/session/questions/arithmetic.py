@@ -25,7 +25,7 @@ from rootguard.expressions.nodes import ArithmeticOperator, CompareOperator
 from rootguard.language.numbers import named
 from rootguard.session.questions.wording import Token, Vocabulary
 
-_MAX_SAID: Final = 200
+_MAX_SAID: Final = 200  # characters; a longer formula is not said back
 _OPERATORS: Final = {
     "+": "plus",
     "-": "minus",
