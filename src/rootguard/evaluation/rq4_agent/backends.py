@@ -9,6 +9,7 @@ the model makes no mistake, and is quick enough for the whole grid.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Protocol
 
 from rootguard.evaluation.rq4_agent.channel import GET, LIST, SANITIZE, Tools
@@ -70,8 +71,8 @@ class ScriptedConversation:
         self._by_one = any(tool.name == SANITIZE for tool in tools.listed)
         names = [str(value["name"]) for value in values]
         also = [value.get("also_called") or () for value in values]
-        spelled = [[str(a) for a in each] if isinstance(each, list) else [] for each in also]
-        self._aliases = Aliases(dict(zip(names, spelled, strict=True)))
+        spelled = [tuple(map(str, each)) if isinstance(each, list) else () for each in also]
+        self._aliases = _aliases(tuple(zip(names, spelled, strict=True)))
 
     async def reply(self, question: str) -> str:
         """One sentence with every value that was asked for and given."""
@@ -95,3 +96,10 @@ class ScriptedConversation:
                 spelled = said[str(value["name"])]
                 parts.append(statement(spelled, float(number), str(value["unit"])))
         return sentence(parts) if parts else NO_VALUE
+
+
+# Every session of a template lists the same names, and the index of them takes longer to build than
+# a session takes to hold.
+@lru_cache(maxsize=64)
+def _aliases(spellings: tuple[tuple[str, tuple[str, ...]], ...]) -> Aliases:
+    return Aliases(dict(spellings))
