@@ -21,13 +21,13 @@ from rootguard.advice.people import Cohort, synthetic_cohort
 from rootguard.advice.seeds import generator
 from rootguard.advice.utility import (
     CONFIGURATIONS,
-    SEARCHED,
     TURNS,
     Configuration,
     Trial,
     Turns,
     UtilityCell,
     class_error,
+    has_plan,
     target_error,
 )
 from rootguard.allocation import Plan
@@ -125,7 +125,7 @@ def explain(
     adversary = _Adversary(template, cohort, seed)
     found = []
     for epsilon, config in product(epsilons, configurations):
-        if config == "population" and mechanism_name not in SEARCHED:
+        if not has_plan(config, mechanism_name):
             continue
         cell = UtilityCell(
             budget=turns,

@@ -55,6 +55,13 @@ CENSUS = 4096
 _PLANS = 512  # more than the cells of one template have, so that none is searched for twice
 
 
+def has_plan(
+    config: str, name: MechanismName, searched: Sequence[MechanismName] = SEARCHED
+) -> bool:
+    """Whether a configuration is measured with a mechanism: all are, but `population`."""
+    return config != "population" or name in searched
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UtilityCell:
     """What one figure is about."""

@@ -32,7 +32,6 @@ from rootguard.evaluation.study.comparison import (
     LIMIT,
     SYNTHETIC_REASON,
     Count,
-    compared_counts,
     counts_sheet,
     matching,
     of_catalog,
@@ -170,15 +169,13 @@ class Comparison:
     @property
     def counts(self) -> dict[str, Count]:
         """How many cells of each table match, and how many there are."""
-        return compared_counts(
-            {
-                "wmape, means": self.matching("wmape", "aggregate"),
-                "wmape, per template": self.matching("wmape", "template"),
-                "rce, means": self.matching("rce", "aggregate"),
-                "rce, per template": self.matching("rce", "template"),
-                "win rates": matching(self.wins),
-            }
-        )
+        return {
+            "wmape, means": self.matching("wmape", "aggregate"),
+            "wmape, per template": self.matching("wmape", "template"),
+            "rce, means": self.matching("rce", "aggregate"),
+            "rce, per template": self.matching("rce", "template"),
+            "win rates": matching(self.wins),
+        }
 
 
 def compare(rows: Sequence[UtilityRow], laws: Sequence[PowerLaw] = ()) -> Comparison:
@@ -408,7 +405,7 @@ def _summary(comparison: Comparison) -> Sheet:
     counts["win counts at or above"] = matching(comparison.wins)
     return counts_sheet(
         "Published cells that ours match",
-        compared_counts(counts),
+        counts,
         "Within 4 combined standard errors, or 0.15 points where the published one is 0.0. "
         "The published risk class errors divide HOMA by 1 instead of C - 1 = 2; for this "
         "comparison alone our HOMA figures are doubled.",

@@ -29,6 +29,7 @@ from rootguard.advice.utility import (
     Trial,
     Turns,
     UtilityCell,
+    has_plan,
 )
 from rootguard.errors import RootGuardError
 from rootguard.evaluation.metrics import Bootstrap
@@ -203,7 +204,7 @@ class Sweep:
         for name, budget, epsilon, config in product(
             self.mechanisms, self.budgets, self.epsilons, self.configurations
         ):
-            if config == "population" and name not in self.searched:
+            if not has_plan(config, name, self.searched):
                 continue
             yield UtilityCell(
                 budget=budget, epsilon=epsilon, template=template, mechanism=name, config=config

@@ -39,7 +39,13 @@ import numpy as np
 
 from rootguard.advice.people import Cohort
 from rootguard.advice.seeds import generator
-from rootguard.advice.utility import CONFIGURATIONS, SEARCHED, Configuration, calibration_of
+from rootguard.advice.utility import (
+    CONFIGURATIONS,
+    SEARCHED,
+    Configuration,
+    calibration_of,
+    has_plan,
+)
 from rootguard.allocation import Plan
 from rootguard.attacks.belief import PRIORS, Prior, PriorName, prior
 from rootguard.attacks.map import map_path, map_paths
@@ -68,9 +74,9 @@ STRATEGIES: tuple[Strategy, ...] = ("A", "B")
 # The paper's grid.
 QUERIES = (1, 4, 8, 16)
 EPSILONS = tuple(Fraction(text) for text in ("0.01", "0.05", "0.1", "0.5", "1"))
-_UNDER_OPT: tuple[AttackConfiguration, ...] = ("opt", "calibrated", "naive", "median")
 # Repeats are drawn in batches of about this many values per root and turn, to bound the memory.
 _DRAWS = 1 << 18
+_UNDER_OPT: tuple[AttackConfiguration, ...] = ("opt", "calibrated", "naive", "median")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,7 +150,7 @@ class AttackSweep:
         for strategy, belief, queries, config in product(
             self.strategies, self.priors, self.queries, self.configurations
         ):
-            if config == "population" and name not in self.searched:
+            if not has_plan(config, name, self.searched):
                 continue
             yield AttackCell(
                 mechanism=name,

@@ -42,7 +42,6 @@ from rootguard.evaluation.study import comparison
 from rootguard.evaluation.study.comparison import (
     LIMIT,
     Count,
-    compared_counts,
     counts_json,
     counts_sheet,
     standard_errors,
@@ -153,14 +152,12 @@ def _backends(rows: Iterable[AgentRow]) -> str:
 def _counts(rows: Sequence[AgentRow], compared: Sequence["ComparedAgent"]) -> dict[str, Count]:
     beside = [m.from_rq1 for m in means(rows, "published", "wmape") if m.from_rq1 is not None]
     order = ordering(rows)
-    return compared_counts(
-        {
-            "published mean wMAPE": matching(compared, "wmape"),
-            "published RCE per template": matching(compared, "misclassified"),
-            "means within 4 SD of RQ1": (sum(abs(far) <= LIMIT for far in beside), len(beside)),
-            "all > roots >= opt": (order.held, order.of),
-        }
-    )
+    return {
+        "published mean wMAPE": matching(compared, "wmape"),
+        "published RCE per template": matching(compared, "misclassified"),
+        "means within 4 SD of RQ1": (sum(abs(far) <= LIMIT for far in beside), len(beside)),
+        "all > roots >= opt": (order.held, order.of),
+    }
 
 
 def _terminal_sheet(rows: Sequence[AgentRow]) -> Sheet:

@@ -63,17 +63,12 @@ def matching(cells: Iterable[ComparedCell]) -> Count:
     return sum(chosen), len(chosen)
 
 
-def compared_counts(counts: Mapping[str, Count]) -> dict[str, Count]:
-    """Those tables of which there is anything to compare."""
-    return {name: count for name, count in counts.items() if count[1]}
-
-
 def counts_sheet(title: str, counts: Mapping[str, Count], note: str = "") -> Sheet:
-    """How many cells of each table match."""
-    lines = ((name, str(good), str(of)) for name, (good, of) in counts.items())
+    """How many cells of each table match; of those that have any."""
+    lines = ((name, str(good), str(of)) for name, (good, of) in counts.items() if of)
     return Sheet(title=title, header=("table", "match", "of"), lines=tuple(lines), note=note)
 
 
 def counts_json(counts: Mapping[str, Count]) -> dict[str, object]:
     """The same for programs."""
-    return {name: {"match": good, "of": of} for name, (good, of) in counts.items()}
+    return {name: {"match": good, "of": of} for name, (good, of) in counts.items() if of}
