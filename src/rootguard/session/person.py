@@ -14,7 +14,6 @@ from typing import Self
 
 from rootguard.accounting import Guarantee
 from rootguard.allocation import Plan
-from rootguard.calibration import make_plan
 from rootguard.errors import AccessError, PrivateValueError, UnknownNameError, shielded
 from rootguard.events import TokenRefused
 from rootguard.expressions import to_text
@@ -84,13 +83,7 @@ class Person(Answers):
                 raise AccessError(service)
             tier = tier_of(profile.policy, service, profile.templates, profile.allocation)
         plans: dict[RootName, Plan] = {}
-        for template in profile.templates:
-            plan = make_plan(
-                template,
-                profile.budgets[template.name],
-                mechanism_name=profile.mechanism,
-                allocation=profile.allocation,
-            )
+        for plan in profile.plans():
             for share in plan.shares:
                 plans.setdefault(share.root, plan)
         tokens = issue_tokens(profile.identifiers.open(), None, store, profile.principal)

@@ -21,13 +21,15 @@ Paths, that of an SQLite store too, are relative to the folder of the profile.
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar, get_args
 
+from rootguard.allocation import Plan
+from rootguard.calibration import make_plan
 from rootguard.errors import BudgetError, ProfileError, UnknownNameError, shielded
 from rootguard.expressions import to_text
 from rootguard.graph import Graph
@@ -90,6 +92,16 @@ class Profile:
     policy: Policy | None = field(repr=False)
     values: Mapping[RootName, Raw]
     identifiers: Texts
+
+    def plans(self) -> Iterator[Plan]:
+        """The plan of each template, in order; a root is noised under the first that has it."""
+        for template in self.templates:
+            yield make_plan(
+                template,
+                self.budgets[template.name],
+                mechanism_name=self.mechanism,
+                allocation=self.allocation,
+            )
 
 
 def load_profile(path: str | os.PathLike[str]) -> Profile:

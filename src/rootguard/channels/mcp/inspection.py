@@ -13,7 +13,6 @@ import mcp_types as types
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
-from rootguard.calibration import make_plan
 from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.mcp.proxy.offers import MAX_PAGES
 from rootguard.channels.tools import ToolMap, load_pins, understand
@@ -130,13 +129,7 @@ def _shares(
     """The roots behind what is asked, at the price that the profile's budgets give them."""
     behind = {root for formula in formulas for root in _behind(profile, formula)}
     prices: dict[RootName, RootCost] = {}
-    for template in profile.templates:
-        plan = make_plan(
-            template,
-            profile.budgets[template.name],
-            mechanism_name=profile.mechanism,
-            allocation=profile.allocation,
-        )
+    for plan in profile.plans():
         for share in plan.shares:
             made = RootCost(
                 root=share.root,
