@@ -192,6 +192,15 @@ def guarantee() -> Guarantee:
     )
 
 
+def test_a_guarantee_knows_the_epsilon_of_each_root_and_of_no_other() -> None:
+    promise = guarantee()
+    assert promise.epsilon_of("age") == Fraction(1, 10)
+    assert promise.epsilon_of("ratio") == Fraction(1, 2)
+    with pytest.raises(UnknownNameError) as caught:
+        promise.epsilon_of("fib4")
+    assert caught.value.known == ("age", "ratio")
+
+
 def test_a_guarantee_bounds_the_advantage_at_distances_in_root_units() -> None:
     promise = guarantee()
     assert promise.advantage({}) == 0

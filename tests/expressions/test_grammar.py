@@ -383,3 +383,9 @@ def test_substitution_is_held_to_the_limits() -> None:
         substitute(parse("x + 1"), {"x": deepest(right=True)})
     with pytest.raises(FormulaNameError):
         substitute(parse("pi"), {"pi": NumberLiteral(3)})
+
+
+def test_a_formula_shows_what_it_says_and_nothing_that_was_counted() -> None:
+    shown = repr(parse("a + 1"))
+    assert "'a'" in shown
+    assert not any(word in shown for word in ("depth", "size", "free"))
