@@ -22,9 +22,6 @@ from rootguard.session import Profile, load_profile
 from rootguard.template import Root
 from rootguard.values import RootName
 
-_PATIENCE = 60
-"""Seconds to start and list: some servers are fetched by npx or uvx first."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RootCost:
@@ -74,6 +71,10 @@ def inspect_server(
         shares=_shares(profile, roots, formulas.values()),
         computed=tuple(name for name in formulas if name not in roots),
     )
+
+
+_PATIENCE = 60
+"""Seconds to start and list: some servers are fetched by npx or uvx first."""
 
 
 def _listed(command: Sequence[str], url: str | None) -> list[types.Tool]:

@@ -279,21 +279,22 @@ def _text(content: object) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False)
 
 
-_RESOURCES: Final = (
-    types.Resource(
-        uri=PROFILE_URI,
-        name="profile",
-        title="What may be asked",
-        description="Templates, roots with units and public bounds, formulas. No value.",
-        mime_type=_JSON,
-    ),
-    types.Resource(
-        uri=TRANSCRIPT_URI,
-        name="transcript",
-        title="What was released",
-        description="Every value that this server gave, and every refusal, in order.",
-        mime_type=_JSON,
-    ),
+_RESOURCES: Final = tuple(
+    types.Resource(uri=uri, name=name, title=title, description=description, mime_type=_JSON)
+    for uri, name, title, description in (
+        (
+            PROFILE_URI,
+            "profile",
+            "What may be asked",
+            "Templates, roots with units and public bounds, formulas. No value.",
+        ),
+        (
+            TRANSCRIPT_URI,
+            "transcript",
+            "What was released",
+            "Every value that this server gave, and every refusal, in order.",
+        ),
+    )
 )
 
 
