@@ -30,7 +30,7 @@ from rootguard.identifiers import Kind
 from rootguard.template import Template
 
 GROUP = 1 << 19
-"""Rows of an output file that are written together, unless they are wide."""
+"""Rows of an output file that are written together, unless wide: a row group of Parquet."""
 GROUP_BYTES = 1 << 26
 """Memory that rows take before they are written."""
 # Pieces read ahead: enough that the kernel never waits, few enough that memory stays flat.
@@ -165,7 +165,7 @@ class _ReadAhead:
     def _offer(self, item: RecordBatch | BaseException | None) -> bool:
         while not self._stop.is_set():
             with contextlib.suppress(queue.Full):
-                self._queue.put(item, timeout=0.1)
+                self._queue.put(item, timeout=0.1)  # seconds until a stop is noticed at the latest
                 return True
         return False
 
@@ -255,6 +255,7 @@ def _reading(path: Path) -> Iterator[_Reader]:
 def _read_parquet(path: Path) -> Iterator[_Reader]:
     file = None
     with contextlib.suppress(pa.ArrowInvalid):
+        # Without the buffer, which would hold whole row groups: memory stays flat.
         file = parquet.ParquetFile(path, pre_buffer=False, memory_map=True)
     if file is None:
         raise FileError(path.name, "", "is not a Parquet file", "write it again, or name it .csv")
@@ -298,6 +299,7 @@ def _read_csv(path: Path) -> Iterator[_Reader]:
                 ),
                 convert_options=arrow_csv.ConvertOptions(
                     column_types=dict.fromkeys(names, pa.string()),
+                    # An empty cell has no value; a quoted one is an empty text, and stays one.
                     strings_can_be_null=True,
                     quoted_strings_can_be_null=False,
                     null_values=[""],
@@ -405,6 +407,7 @@ def _alive(process: int) -> bool:
         return False
     except OSError:
         return True
+    # Ours is not begun yet when drafts are swept: one with our number is an earlier process's.
     return process != os.getpid()
 
 

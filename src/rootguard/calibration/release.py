@@ -40,7 +40,8 @@ from rootguard.template import Template
 from rootguard.values import Domain, MechanismName, RootName, Sanitized
 
 POINTS = 256
-"""Points per person, half of each kind."""
+"""Points per person, half of each kind. A working choice; what it costs against the exact joint
+posterior is in docs/calibration.md."""
 # 1.5 and 0.2 were chosen while looking at the development cohort, 200 patients per template:
 # figures on that cohort are a little optimistic (docs/calibration.md).
 ALARM_ODDS = 1.5
@@ -57,7 +58,8 @@ _PEOPLE = 1 << 13
 _CENSUS = 1024
 """Points of the population from which the highest class's share is taken: to a percent or so."""
 _LONELY = 60
-"""A point with more than this many times the mean weight says that no point fits."""
+"""A point with more than this many times the mean weight says that no point fits: of 256, it would
+hold nearly a quarter of the weight. A working choice."""
 _STEPS = 12
 """Steps to the wanted target; who has not settled by then is released at the sampled point."""
 _CLOSE = 1e-9
@@ -118,6 +120,7 @@ class _Posterior:
         below = np.cumsum(self.prior.mass * likelihood, axis=1)
         total = below[:, -1:].copy()
         below /= total
+        # The median, and one standard deviation on either side if it were a normal distribution.
         wanted = np.concatenate([self._shares, (0.16, 0.5, 0.84)])
         # Row by row, so that no row depends on which others are computed with it.
         found = np.minimum([np.searchsorted(row, wanted) for row in below], size - 1)
@@ -430,6 +433,7 @@ class Calibration:
                 slopes.append(np.zeros_like(value))
                 continue
             domain = self._levels[root].domain
+            # Far below a step of the grid, far above what rounding makes of a difference.
             step = np.where(columns[i] - domain.lower > domain.width / 2, -1, 1) * domain.step / 1e4
             shifted = [c + step if j == i else c for j, c in enumerate(columns)]
             slopes.append(np.nan_to_num((self._target(shifted) - value) / step))

@@ -294,9 +294,9 @@ class CapeRow:
 
     `wmape` is of the numbers as read, over patients whose target has a value, and None if none
     has; `undefined` have none. `clamped_wmape` has the numbers in their bounds, and is None if some
-    target has no value there. `kept` is the share
-    of digits that stayed the same. `loss` is the largest log-ratio between two true digits that
-    any of the texts in this row had: what the mechanism's own epsilon claims to bound.
+    target has no value there. `kept` is the share of digits that stayed the same. `loss` is the
+    largest log-ratio between two true digits that any of the texts in this row had: what the
+    mechanism's own epsilon claims to bound.
     """
 
     model: str

@@ -23,7 +23,7 @@ from rootguard.expressions.evaluation import LN_2, LN_10, absent_name, holds, ou
 
 # Whole numbers below it, their sums and products are floats: nothing was rounded.
 _EXACT_BELOW: Final = 2.0**53
-# SVML, which NumPy may use, promises 4 units in the last place; the C library about 1.
+# SVML, which NumPy may use, promises 4 units in the last place; the C library about 1. Twice that.
 _LOOSE: Final = 8.0 * 2.0**-52
 
 

@@ -240,6 +240,7 @@ class Identifiers:
         there = len(self._issued)
         if there == self._read == len(self._index):
             return
+        # From the last known entry on: if it is another one now, the registry was begun anew.
         found = list(self._issued.since(self._read))
         begins = found[0].token if found else ""
         if there < len(self._index) or (self._read and begins != self._last):  # it was erased
@@ -298,6 +299,8 @@ class Identifiers:
         return token
 
     def _restore(self, kind: Kind, token: str) -> str | None:
+        # A token may be longer than its identifier, since names are replaced word by word; the
+        # factor is a working choice, and only bounds what is looked up.
         if kind not in KINDS or not _sized(token, str, 1, 4 * MAX_LENGTH):
             return None
         if kind == "person":
@@ -339,6 +342,8 @@ class Identifiers:
         place = names.place_of(word)
         token = None
         if place is None:
+            # A word of neither list keeps the token that it got in the other role, if it has one:
+            # "Quill" is the same name in "Quill Roe" and in "Jane Quill".
             other: names.Role = "given" if role == "surname" else "surname"
             token = self._settle("person", self._names_for(word, other), issue=False)
         else:
@@ -367,6 +372,7 @@ class Identifiers:
         )
 
     def _initials(self, letter: str) -> Iterator[tuple[str, bytes]]:
+        # Of 26 letters none becomes itself: so small a permutation is one cycle (`ff1`).
         for attempt in range(TRIES):
             tweak = tweak_of(b"initial", bytes([attempt]))
             image = self._permutation.forward(ord(letter) - ord("A"), 26, tweak)

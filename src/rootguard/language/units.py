@@ -21,6 +21,7 @@ from rootguard.language.fold import key_of, matches_at, plain
 if TYPE_CHECKING:
     import pint
 
+# What pint has no dimensions for; the units of `units.toml` are defined by these.
 _OWN_DIMENSIONS = ("charge_equivalent", "bioassay_unit", "glycated_fraction")
 _LONGEST_SIGN = 3  # "US$", "CHF": longer spellings of a currency stand after the amount
 _DIGITS = re.compile("[0-9]+")

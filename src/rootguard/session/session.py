@@ -88,7 +88,8 @@ class RecipientView:
         self._tier = tier
         self._finest: dict[RootName, Record] = dict(records or {})
         self._records: dict[RootName, Record] = dict(self._finest if tier is None else {})
-        # Of its own: whether a root is known is asked without the session's lock.
+        # Of its own: whether a root is known is asked without the session's lock. Who holds both
+        # took the session's first: nothing in here calls one. Re-entrant: `find` asks `holds`.
         self._lock = threading.RLock()
 
     def holds(self, root: RootName) -> bool:
@@ -272,6 +273,7 @@ class Answers:
         trail = AuditTrail(view.store, view.principal, templates, service=self._recipient)
         self._transcript = Transcript(remembered, note=trail.note)
         # One lock for all templates: a turn's number, its values and its entry belong together.
+        # Re-entrant: `answer` and `risk` release values with the lock held.
         self._lock = threading.RLock()
         self._parts = tuple(
             _Part(template, view, calibrate=template.name in calibrated) for template in templates
@@ -360,6 +362,7 @@ class Answers:
         if unknown := sorted(names(node) - {each.name for each in part.graph.order}):
             raise FormulaNameError(unknown[0], self.names)
         rests_on = part.behind(node)
+        # Access first: whether a root was ever noised is not for who may not have it.
         self._allow("", text, rests_on)
         part.need(rests_on)
         if name is not None:

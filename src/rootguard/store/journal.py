@@ -56,7 +56,7 @@ class LogWriter:
         self._told = False
 
     def note(self, principal: Principal, entry: UnnumberedEntry) -> None:
-        """Take a entry; a thread will write it soon."""
+        """Take an entry; a thread will write it soon."""
         with self._lock:
             waiting = self._waiting.get(principal)
             if waiting is None:
@@ -89,6 +89,7 @@ class LogWriter:
 
     def forget(self, principal: Principal) -> None:
         """Drop what waits of a principal whose profile is erased."""
+        # Not `_writing`: whoever erases holds the database, for which the writer may be waiting.
         with self._lock:
             self._waiting.pop(principal, None)
 

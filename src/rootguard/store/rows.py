@@ -218,6 +218,7 @@ _DELETE: Final[dict[TableName, str]] = {
     "tokens": "DELETE FROM tokens WHERE principal = ?",
     "crossings": "DELETE FROM crossings WHERE principal = ?",
 }
+# The key of the one count that is nobody's: how many principals there are.
 _EVERYONE: Final = ("", "principals")
 # Counts a principal's log entries with those that are gone: not how many rows there are.
 _LATEST: Final = "crossed"
@@ -307,7 +308,8 @@ class Rows:
 
     def _add_principal(self, principal: str) -> None:
         # The idle update takes the row's lock where locks are per row: two newcomers who read the
-        # count at once would both write it one higher.
+        # count at once would both write it one higher. Everybody takes it after a principal's own
+        # lock (`Database.writing`), never before, so that no two wait for each other.
         self._db.execute(_LOCK_COUNT, *_EVERYONE)
         everyone = self._counted(*_EVERYONE)
         if everyone is None:

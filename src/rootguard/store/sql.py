@@ -69,7 +69,7 @@ def unlock(database: Database, given: bytes | None, place: KeyPlace) -> "SqlStor
         except StoreKeyError:
             refused = True
             continue
-        if place.reserved.exists():
+        if place.reserved.exists():  # a change of key was cut short: this key is the one to keep
             place.settle(key)
         return store
     if refused:
@@ -112,6 +112,7 @@ class SqlStore:
             read = self._rows(db).read(rows.DRAWS, _LEVELS, principal, root, version)
             found = [record for _, record in read]
             self._match(_charged(ledger)[root, version], len(found))
+        # Each level builds on those before it, so none behind a gap is given out.
         return tuple(record for place, record in enumerate(found) if record.position == place)
 
     def version(self, principal: Principal, root: RootName) -> int:
@@ -119,6 +120,7 @@ class SqlStore:
 
     def commit(self, principal: Principal, draws: Sequence[Record]) -> tuple[Record, ...]:
         """Keep draws and their events in one transaction, first writer wins."""
+        # Before the transaction: what cannot be stored is refused without a writer's lock.
         rows.storable(principal)
         integrity = self._secrets.integrity
         sealed = [rows.DRAWS.row(integrity, principal, thing=draw) for draw in draws]
@@ -134,6 +136,7 @@ class SqlStore:
             for draw, row in zip(draws, sealed, strict=True):
                 if db.execute(_KEEP_DRAW, *row):
                     where = (draw.sanitized.root, draw.sanitized.version)
+                    # A place below what was charged was free: its draw was paid for and is gone.
                     self._match(min(charged[where], draw.position), charged[where])
                     charged[where] += 1
                     price[draw.sanitized.root] += cost(draw.event)
@@ -142,6 +145,7 @@ class SqlStore:
                 else:
                     [(_, there)] = self._rows(db).read(rows.DRAWS, _ONE_DRAW, *row[:4])
                     kept.append(there)
+            # After the inserts, which tell what is new; a refusal rolls them back.
             check_caps(Ledger(ledger).micro, price, self._caps(db, principal))
             if new:
                 self._append(db, principal, len(ledger), new)
@@ -234,6 +238,8 @@ class SqlStore:
             ledger = self._ledger(db, principal)
             for table in (rows.DRAWS.name, rows.DISCLOSURES.name, "tokens", rows.LOG.name):
                 self._rows(db).remove(principal, table)
+            # What the writer has taken already waits for this transaction, and is then dropped for
+            # being older than the entry that tells of the erasure (`AuditLog`).
             self._journal.forget(principal)
             erased = ProfileErased(principal=principal)
             self._append(db, principal, len(ledger), [erased])

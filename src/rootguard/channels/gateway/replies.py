@@ -1,6 +1,6 @@
 """Replies on their way in: restored for the caller, whole or as a stream, in each API's own form.
 
-ReplyAudit is for the caller, who owns the identifiers, so every text of a reply is looked at; ids,
+Restoring is for the caller, who owns the identifiers, so every text of a reply is looked at; ids,
 kinds and what the upstream sealed for itself stay. A tool call's arguments are JSON inside a
 string: they are restored inside their string literals, with JSON's escapes, whether they come whole
 or in pieces of any size.
@@ -120,7 +120,7 @@ class JsonRestorer:
 
     def _flush_bare(self) -> str:
         bare, self._bare = self._bare, ""
-        if len(bare) < 2:
+        if len(bare) < 2:  # a digit alone is far likelier an index or a count than a token
             return bare
         restored = self._restore(bare)
         if restored != bare and _NUMBER.fullmatch(bare) and not _NUMBER.fullmatch(restored):
@@ -268,6 +268,7 @@ def _objects(value: object) -> list[dict[str, object]]:
 class ChatStream(Stream):
     """Chunks of a chat completion."""
 
+    # The first two are OpenAI's; servers that speak its form say their reasoning in the others.
     _TEXTS: Final = ("content", "refusal", "reasoning_content", "reasoning")
 
     def __init__(self, audit: ReplyAudit) -> None:
@@ -399,7 +400,7 @@ class ResponsesStream(Stream):
     """Events of the responses API. Inserted events shift the sequence numbers of later ones."""
 
     _JSON: Final = ("response.function_call_arguments", "response.mcp_call_arguments")
-    _PASSED: Final = ("response.audio",)
+    _PASSED: Final = ("response.audio",)  # sound in base64; its transcript is a text of its own
     _PLACE: Final = ("item_id", "output_index", "content_index", "summary_index", "command_index")
 
     def __init__(self, audit: ReplyAudit) -> None:
@@ -448,6 +449,7 @@ class ResponsesStream(Stream):
             late.pop("logprobs", None)
             if isinstance(body.get("logprobs"), list):
                 late["logprobs"] = []
+            # The number next in line, less what `_numbered` adds to every number.
             late["sequence_number"] = self._number + 1 - self._inserted
             yield self._numbered(name, late)
 
@@ -565,5 +567,5 @@ class ReplySender:
         """A fault in the API's own form."""
         headers = {"x-should-retry": "false"} if fault.code in _NO_RETRY else {}
         if wait:
-            headers["retry-after"] = str(int(wait) + 1)
+            headers["retry-after"] = str(int(wait) + 1)  # whole seconds, and never too early
         await self.whole(fault.status, write_reply(error_body(api, fault)), headers)

@@ -26,10 +26,12 @@ from rootguard.values import RootName
 REACH = 80  # characters: "AST (aspartate aminotransferase, serum, U/L), as measured last week: 23"
 _MOST_LINES = 2  # a label, a blank line, its number
 _LETTERS = re.compile(r"[^\W\d_]+")
+# What ties even an everyday word ("age") or the word "one" to its number: see `_tied`.
 _STRONG_SIGNS = frozenset(':=|",\t→')
 _COPULAS = frozenset(
     ("is", "was", "are", "were", "of", "at", "equals", "value", "result", "level", "reading")
 )
+# Their dots end no sentence. The longest has seven characters: `_joining_dot` looks back by more.
 _ABBREVIATED = ("approx.", "ca.", "avg.", "no.", "max.", "min.")
 
 
@@ -129,8 +131,10 @@ def following_unit(text: str, place: int) -> str | None:
 
 _SHORT_REACH = 32  # between two of a series: a unit, a comma and a joining word
 _MOST_IN_SERIES = 64  # keeps the cost linear in a text of numbers only
-_SUBJECT_CONCEPTS = ("wt", "ht", "age")
+_SUBJECT_CONCEPTS = ("wt", "ht", "age")  # age last: it alone takes a number without a unit
 _WORD = re.compile(r"[^\W\d_]+")
+# Signs that part nothing, beside the words of `wording.toml`: between a name and its number,
+# between the names of a list, and between the numbers of a series.
 _BETWEEN_SIGNS = frozenset(":=~≈|\"'({[)}]<>/\\,;*_-–—→&#+^")
 _JOINING_SIGNS = frozenset(",/&+()[]|-\"'_;")
 _ONWARD_SIGNS = frozenset(",/-–—→>&~;\"'([+")
@@ -156,6 +160,8 @@ def find_mentions(text: str, roots: Mapping[RootName, Root]) -> list[RootMention
 def mentions_on(page: Page) -> list[RootMention]:
     """Every mention on a page that was read."""
     binder = _Binder(page)
+    # The surest evidence first, since what is bound stays bound: a table's header, then what a
+    # sentence says, then numbers that only look like a root's.
     binder.bind_columns()
     binder.bind_sentences()
     binder.bind_bare()
@@ -261,6 +267,7 @@ class _Binder:
                 self._bind_pressure(number, following)
 
     def _to(self, number: WrittenNumber, following: WrittenNumber) -> str:
+        # " over ", the longest that is asked for, fits; a far number must not cost its distance.
         return self.text[number.end : min(following.start, number.end + 8)]
 
     def _bind_pressure(self, first: WrittenNumber, second: WrittenNumber) -> None:
@@ -381,7 +388,7 @@ class _Binder:
     def _ends_age(self, place: int, measure: Measure, quantity: Quantity) -> bool:
         if quantity.form.unit != measure.unit or quantity.form.factor != 1.0:
             return False
-        rest = self.text[place : place + 24].lstrip(" ")
+        rest = self.text[place : place + 24].lstrip(" ")  # room for a blank and the longest word
         word = _WORD.match(rest)
         return not rest or rest[0] in ".,;!?)\n\"'" or bool(word and word[0] in _ages_before())
 
@@ -442,7 +449,7 @@ class _Binder:
         quantity = self._backward(numbers[0], self.measures[root], name, numbers[-1])
         if quantity is not None and quantity.form.minor:
             self._keep(quantity, root, numbers[0])
-            return 3, name
+            return 3, name  # two numbers and the name
         return 1, None
 
     def _backward(
@@ -494,6 +501,7 @@ class _Binder:
     def _period_before(self, name: NamePlace, measure: Measure) -> str | None:
         if not measure.money:
             return None
+        # 9 characters: the longest, "monthly ", has eight.
         found = _PERIOD_BEFORE.search(self.text[max(0, name.start - 9) : name.start])
         period = None if found is None else units.read_period(found[1], 0)
         return None if period is None else f"{measure.unit.partition('/')[0]}/{period[0]}"

@@ -232,7 +232,7 @@ class Relay:
             there.set()
 
         self._send(ClientRequest(method, {}, done), params, self._envelope)
-        there.wait(self._limits.start)
+        there.wait(self._limits.start)  # not `answer`: a request of the client waits behind this
         if not outcome:
             raise RequestRefusedError("upstream_timeout")
         result = outcome[0][0]
@@ -250,6 +250,7 @@ class Relay:
 
     def cancel(self, call: ClientRequest, reason: object) -> None:
         """The client no longer wants an answer."""
+        # Before the lock: a `_send` under way sees it and sends nothing, or has set `sent` by then.
         call.over = True
         with self._lock:
             sent = call.sent

@@ -31,13 +31,16 @@ CLIENT_INFO: Final[Mapping[str, str]] = {
     "version": version("rootguard"),
 }
 _META: Final = "io.modelcontextprotocol/"
+# The protocol's levels, which are those of syslog (RFC 5424).
 LEVELS: Final = (
     *("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"),
 )
 _VERSION: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+# Not `experimental`: what is in it is anybody's choice.
 _CAPABILITIES: Final = frozenset(("elicitation", "roots", "sampling", "tasks"))
 _FLAG_DEPTH: Final = 4
 """Levels of a capability; the protocol has three (tasks, requests, sampling)."""
+# What a flag may be called. Neither digits nor blanks, so that no number passes as a name.
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z/]{0,63}")
 _MAX_TTL: Final = 10**9
 """Milliseconds, eleven days. A larger number asks for nothing sensible, and may be a value."""
@@ -46,6 +49,7 @@ _Rule = Callable[["RequestRewriter", Message], Message]
 _STATES: Final = ("working", "input_required", "completed", "failed", "cancelled")
 _KEPT: Final = 256
 """Tasks that a client runs for a server: four times the requests that it may have under way."""
+# What a client looks up, compares or sends back, schemas, and binary data.
 _AS_IT_IS: Final = frozenset(
     (
         *("_meta", "annotations", "blob", "data", "icons", "id", "inputSchema", "lastModified"),
@@ -54,6 +58,7 @@ _AS_IT_IS: Final = frozenset(
         *("uriTemplate", "url", "stopReason", "toolUseId", "elicitationId", "mode", "action"),
     )
 )
+# JSON whose keys are a tool's own: there `name` or `data` is no field of the protocol.
 _WHOLE: Final = frozenset(("structuredContent", "input", "arguments"))
 _BINARY: Final = frozenset(("blob", "data"))
 _APART: Final = "\n;\n"
@@ -470,7 +475,7 @@ class ReplyRestorer:
     def _touched(self, content: Message) -> bool:
         """Whether there may be a token anywhere: one look for all texts is quick."""
         texts = list(_texts(content))
-        if any("\\" in text for text in texts):
+        if any("\\" in text for text in texts):  # JSON in a text may spell a token with escapes
             return True
         whole = _APART.join(texts)
         return self._restore(whole) != whole
