@@ -27,8 +27,8 @@ FALSE_ALARM = 1e-6
 """How often a sampler without fault fails one of the checks beside the bound."""
 RESTART_DRAWS = 64
 """Alike after a restart by chance: for a noise that has any width, far below the false alarm."""
-_LAGS = 4096
-_TINY = 1e-300
+_LAGS = 4096  # a working choice: a sampler that repeats itself after more draws is not seen
+_TINY = 1e-300  # stands for zero where something is divided by it; floats end near 1e-308
 _MAX_TERMS = 20_000
 """The continued fraction needs about the root of the trials: enough for a hundred million."""
 _CAUTION = 4.5

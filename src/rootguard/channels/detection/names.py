@@ -96,6 +96,7 @@ _ASCII_WORD = re.compile("([A-Za-z]+(?:['-][A-Za-z]+)*)")
 _GAP = re.compile(r"[ \u00a0\t]{1,2}|\.[ \u00a0]{0,2}")
 _CONTRACTION = re.compile(r"\w+'(?:m|d|t|ll|re|ve)")
 _SENTENCE_END = '.!?:;\n\r"“”()[]•*>|'
+# Beside these a word is part of a path, an address, a variable or a formula, not a name.
 _TIED = "/\\_@#=&~$%"
 _MOST_WORDS = 6  # "Maria del Carmen Lopez de Garcia"; it bounds the cost of a text of names only
 _POSSESSIVES = {" ", "\u00a0", "-", "'s ", "’s ", "'S ", "’S ", "' ", "’ "}

@@ -238,8 +238,8 @@ _CLUSTER = re.compile(r"\d+(?:\D{1,4}\d+)*")
 _BLANKS = str.maketrans(dict.fromkeys(" ,-\t\u00a0"))
 _LONGEST_EXTENSION_WORD = 24  # characters between a number and its extension
 LEAST_WITH_CODE = 6
-"""Of all countries; a test asks the library."""
-_LEAST, _MOST = 7, 15
+"""Digits of the shortest number with its country code, of any country; a test asks the library."""
+_LEAST, _MOST = 7, 15  # digits; E.164 has 15 at most, the lower bound is a working choice
 
 
 _NOTHING = Spans()

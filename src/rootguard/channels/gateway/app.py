@@ -365,6 +365,7 @@ class Gateway:
         if "content-length" in headers and "transfer-encoding" in headers:
             raise Refused("unsupported_body")  # two lengths: two readers may see two bodies
         length = headers.get("content-length", "0")
+        # Of a length only its first digits are read; whatever it says, the bytes are counted below.
         if not length.isdigit() or int(length[:20]) > self.settings.max_body:
             raise Refused("too_large")
         held = bytearray()
@@ -408,7 +409,7 @@ class Gateway:
                     made = await anyio.to_thread.run_sync(stream.take, event.event, event.data)
                     if made:
                         await reply.piece(b"".join(each.encode() for each in made))
-        except Exception as caught:  # noqa: BLE001 - told to the caller in the stream, then raised
+        except Exception as caught:  # noqa: BLE001 - its class alone is told, in the stream
             problem = caught
         late = b"".join(each.encode() for each in await anyio.to_thread.run_sync(stream.end))
         if problem is not None:

@@ -43,13 +43,14 @@ LISTED: Final[Mapping[str, tuple[Listing, str, str]]] = {
     "resources/list": ("resources", "resources", "uri"),
 }
 """By method: what is listed, under which key, and what an entry goes by."""
+# What a client sends back as it came; it passes only if the server said it.
 _OPAQUE: Final = ("nextCursor", "requestState", "taskId")
 Path = tuple[str, ...]
 _HELD: Final = True
 """Holds the place of a bound parameter while the rest is sanitized, which leaves it alone."""
 _SHORT: Final = 24
 """Characters of a text that may be nothing but a number with its unit ("61.375 micromol/L")."""
-_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")  # a key that TOML has without quotes
 MAX_DEPTH: Final = 32
 """Levels down to which bound parameters are looked for; `tools` binds none below a dozen."""
 
