@@ -85,7 +85,7 @@ NEIGHBOURS = {
     "store": ("tests/session/test_person.py", "tests/test_canary.py"),
     "channels/text": ("tests/channels/gateway/test_openai.py",),
     "channels/detection": ("tests/channels/text",),
-    "channels/tools": ("tests/channels/mcp/proxy/test_arguments.py",),
+    "channels/tools": ("tests/channels/mcp/proxy/test_relay.py",),
     "channels/gateway": (),
     "channels/mcp": (),
     # The modules beside the folders serve gateway and MCP server alike.

@@ -4,22 +4,37 @@ import hashlib
 import json
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx2
 import openai
 import pytest
 from benchmarks.unguarded import Unguarded
+from starlette.applications import Starlette
 
 from rootguard.channels.api_keys import ApiKeys, load_keys
-from rootguard.channels.faults import FAULTS
-from rootguard.channels.gateway.app import GatewaySettings, RateLimit, build_app
-from rootguard.channels.gateway.channel import ChannelCache, PersonChannel
+from rootguard.channels.faults import FAULTS, RequestRefusedError
+from rootguard.channels.gateway.app import INSPECTING, GatewaySettings, RateLimit, build_app
+from rootguard.channels.gateway.channel import ChannelCache, PersonChannel, ReplyAudit
+from rootguard.channels.gateway.shapes import MAX_DEPTH, MAX_ITEMS
 from rootguard.channels.gateway.telemetry import Tracing
-from rootguard.channels.http_server import LimitedProtocol, make_server
+from rootguard.channels.gateway.upstream import (
+    Upstream,
+    read_reply,
+    returned_headers,
+    stream_fault,
+)
+from rootguard.channels.http_server import (
+    HEADER_TIMEOUT,
+    LimitedProtocol,
+    WorkerServer,
+    make_server,
+)
+from rootguard.channels.text.channel import MAX_CHARACTERS
 from rootguard.channels.text.edits import Sanitization
 from rootguard.errors import FileError
 from rootguard.vault import open_store
@@ -450,3 +465,243 @@ def test_a_stored_profile_that_cannot_be_opened_is_told_without_its_content() ->
             client.chat.completions.create(model="m", messages=[{"role": "user", "content": "hi"}])
         assert caught.value.code == "wrong_configuration"
         assert NAME not in str(caught.value)
+
+
+def test_the_limits_are_those_that_the_documentation_lists() -> None:
+    made = GatewaySettings(upstream="http://127.0.0.1:1/v1")
+    assert made.max_body == 4_194_304
+    assert (made.max_headers, made.max_header_bytes) == (64, 16_384)
+    assert (HEADER_TIMEOUT, made.body_timeout) == (15, 30)
+    assert (made.per_minute, made.concurrency, made.people, INSPECTING) == (600, 256, 256, 2)
+    assert (made.connect_timeout, made.read_timeout, made.total_timeout) == (10, 120, 600)
+    assert made.max_reply == 33_554_432
+    assert (MAX_DEPTH, MAX_ITEMS, MAX_CHARACTERS) == (48, 20_000, 1_000_000)
+    assert not made.allow_media
+    assert not made.traced
+
+
+def test_settings_show_no_key() -> None:
+    made = GatewaySettings(upstream="u", upstream_key="sk-one", anthropic_key="sk-two")
+    assert "sk-" not in repr(made)
+
+
+def test_the_server_says_nothing_of_itself_and_believes_no_forwarded_address() -> None:
+    config = make_server(Starlette(), shutdown_timeout=7).config
+    assert (config.host, config.port, config.http) == ("127.0.0.1", 0, LimitedProtocol)
+    assert [config.access_log, config.proxy_headers, config.server_header] == [False] * 3
+    assert (config.limit_concurrency, config.backlog) == (1024, 1024)
+    assert config.h11_max_incomplete_event_size == 16_384
+    assert (config.timeout_keep_alive, config.timeout_graceful_shutdown) == (30, 7)
+    assert make_server(Starlette()).config.timeout_graceful_shutdown == 60
+    assert not isinstance(make_server(Starlette()), WorkerServer)
+    assert isinstance(make_server(Starlette(), handed=True), WorkerServer)
+
+
+def test_a_bucket_holds_a_minutes_requests_and_no_more_after_an_hour() -> None:
+    now = [0.0]
+    rates = RateLimit(4, clock=lambda: now[0])
+    assert [rates.take("a") > 0 for _ in range(5)] == [False] * 4 + [True]
+    now[0] = 3600.0
+    assert [rates.take("a") > 0 for _ in range(5)] == [False] * 4 + [True]
+    now[0] += 7.5
+    assert rates.take("a") == pytest.approx(7.5)
+    assert rates.take("a") == pytest.approx(7.5)  # being refused costs nothing
+
+
+class Told(Unguarded):
+    """A channel that counts the texts it is asked about."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def unissued(self, text: str) -> Mapping[str, int]:
+        self.texts.append(text)
+        return {"email": 1}
+
+
+def test_of_a_reply_so_many_characters_are_audited_and_each_text_once() -> None:
+    told = Told()
+    audit = ReplyAudit(told)
+    assert audit.restore("a" * 65_530) == "a" * 65_530
+    pieces = audit.restorer()
+    assert (
+        pieces.feed("bcd") + pieces.feed("") + pieces.feed("efgh") + pieces.feed("i") == "bcdefghi"
+    )
+    audit.restore("j")
+    assert audit.unissued() == {"email": 2}
+    assert told.texts == ["a" * 65_530, "bcdefg"]
+    assert audit.unissued() == {}
+
+
+def test_an_unissued_identifier_beside_an_issued_one_is_counted_and_one_across_is_not() -> None:
+    person = open_person()
+    channel = channel_of(person)
+    token = str(person.release("mail"))
+    assert channel.unissued(f"write to {token}") == {}
+    assert channel.unissued(f"write to {token} or to x@y.example") == {"email": 1}
+
+
+def test_a_label_is_asked_for_once_if_it_is_public_and_every_time_if_it_is_not() -> None:
+    person = open_person()
+    channel = channel_of(person)
+    asked: list[str] = []
+
+    class Declaring:
+        def declared(self, text: str) -> bool:
+            asked.append(text)
+            return text == NAME
+
+    channel._person = Declaring()  # type: ignore[assignment]
+    assert [channel.is_private(label) for label in ("m", "m", NAME, NAME)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert asked == ["m", NAME, NAME]
+    for place in range(4096):
+        channel.is_private(str(place))
+    asked.clear()
+    channel.is_private("4094")
+    assert asked == []
+    channel.is_private("4095")
+    assert asked == ["4095"]
+
+
+def upstream(*, key: str | None = None, passes_key: bool = True, base: str = "") -> Upstream:
+    base = base or "http://user@model.example:8/v1/"
+    times = {"connect_timeout": 1.0, "read_timeout": 2.0}
+    return Upstream(base, key=key, passes_key=passes_key, connections=3, **times)
+
+
+@pytest.mark.parametrize(
+    ("key", "passes", "given", "sent"),
+    [
+        (None, True, {"authorization": "Bearer a"}, {"authorization": "Bearer a"}),
+        (None, True, {"x-api-key": "a"}, {"x-api-key": "a"}),
+        (None, False, {"authorization": "Bearer a", "x-api-key": "a"}, {}),
+        ("b", True, {}, {"authorization": "Bearer b"}),
+        ("b", False, {"x-api-key": "a"}, {"x-api-key": "b"}),
+        ("b", True, {"x-api-key": "a", "authorization": "c"}, {"authorization": "Bearer b"}),
+    ],
+)
+def test_the_upstream_gets_its_own_key_or_the_callers_where_there_are_no_keys(
+    key: str | None, passes: bool, given: dict[str, str], sent: dict[str, str]
+) -> None:
+    made = upstream(key=key, passes_key=passes)
+    always = {"content-type": "application/json", "user-agent": "rootguard-gateway"}
+    whole = made.headers({**given, "openai-beta": "x", "cookie": "y"}, stream=False)
+    assert whole == {**always, **sent, "openai-beta": "x", "accept": "application/json"}
+    assert made.headers(given, stream=True)["accept"] == "text/event-stream"
+    assert made.name == "model.example:8"
+
+
+def test_of_the_upstreams_headers_only_known_ones_come_back() -> None:
+    kept = {
+        "openai-processing-ms": "1",
+        "openai-version": "1",
+        "request-id": "1",
+        "retry-after": "1",
+        "retry-after-ms": "1",
+        "x-request-id": "1",
+        "x-should-retry": "1",
+        "x-ratelimit-limit-tokens": "1",
+        "anthropic-ratelimit-tokens-reset": "1",
+    }
+    other = {"set-cookie": "a=b", "server": "x", "x-note": "1"}
+    response = httpx2.Response(200, headers={**kept, **other})
+    assert returned_headers(response) == kept
+    strange = httpx2.Response(200, headers={b"x-request-id": b"\xe9"})
+    assert returned_headers(strange) == {}
+
+
+@pytest.mark.parametrize(("size", "fits"), [(10, True), (11, False)])
+def test_a_reply_is_read_up_to_its_limit(size: int, fits: bool) -> None:
+    async def read() -> bytes:
+        return await read_reply(httpx2.Response(200, content=b"x" * size), 10)
+
+    if fits:
+        assert anyio.run(read) == b"x" * size
+    else:
+        with pytest.raises(RequestRefusedError) as caught:
+            anyio.run(read)
+        assert caught.value.fault.code == "unreadable_reply"
+
+
+@pytest.mark.parametrize(
+    ("problem", "code"),
+    [
+        (TimeoutError(), "upstream_timeout"),
+        (httpx2.ReadTimeout("x"), "upstream_timeout"),
+        (httpx2.ReadError("x"), "upstream_unreachable"),
+        (httpx2.StreamError("x"), "upstream_unreachable"),
+        (RequestRefusedError("unreadable_reply"), "unreadable_reply"),
+        (ValueError("x"), "internal"),
+    ],
+)
+def test_a_stream_that_breaks_off_says_why(problem: Exception, code: str) -> None:
+    assert stream_fault(problem).code == code
+
+
+@pytest.mark.parametrize(
+    ("problem", "code"),
+    [
+        (httpx2.ConnectTimeout("x"), "upstream_timeout"),
+        (httpx2.ConnectError("x"), "upstream_unreachable"),
+        (httpx2.InvalidURL("x"), "upstream_unreachable"),
+        (httpx2.StreamError("x"), "upstream_unreachable"),
+    ],
+)
+def test_an_upstream_that_cannot_be_reached_is_a_fault(problem: Exception, code: str) -> None:
+    made = upstream()
+
+    async def send() -> None:
+        async with made.send("GET", "/models", headers={}, query={}):
+            raise problem
+
+    class Answering(httpx2.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            assert str(request.url) == "http://user@model.example:8/v1/models"
+            return httpx2.Response(302, headers={"location": "http://other.example/"})
+
+    made._client._transport = Answering()
+    with pytest.raises(RequestRefusedError) as caught:
+        anyio.run(send)
+    assert caught.value.fault.code == code
+
+
+def test_nothing_is_kept_of_a_client_and_few_connections_of_an_upstream() -> None:
+    client = upstream()._client
+    assert (client.timeout.connect, client.timeout.read) == (1, 2)
+    assert not client.follow_redirects
+    assert not client.trust_env
+
+
+@pytest.mark.parametrize(
+    ("content", "key", "problem"),
+    [
+        (None, "", "cannot be read"),
+        ("[", "", "is not TOML"),
+        ("keys = 3", "keys", "is missing, empty or not alone"),
+        ("[keys]\n[more]", "keys", "is missing, empty or not alone"),
+        (f'[keys]\n"{"0" * 64}" = "a"\n"{"1" * 63}" = "b"', "keys, entry 2", "is not a digest"),
+        (f'[keys]\n"{"0" * 64}" = ""', "keys, entry 1", "is not a digest"),
+        (f'[keys]\n"{"0" * 64}" = 3', "keys, entry 1", "is not a digest"),
+    ],
+)
+def test_the_owner_of_a_wrong_file_of_keys_is_told_where_it_is_wrong(
+    tmp_path: Path, content: str | None, key: str, problem: str
+) -> None:
+    file = tmp_path / "keys.toml"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(FileError) as caught:
+        load_keys(file)
+    assert key in str(caught.value)
+    assert problem in str(caught.value)
+
+
+def test_keys_show_how_many_they_are_and_take_any_bytes() -> None:
+    two = keys(a="a.toml", b="b.toml")
+    assert (len(two), repr(two)) == (2, "<2 keys>")
+    assert two.profile("\udcff") is None
