@@ -107,6 +107,19 @@ def test_what_passes_unread_in_csv_passes_to_the_letter(tmp_path: Path) -> None:
     assert (second["code"], second["note"], second["ast"], second["fib4"]) == ("1e5", "NA", "", "")
 
 
+def test_a_byte_order_mark_changes_neither_who_a_row_is_about_nor_the_draw(tmp_path: Path) -> None:
+    text = "mrn,age,ast,alt,plt\n007,54,23,30,220\n7,61,40,33,180\n"
+    for name, encoding in (("plain", "utf-8"), ("marked", "utf-8-sig")):
+        (tmp_path / f"{name}.csv").write_text(text, encoding=encoding)
+        made = run(tmp_path / f"{name}.csv", tmp_path / f"{name}-out.csv")
+        assert made.exit_code == 0, made.output
+    plain, marked = (
+        (tmp_path / f"{name}-out.csv").read_text("utf-8") for name in ("plain", "marked")
+    )
+    assert marked == plain
+    assert [row[0] for row in csv.reader(plain.splitlines())] == ["mrn", "007", "7"]
+
+
 def test_rows_left_out_are_told_by_number_column_and_reason(tmp_path: Path) -> None:
     source, target, side = (tmp_path / name for name in ("in.csv", "out.csv", "side.csv"))
     source.write_text(

@@ -278,7 +278,12 @@ def _together(metadata: Any) -> int:  # noqa: ANN401 - Arrow has no types
 def _read_csv(path: Path) -> Iterator[_Reader]:
     """Every cell as text, so that what passes unread passes to the letter."""
     names: list[str] | None = None
-    with contextlib.suppress(UnicodeDecodeError, csv.Error), path.open(newline="") as text:
+    # Without a byte order mark, as Arrow reads it: a first column by another name would be taken
+    # for one that may be read as numbers, and 007 and 7 for one person.
+    with (
+        contextlib.suppress(UnicodeDecodeError, csv.Error),
+        path.open(encoding="utf-8-sig", newline="") as text,
+    ):
         names = next(csv.reader(text), None)
     if not names:
         raise FileError(path.name, "header", "cannot be read", "write a first line of names, UTF-8")
