@@ -675,3 +675,17 @@ def test_the_proxys_own_requests_wait_so_long_and_refuse_what_is_no_result() -> 
     with pytest.raises(RequestRefusedError) as wrong:
         waiting.relay.ask("tools/list", {})
     assert wrong.value.fault.code == "unreadable_reply"
+
+
+def nested(value: object, levels: int) -> object:
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def test_a_reply_of_lists_in_lists_is_restored_only_so_deep() -> None:
+    behind = Behind()
+    token = str(behind.person.release("name"))
+    near, far = nested(token, 10), nested(token, 600)
+    restored = ReplyRestorer(behind.person.restore).params({"near": near, "far": far})
+    assert restored == {"near": nested(NAME, 10), "far": far}

@@ -494,7 +494,9 @@ class ReplyRestorer:
             return self._parts(value, depth + 1)
         if isinstance(value, list):
             return [
-                self._parts(each, depth + 1) if isinstance(each, dict) else self._part("", each, 0)
+                self._parts(each, depth + 1)
+                if isinstance(each, dict)
+                else self._part("", each, depth + 1)
                 for each in value
             ]
         return value
