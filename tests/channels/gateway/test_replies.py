@@ -17,7 +17,9 @@ from rootguard.channels.gateway.replies import (
     JsonRestorer,
     MessagesStream,
     ResponsesStream,
+    ServerSentEvent,
     Stream,
+    _escape_size,
     restore_json,
     restore_reply,
     write_reply,
@@ -406,3 +408,135 @@ def test_every_fault_can_be_told_in_a_stream() -> None:
     for stream in (ChatStream(AUDIT), ResponsesStream(AUDIT), MessagesStream(AUDIT)):
         for fault in FAULTS.values():
             assert fault.text in stream.fault(fault).encode().decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("\\", None),
+        ("\\n", 2),
+        ("\\u004", None),
+        ("\\u0041", 6),
+        ("\\ud7ff\\u", 6),
+        ("\\ud83d", None),
+        ("\\ud83d\\", None),
+        ("\\ud83dx", 6),
+        ("\\ud83d\\n", 6),
+        ("\\uDBFF\\udc0", None),
+        ("\\ud83d\\ude00", 12),
+        ("\\ud83d\\uDFFF", 12),
+        ("\\ud83d\\u0041", 6),
+        ("\\ude00\\ude00", 6),
+    ],
+)
+def test_an_escape_ends_where_json_ends_it(text: str, size: int | None) -> None:
+    assert _escape_size(f"ab{text}", 2) == size
+    if size is not None:
+        assert _escape_size(f"{text}tail", 0) == size
+
+
+def test_letters_outside_of_strings_are_held_back_only_so_long() -> None:
+    restorer = JsonRestorer(AUDIT)
+    assert restorer.feed("9" * 256) == ""
+    assert restorer.feed("9") == "9" * 257
+    assert restorer.feed("true,") == "true,"
+    assert restorer.feed("7") + restorer.close() == "7"
+    assert restorer.feed('"\\u00') == '"'
+    assert restorer.close() == "\\u00"
+
+
+def test_what_is_no_escape_of_json_is_shown_as_it_came() -> None:
+    assert restore_json(AUDIT, f'"\\x{NAME_TOKEN}"') == f'"\\x{NAME}"'
+
+
+def test_an_event_is_written_with_its_name_if_it_has_one() -> None:
+    assert ServerSentEvent(b"a").encode() == b"data: a\n\n"
+    assert ServerSentEvent(b"a", "b").encode() == b"event: b\ndata: a\n\n"
+
+
+def test_what_was_held_back_shifts_the_numbers_of_later_events() -> None:
+    stream = ResponsesStream(AUDIT)
+    place: dict[str, Any] = {"item_id": "i", "output_index": 0, "content_index": 0}
+    half = RECORD_TOKEN[:-3]
+
+    def take(kind: str, number: int, **fields: object) -> list[dict[str, Any]]:
+        body = {"type": f"response.{kind}", "sequence_number": number, **place, **fields}
+        return [json.loads(event.data) for event in stream.take(kind, json.dumps(body))]
+
+    [first] = take("output_text.delta", 4, delta=f"to {half}", logprobs=[1])
+    assert (first["delta"], first["sequence_number"]) == ("to ", 4)
+    late, done = take("output_text.done", 5, text=f"to {half}")
+    assert (late["delta"], late["logprobs"], late["sequence_number"]) == (half, [], 5)
+    assert (done["sequence_number"], done["text"]) == (6, f"to {half}")
+    [later] = take("in_progress", 6)
+    assert later["sequence_number"] == 7
+    told = json.loads(stream.fault(FAULTS["upstream_timeout"]).data)
+    assert (told["sequence_number"], told["code"]) == (8, "upstream_timeout")
+    assert stream.end() == []
+    [sound] = take("audio.delta", 7, delta=half)
+    assert sound["delta"] == half  # which is no text, so nothing is held back
+    [bare] = stream.take("message", json.dumps({"type": 5}))
+    assert (bare.name, bare.data) == ("", b'{"type":5}')
+
+
+def test_choices_without_a_delta_or_an_index_pass() -> None:
+    stream = ChatStream(AUDIT)
+    half = RECORD_TOKEN[:-3]
+
+    def take(*choices: object, **more: object) -> list[dict[str, Any]]:
+        body = {"id": "c", "object": "o", "created": 1, "model": "m", "x": 2, **more}
+        events = stream.take("message", json.dumps({**body, "choices": choices}))
+        return [json.loads(event.data) for event in events]
+
+    assert take() == [{"id": "c", "object": "o", "created": 1, "model": "m", "x": 2, "choices": []}]
+    [held] = take({"delta": {"role": "assistant", "content": half, "refusal": None}})
+    assert held["choices"][0]["delta"] == {"role": "assistant", "content": "", "refusal": None}
+    late, last = take({"index": 0, "finish_reason": "stop"})
+    assert late == {
+        "id": "c",
+        "object": "o",
+        "created": 1,
+        "model": "m",
+        "choices": [{"index": 0, "delta": {"content": half}, "finish_reason": None}],
+    }
+    assert last["choices"] == [{"index": 0, "finish_reason": "stop"}]
+    [plain] = stream.take("message", json.dumps({"error": {"message": NAME_TOKEN}}))
+    assert json.loads(plain.data) == {"error": {"message": NAME}}
+    take({"index": 3, "delta": {"content": half}})
+    [rest, done] = stream.take("message", " [DONE] ")
+    assert json.loads(rest.data)["choices"][0]["index"] == 3
+    assert done.data == b"[DONE]"
+
+
+def test_held_back_arguments_of_any_kind_of_call_go_out_in_their_own_form() -> None:
+    stream = ChatStream(AUDIT)
+    half = RECORD_TOKEN[:-3]
+    calls = [
+        {"index": 1, "function": {"name": "f", "arguments": f'"{half}'}},
+        {"index": 2, "custom": {"name": "g", "input": half}},
+    ]
+    delta = {"tool_calls": calls, "function_call": {"arguments": f'"{half}'}}
+    stream.take("message", json.dumps({"choices": [{"index": 0, "delta": delta}]}))
+    [rest] = stream.end()
+    [choice] = json.loads(rest.data)["choices"]
+    assert choice["delta"] == {
+        "function_call": {"arguments": half},
+        "tool_calls": [
+            {"index": 1, "function": {"arguments": half}},
+            {"index": 2, "custom": {"input": half}},
+        ],
+    }
+
+
+def test_the_upstream_is_told_by_its_faults_in_each_apis_own_form() -> None:
+    fault = FAULTS["upstream_timeout"]
+    chat = json.loads(ChatStream(AUDIT).fault(fault).data)["error"]
+    assert chat == {
+        "message": fault.text,
+        "type": "server_error",
+        "param": None,
+        "code": fault.code,
+    }
+    event = MessagesStream(AUDIT).fault(fault)
+    assert event.name == "error"
+    assert json.loads(event.data)["error"] == {"type": "api_error", "message": fault.text}

@@ -11,6 +11,7 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsBas
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
 from rootguard.channels.faults import Code, RequestRefusedError
+from rootguard.channels.gateway import shapes
 from rootguard.channels.gateway.anthropic import MESSAGES
 from rootguard.channels.gateway.openai import CHAT, RESPONSES
 from rootguard.channels.gateway.shapes import MAX_ITEMS, OutgoingRequest, Shape, examine, read_json
@@ -199,3 +200,124 @@ def test_json_that_two_readers_could_read_differently_is_refused() -> None:
     with pytest.raises(RequestRefusedError):
         read_json('"\\udc00"')
     assert read_json('"\\ud83d\\ude00"') == "\U0001f600"
+
+
+@pytest.mark.parametrize("escaped", [False, True])
+def test_json_is_nested_so_deeply_and_no_deeper(escaped: bool) -> None:
+    inside = '"\\u00e9"' if escaped else "1"
+    assert read_json("[" * 47 + inside + "]" * 47)
+    for depth in (48, 100_000):
+        with pytest.raises(RequestRefusedError) as caught:
+            read_json("[" * depth + inside + "]" * depth)
+        assert caught.value.fault.code == "too_deep"
+
+
+def shaped(shape: Shape, value: object) -> object:
+    """What may be sent in its place, or the code of its refusal."""
+    try:
+        return shape(OutgoingRequest(Marking()), value)
+    except RequestRefusedError as problem:
+        return problem.fault.code
+
+
+@pytest.mark.parametrize(
+    ("shape", "value", "made"),
+    [
+        (shapes.flag, True, True),
+        (shapes.flag, 1, "wrong_type"),
+        (shapes.number, 1.5, 1.5),
+        (shapes.number, True, "wrong_type"),
+        (shapes.number, 1e400, "wrong_type"),
+        (shapes.number, "1", "wrong_type"),
+        (shapes.word("a", "b"), "b", "b"),
+        (shapes.word("a", "b"), "c", "bad_value"),
+        (shapes.word("a", "b"), 1, "wrong_type"),
+        (shapes.label, "a" * 256, "a" * 256),
+        (shapes.label, "a" * 257, "bad_value"),
+        (shapes.label, "", "bad_value"),
+        (shapes.label, 5, "wrong_type"),
+        (shapes.label, f"x{RECORD}", "private_id"),
+        (shapes.keyword, "a" * 48, "a" * 48),
+        (shapes.keyword, "a" * 49, "bad_value"),
+        (shapes.keyword, 5, "wrong_type"),
+        (shapes.sealed, "A" * 32, "A" * 32),
+        (shapes.sealed, "A" * 31, "bad_value"),
+        (shapes.sealed, 5, "wrong_type"),
+        (shapes.text, "", ""),
+        (shapes.text, "a", "<a>"),
+        (shapes.text, None, "wrong_type"),
+        (shapes.blob, 5, "wrong_type"),
+        (shapes.json_text, 5, "wrong_type"),
+        (shapes.json_text, "[1]", '["<1>"]'),
+        (shapes.json_text, '{"é":1}', '{"é":"<1>"}'),
+        (shapes.optional(shapes.flag), None, None),
+        (shapes.optional(shapes.flag), 1, "wrong_type"),
+        (shapes.list_of(shapes.flag), [True, False], [True, False]),
+        (shapes.list_of(shapes.flag), True, "wrong_type"),
+        (shapes.map_of(shapes.text, shapes.flag), {"a": True}, {"<a>": True}),
+        (shapes.map_of(shapes.text, shapes.flag), [], "wrong_type"),
+        (shapes.map_of(lambda *_: "x", shapes.flag), {"a": True, "b": True}, "bad_value"),
+        (shapes.record({"a": shapes.flag}, required=("a",)), {"a": None}, "wrong_type"),
+        (shapes.record({"a": shapes.flag}), {"a": None}, {"a": None}),
+        (shapes.record({"a": shapes.flag}), {"b": True}, "unknown_field"),
+        (shapes.record({"a": shapes.flag}), [], "wrong_type"),
+        (shapes.tagged("t", {"a": shapes.json_value}), {"t": "a"}, {"t": "<a>"}),
+        (shapes.tagged("t", {"a": shapes.json_value}), {"t": None}, "unknown_kind"),
+        (shapes.tagged("t", {"a": shapes.json_value}, default="a"), {"t": None}, {"t": None}),
+        (shapes.tagged("t", {"a": shapes.json_value}, default="a"), {}, {}),
+        (shapes.tagged("t", {"a": shapes.json_value}), [], "wrong_type"),
+        (shapes.by_type(string=shapes.text), "a", "<a>"),
+        (shapes.by_type(string=shapes.text), [], "wrong_type"),
+        (shapes.by_type(array=shapes.list_of(shapes.flag)), [True], [True]),
+        (shapes.by_type(mapping=shapes.record({})), {}, {}),
+        (shapes.by_type(string=shapes.text), None, "wrong_type"),
+        (shapes.schema, None, None),
+        (shapes.schema, {"minimum": None, "maxLength": "x"}, {"minimum": None, "maxLength": "<x>"}),
+        (shapes.schema, {"minimum": True}, "wrong_type"),
+        (shapes.schema, 5, "<5>"),
+    ],
+)
+def test_each_shape_takes_its_own_and_refuses_the_rest(
+    shape: Shape, value: object, made: object
+) -> None:
+    assert shaped(shape, value) == made
+
+
+def test_parts_are_counted_over_the_whole_body() -> None:
+    out = OutgoingRequest(Marking())
+    out.count(MAX_ITEMS - 1)
+    shapes.list_of(shapes.flag)(out, [True])
+    for shape, value in (
+        (shapes.list_of(shapes.flag), [True]),
+        (shapes.map_of(shapes.text, shapes.flag), {"a": True}),
+        (shapes.schema, {"type": "x"}),
+        (shapes.schema, [True]),
+    ):
+        with pytest.raises(RequestRefusedError) as caught:
+            shape(out, value)
+        assert caught.value.fault.code == "too_large"
+
+
+def test_looking_at_the_form_leaves_texts_and_media_as_they_are() -> None:
+    form = OutgoingRequest(Marking(), allow_media=True).form()
+    assert (form.text("a"), form.json({"a": 1})) == ("a", {"a": 1})
+    assert form.allow_media
+    assert form.is_private(RECORD)
+    assert not OutgoingRequest(Marking()).form().allow_media
+
+
+def test_headers_are_short_and_hold_nothing_private() -> None:
+    out = OutgoingRequest(Marking())
+    shapes.header(out, "")
+    shapes.header(out, "a" * 1024)
+    for value, code in (("a" * 1025, "bad_value"), (RECORD, "private_id")):
+        with pytest.raises(RequestRefusedError) as caught:
+            shapes.header(out, value)
+        assert caught.value.fault.code == code
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff", b"[]", b"null"])
+def test_a_body_is_a_json_object(body: bytes) -> None:
+    with pytest.raises(RequestRefusedError) as caught:
+        examine(CHAT, OutgoingRequest(Marking()), body)
+    assert caught.value.fault.code == "bad_json"

@@ -17,7 +17,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from starlette.types import Message, Receive, Scope, Send
 
-from rootguard.channels.mcp.server import build_server, http_app
+from rootguard.channels.mcp.server import _Answers, build_server, http_app
 from rootguard.channels.mcp.transport import MAX_MESSAGE, RequestFilter
 from rootguard.cli.main import cli
 from rootguard.errors import StoreUnavailableError
@@ -350,3 +350,85 @@ def test_starting_imports_only_what_serving_needs() -> None:
         check=True,
     )
     assert done.stdout.decode().split("\n")[:2] == ["False", "[]"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "code"),
+    [
+        ("get_values", {"names": "age"}, "wrong_type"),
+        ("get_values", {"names": [1]}, "wrong_type"),
+        ("get_values", {"names": []}, "bad_value"),
+        ("get_values", {"names": ["age"] * 100}, None),
+        ("get_values", {"names": ["age"] * 101}, "bad_value"),
+        ("get_values", {"names": ["no such"]}, "unknown_name"),
+        ("get_values", {"names": ["age"], "more": 1}, "unknown_field"),
+        ("compute", {"formula": 5}, "wrong_type"),
+        ("compute", {"formula": ""}, "bad_value"),
+        ("compute", {"formula": "1"}, None),
+        ("compute", {"formula": "1" + " " * 9_999}, "formula_refused"),
+        ("compute", {"formula": "1" + " " * 10_000}, "bad_value"),
+        ("list_values", {}, None),
+    ],
+)
+def test_arguments_are_checked_up_to_their_limits(
+    profile: Path, tool: str, arguments: dict[str, Any], code: str | None
+) -> None:
+    result = _Answers(_person(profile)).call(tool, arguments)
+    (said,) = result.content
+    assert isinstance(said, types.TextContent)
+    if code is None:
+        assert not result.is_error, said.text
+        assert json.loads(said.text) == result.structured_content
+    else:
+        assert result.is_error
+        assert json.loads(said.text)["code"] == code
+
+
+def test_tools_say_that_they_only_read_and_what_they_take(profile: Path) -> None:
+    tools = {tool.name: tool for tool in _Answers(_person(profile)).tools}
+    for tool in tools.values():
+        hints = tool.annotations
+        assert hints is not None
+        assert (hints.read_only_hint, hints.idempotent_hint) == (True, True)
+        assert (hints.destructive_hint, hints.open_world_hint) == (False, False)
+        for schema in (tool.input_schema, tool.output_schema):
+            assert schema is not None
+            assert schema["additionalProperties"] is False
+            assert schema["required"] == list(schema["properties"])
+    names = tools["get_values"].input_schema["properties"]["names"]
+    assert (names["minItems"], names["maxItems"]) == (1, 100)
+    formula = tools["compute"].input_schema["properties"]["formula"]
+    assert (formula["minLength"], formula["maxLength"]) == (1, 10_000)
+    listed = tools["list_values"].output_schema
+    assert listed is not None
+    entry = listed["properties"]["values"]["items"]
+    assert entry["required"] == ["name", "kind", "unit", "available"]
+
+
+def test_the_transcript_is_the_latest_thousand_events_and_their_whole_number(
+    profile: Path,
+) -> None:
+    person = _person(profile)
+    answers = _Answers(person)
+    assert answers.transcript() == {"total": 0, "events": []}
+    person.release("ast")
+    told = answers.transcript()
+    assert told["total"] == len(person.transcript()) > 0
+    [event, *_] = person.transcript()
+    person.transcript = lambda: (event,) * 1001  # type: ignore[method-assign]
+    shown = answers.transcript()["events"]
+    assert isinstance(shown, list)
+    assert len(shown) == 1000
+
+
+def test_the_public_profile_names_only_what_may_be_asked(
+    profile: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = _person(profile)
+    public = {"templates": {"x": 1}, "roots": {"ast": 1, "x": 2}, "identifiers": ["x"], "n": 5}
+    monkeypatch.setattr(Person, "describe", lambda _: dict(public))
+    assert _Answers(person).profile() == {
+        **public,
+        "roots": {"ast": 1},
+        "identifiers": [],
+    }

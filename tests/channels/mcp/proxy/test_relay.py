@@ -17,9 +17,10 @@ from rootguard.channels.mcp.proxy.relay import Allowance, ClientRequest, OnAnswe
 from rootguard.channels.mcp.proxy.rewriting import ReplyRestorer, RequestRewriter
 from rootguard.session import Person, parse_profile
 from rootguard.vault import open_store
-from tests.support.patience import PATIENCE
 
 NAME = "Marguerite Oyelaran"
+SOON = 20.0
+"""Seconds for another thread of this process, which has next to nothing to do."""
 PROFILE = f"""
 templates = ["egfr"]
 budget = "0.9"
@@ -317,18 +318,19 @@ def test_a_server_that_cannot_be_written_to_is_ended_and_started_anew(
     waiting.link.fails = BrokenPipeError()
     waiting.forward("tools/list")
     assert waiting.codes() == ["upstream_unreachable"] * 2  # the greeting waited, too
-    assert waiting.link.gone.wait(PATIENCE)
+    assert waiting.link.gone.wait(SOON)
     assert waiting.link.closed == [True]
     waiting.link.fails = None
     link = waiting.link
     thread = threading.Thread(target=waiting.forward, args=("tools/list",))
     thread.start()
-    while len(link.sent) < 3:
+    end = time.monotonic() + SOON
+    while len(link.sent) < 3 and time.monotonic() < end:
         time.sleep(0.001)
     greeted = link.sent[2]
     assert greeted["method"] == "initialize"
     link.says(id=greeted["id"], result={})
-    thread.join(PATIENCE)
+    thread.join(SOON)
     assert [m["method"] for m in link.sent[3:]] == ["notifications/initialized", "tools/list"]
     assert link.started == 2
     said = capsys.readouterr().err
@@ -357,7 +359,7 @@ def test_a_server_that_floods_is_ended(waiting: Waiting) -> None:
     waiting.link.says(method="notifications/message", params={"data": 1})
     assert len(waiting.client.told) == 3
     assert waiting.codes() == ["upstream_unreachable"]
-    assert waiting.link.gone.wait(PATIENCE)
+    assert waiting.link.gone.wait(SOON)
 
 
 def test_a_list_whose_pages_never_end_is_asked_for_64_times(behind: Behind) -> None:
@@ -490,7 +492,7 @@ def test_a_request_is_given_up_when_its_time_is_over(
     waiting.relay.watch(after + seconds + 0.001)
     assert waiting.codes() == ["upstream_timeout"]
     assert waiting.link.sent[-1]["params"] == {"requestId": 1}
-    assert waiting.link.gone.wait(PATIENCE)  # it has said nothing at all
+    assert waiting.link.gone.wait(SOON)  # it has said nothing at all
 
 
 @pytest.mark.parametrize("heard", ["an answer", "a request"])
@@ -601,7 +603,7 @@ def test_an_unreadable_answer_costs_its_request_and_an_unreadable_line_all(
     waiting.link.hear(b' {"jsonrpc"')
     assert waiting.codes() == ["unreadable_reply"] * 3
     waiting.link.hear(b"{")  # the fourth that is unasked
-    assert waiting.link.gone.wait(PATIENCE)
+    assert waiting.link.gone.wait(SOON)
 
 
 def test_a_message_that_cannot_be_passed_on_ends_nothing(
@@ -639,7 +641,7 @@ def test_what_an_ended_server_still_says_is_ignored(
     hear, lost = waiting.link.hear, waiting.link.lost
     lost("unreadable_reply")
     assert "the server clinic has ended" in capsys.readouterr().err
-    assert waiting.link.gone.wait(PATIENCE)
+    assert waiting.link.gone.wait(SOON)
     waiting.forward("tools/list")
     hear(rpc.write(rpc.result(1, {"tools": []})))
     lost("unreadable_reply")

@@ -1,0 +1,111 @@
+"""What a server said is remembered, and no more than so much of it."""
+
+import pytest
+
+from rootguard.channels.mcp.proxy import offers as module
+from rootguard.channels.mcp.proxy.offers import IssuedStrings, Offers, ServerRequest
+
+
+def test_so_many_strings_are_remembered_and_the_one_said_longest_ago_is_forgotten() -> None:
+    said = IssuedStrings()
+    for place in range(4096):
+        said.add(str(place))
+    said.add("0")
+    assert "1" in said
+    said.add("more")
+    assert "0" in said
+    assert "1" not in said
+    assert "\ud800" not in said
+
+
+def test_a_list_is_whole_once_its_last_page_was_seen_and_until_it_changes() -> None:
+    offers = Offers()
+    assert not offers.complete("tools")
+    offers.learn("tools/list", {}, {"tools": [{"name": "a"}], "nextCursor": "next"})
+    assert not offers.complete("tools")
+    offers.learn("tools/list", {"cursor": "next"}, {"tools": [{"name": "b"}, {"name": 3}, 4]})
+    assert offers.complete("tools")
+    assert [each["name"] for each in offers.all("tools")] == ["a", "b"]
+    assert "next" in offers.opaque
+    offers.changed("notifications/prompts/list_changed")
+    assert offers.complete("tools")
+    offers.changed("notifications/tools/list_changed")
+    assert not offers.complete("tools")
+    offers.learn("tools/list", {}, {"tools": []})
+    assert offers.complete("tools")
+    assert offers.all("tools") == []
+
+
+@pytest.mark.parametrize(
+    ("what", "methods"),
+    [
+        ("prompts", ["prompts/list"]),
+        ("resources", ["resources/list", "resources/templates/list"]),
+    ],
+)
+def test_a_changed_list_is_read_anew(what: str, methods: list[str]) -> None:
+    offers = Offers()
+    listings = [module.LISTED[method][0] for method in methods]
+    for method in methods:
+        offers.learn(method, {}, {})
+    assert all(map(offers.complete, listings))
+    offers.changed(f"notifications/{what}/list_changed")
+    assert not any(map(offers.complete, listings))
+
+
+def test_a_list_has_so_many_entries() -> None:
+    offers = Offers()
+    offers.learn("tools/list", {}, {"tools": [{"name": str(n)} for n in range(5000)]})
+    assert len(offers.all("tools")) == 4096
+    assert module.MAX_PAGES == 64
+
+
+def test_tasks_states_and_addresses_that_a_result_names_are_known_after_it() -> None:
+    offers = Offers()
+    result = {
+        "task": {"taskId": "t1"},
+        "tasks": [{"taskId": "t2"}, {"taskId": 3}, "t4"],
+        "taskId": "t5",
+        "requestState": "s",
+        "content": [{"resource": {"uri": "u1"}}, {"uri": "u2"}, "u3"],
+        "contents": [{"uri": "u4"}],
+        "messages": [{"content": {"uri": "u5"}}, {"role": "user"}],
+        "inputRequests": {"a": {"method": "m", "params": {"x": 1}}, "b": {"method": "m"}, "c": 1},
+    }
+    offers.learn("tools/call", {}, result)
+    assert [each in offers.opaque for each in ("t1", "t2", "t4", "t5", "s")] == [
+        *(True, True, False, True, True),
+    ]
+    uris = ("u1", "u2", "u3", "u4", "u5")
+    assert [each in offers.uris for each in uris] == [True, True, False, True, True]
+    assert dict(offers.inputs) == {"a": ServerRequest("m", {"x": 1}), "b": ServerRequest("m", {})}
+    many = {"inputRequests": {str(n): {"method": "m"} for n in range(4096)}}
+    offers.learn("tools/call", {}, many)
+    assert len(offers.inputs) == 4096
+    assert "a" not in offers.inputs
+    assert "0" in offers.inputs
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("plain-name_1", "plain-name_1"),
+        ("a" * 64, "a" * 64),
+        ("a" * 65, '"' + "a" * 65 + '"'),
+        ("1a", '"1a"'),
+        ('a "b" \\c\n', '"a \\"b\\" \\\\c"'),
+        ("é" * 300, '"' + "é" * 200 + '"'),
+    ],
+)
+def test_a_pin_is_written_as_toml_reads_it(name: str, key: str) -> None:
+    assert module._key(name) == key
+
+
+def test_bound_parameters_only_hold_their_places() -> None:
+    bound = frozenset((("a", "*", "b"), ("c",)))
+    given = [{"b": 1, "d": 2}, {"b": None}]
+    assert module._held(given, ("a",), bound) == [{"b": True, "d": 2}, {"b": None}]
+    assert module._held(5, ("c",), bound) is True
+    assert module._values({"a": given, "e": 1}, ("a", "*", "b")) == [1, None]
+    assert module._values({"a": given}, ("x",)) == []
+    assert module._values({"a": {"b": 1}}, ("a", "*")) == []

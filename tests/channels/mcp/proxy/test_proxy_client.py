@@ -1,0 +1,176 @@
+"""The client's side of the proxy, without processes: every line is answered, and answered once."""
+
+import json
+from typing import Any
+
+import pytest
+
+from rootguard.channels.mcp import jsonrpc as rpc
+from rootguard.channels.mcp.jsonrpc import Limits, Message
+from rootguard.channels.mcp.proxy.proxy import Proxy
+from rootguard.channels.mcp.proxy.relay import ClientRequest
+
+
+class Streams:
+    """Standard streams that keep what is written."""
+
+    def __init__(self) -> None:
+        self.sent: list[Message] = []
+
+    def send(self, message: Message) -> None:
+        rpc.write(message)  # raises what the real ones raise
+        self.sent.append(message)
+
+
+class Told:
+    """A relay that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def tell(self, method: str) -> None:
+        self.told.append(method)
+
+    def cancel(self, call: ClientRequest, reason: object) -> None:
+        self.told.append((call.name, reason))
+
+
+class Calls:
+    """A route that keeps requests for the test to answer."""
+
+    def __init__(self) -> None:
+        self.calls: list[ClientRequest] = []
+        self.relays = (Told(),)
+
+    def ready(self, call: ClientRequest) -> bool:
+        return call.method != "prompts/get"
+
+    def handle(self, call: ClientRequest) -> None:
+        self.calls.append(call)
+
+    def shown(self, method: str, params: Message, relay: object) -> Message | None:
+        return None if method == "hidden" else params
+
+
+class Client:
+    def __init__(self, calls: int = 2) -> None:
+        self.streams, self.route = Streams(), Calls()
+        proxy: Any = Proxy
+        self.proxy: Proxy = proxy(self.streams, self.route, Limits(calls=calls))
+
+    def says(self, **fields: object) -> None:
+        self.proxy._hear(json.dumps({"jsonrpc": "2.0", **fields}).encode())
+
+    @property
+    def codes(self) -> list[tuple[object, object]]:
+        return [(m["id"], m.get("error", {}).get("code")) for m in self.streams.sent]
+
+
+@pytest.fixture
+def client() -> Client:
+    return Client()
+
+
+def test_what_is_no_request_is_answered_in_fixed_words(client: Client) -> None:
+    client.proxy._hear(b"  \n")
+    client.proxy._hear(None)
+    client.proxy._hear(b"{")
+    client.says(id=5, method=5)
+    client.says(id=6, method="invented")
+    client.says(id=7, method="ping")
+    client.says(id="x" * 256, method="ping")
+    client.says(id="x" * 257, method="ping")
+    assert client.codes == [
+        (None, -32700),
+        (None, -32700),
+        (5, -32600),
+        (6, -32601),
+        (7, None),
+        ("x" * 256, None),
+        (None, -32600),
+    ]
+
+
+def test_an_id_is_used_once_at_a_time_and_so_many_requests_are_borne(client: Client) -> None:
+    client.says(id=1, method="tools/list")
+    client.says(id=1, method="tools/list")
+    client.says(id=2, method="tools/list", params={"cursor": "a"})
+    client.says(id=3, method="tools/list")
+    assert client.codes == [(1, -32600), (3, -32603)]
+    assert client.streams.sent[1]["error"]["data"] == {"code": "busy"}
+    one, two = client.route.calls
+    assert (one.name, one.params, two.params) == (1, {}, {"cursor": "a"})
+    one.answer({"tools": []})
+    two.fail({"code": -5, "message": "no"})
+    assert client.streams.sent[2:] == [
+        rpc.result(1, {"tools": []}),
+        rpc.failure(2, {"code": -5, "message": "no"}),
+    ]
+    client.says(id=1, method="tools/list")
+    client.route.calls[2].done(None, None)
+    assert client.codes[4:] == [(1, -32603)]
+
+
+def test_a_cancelled_request_frees_its_id_and_is_cancelled_where_it_went(client: Client) -> None:
+    client.says(id=1, method="tools/list")
+    client.says(id=2, method="tools/list")
+    [one, two] = client.route.calls
+    relay: Any = client.route.relays[0]
+    one.relay = relay
+    for name in (1, 2, 2, 9, None, [1]):
+        client.says(method="notifications/cancelled", params={"requestId": name, "reason": "r"})
+    assert relay.told == [(1, "r")]
+    one.answer({})
+    two.answer({})
+    assert client.streams.sent == []
+    client.says(id=1, method="tools/list")
+    assert len(client.route.calls) == 3
+
+
+def test_servers_are_told_only_two_things(client: Client) -> None:
+    for name in ("initialized", "roots/list_changed", "message", "progress"):
+        client.says(method=f"notifications/{name}")
+    assert client.route.relays[0].told == [
+        "notifications/initialized",
+        "notifications/roots/list_changed",
+    ]
+
+
+def test_requests_of_servers_are_numbered_and_answered_once(client: Client) -> None:
+    answers: list[object] = []
+    done = lambda *said: answers.append(said)  # noqa: E731
+    assert client.proxy.ask("roots/list", {}, done) == 1
+    assert client.proxy.ask("sampling/createMessage", {"a": 1}, done) == 2
+    assert client.streams.sent == [
+        {"jsonrpc": "2.0", "id": 1, "method": "roots/list"},
+        {"jsonrpc": "2.0", "id": 2, "method": "sampling/createMessage", "params": {"a": 1}},
+    ]
+    client.says(id=1, result={"roots": []})
+    client.says(id=1, result={"roots": []})
+    client.says(id=None, error={"code": -1, "message": ""})
+    client.says(id=2, error={"code": -1, "message": ""})
+    assert answers == [({"roots": []}, None), (None, {"code": -1, "message": ""})]
+    client.proxy.ask("roots/list", {}, done)
+    client.proxy.forget(3)
+    client.proxy.forget(3)
+    cancelled = rpc.notification("notifications/cancelled", {"requestId": 3})
+    assert client.streams.sent[3:] == [cancelled]
+
+
+def test_notifications_are_shown_as_the_route_shows_them(client: Client) -> None:
+    client.proxy.tell("hidden", {}, None)
+    client.proxy.tell("a", {}, None)
+    client.proxy.tell("b", {"x": 1}, None)
+    assert client.streams.sent == [rpc.notification("a"), rpc.notification("b", {"x": 1})]
+
+
+def test_an_answer_that_is_no_unicode_becomes_a_fault_and_anything_else_is_dropped(
+    client: Client,
+) -> None:
+    client.says(id=0, method="tools/list")
+    client.route.calls[0].answer({"tools": "\ud800"})
+    [said] = client.streams.sent
+    assert (said["id"], said["error"]["data"]) == (0, {"code": "unreadable_reply"})
+    client.proxy.tell("a", {"x": "\ud800"}, None)
+    client.proxy.ask("a", {"x": "\ud800"}, lambda *_: None)
+    assert len(client.streams.sent) == 1
