@@ -2,7 +2,8 @@
 
 import json
 import math
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import FrozenInstanceError, replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -16,6 +17,7 @@ from rootguard.accounting import (
     Ledger,
     RootGuarantee,
     Slopes,
+    _corners,
     accumulated_level,
     advantage_bound,
     bound_with_misses,
@@ -25,7 +27,14 @@ from rootguard.accounting import (
 )
 from rootguard.errors import FormulaError, FormulaNameError, UnknownNameError
 from rootguard.events import LevelDerived, ProfileErased, RequestRefused, RootNoised, RootRefined
-from rootguard.expressions import evaluate, gradient, parse
+from rootguard.expressions import (
+    Interval,
+    Node,
+    derivative_bounds,
+    evaluate,
+    gradient,
+    parse,
+)
 from rootguard.graph import Graph
 from rootguard.mechanisms import MECHANISMS, mechanism
 from rootguard.mechanisms.base import Floats
@@ -483,3 +492,47 @@ def test_theorem_3_a_computed_value_inherits_the_implied_epsilon(
     assert (ratios <= implied * apart + 1e-9).all()
     if name != "exponential":  # the control: a fifth less would not hold
         assert not (ratios <= 0.8 * implied * apart + 1e-9).all()
+
+
+def test_all_corners_of_eight_roots_are_visited_and_no_more_of_nine() -> None:
+    for roots, corners in ((7, 128), (8, 256), (9, 256)):
+        box = {f"x{number}": Interval(1, 2) for number in range(roots)}
+        assert len(_corners(parse(" + ".join(box)), box)) == corners
+
+
+def test_the_papers_bound_stops_at_the_largest_power_that_is_a_number() -> None:
+    assert paper_advantage_bound({"x": 6990}, EPSILONS) == pytest.approx(math.exp(699))
+    assert paper_advantage_bound({"x": 8000}, EPSILONS) == math.exp(700)
+
+
+def test_bounds_of_certainty_are_bounds() -> None:
+    assert bound_with_misses(0, 0, 0) == 0
+    assert bound_with_misses(1, 0, 3) == 1
+    assert bound_with_misses(0, 1, 1) == 1
+
+
+def test_a_search_ends_when_it_is_within_two_percent(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+
+    def counted(node: Node, box: Mapping[str, Interval]) -> tuple[Interval, dict[str, Interval]]:
+        nonlocal asked
+        asked += 1
+        return derivative_bounds(node, box)
+
+    monkeypatch.setattr("rootguard.accounting.derivative_bounds", counted)
+    slopes(parse("7 - 3 * x"), HUNDRED)
+    assert asked == 4  # the whole box says it, for top, bottom, rise and fall
+
+
+def test_promises_cannot_change() -> None:
+    promised = RootGuarantee(
+        root="age", unit="", epsilon=Fraction(1), step=1.0, mechanism="geometric"
+    )
+    with pytest.raises(FrozenInstanceError):
+        promised.epsilon = Fraction(9)  # type: ignore[misc]
+    whole = Guarantee(principal="ana", roots=(promised,), computed=(), identifiers=0)
+    with pytest.raises(FrozenInstanceError):
+        whole.roots = ()  # type: ignore[misc]
+    (slope,) = slopes(parse("x"), HUNDRED)
+    with pytest.raises(FrozenInstanceError):
+        slope.flattest = 9.0  # type: ignore[misc]

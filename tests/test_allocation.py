@@ -507,3 +507,64 @@ def test_plans_are_for_noised_roots_in_declared_order() -> None:
     assert tuple(share.root for share in plan.shares) == Graph.of(nafld).roots
     assert [share.root for share in plan.shares] == [r for r in nafld.roots if r != "bmi"]
     assert plan.digest == nafld.digest
+
+
+def test_a_budget_at_the_most_that_roots_can_use_is_spent() -> None:
+    plan = make_plan(load_template("fib4"), Fraction(400), allocation="uniform")
+    assert {share.epsilon for share in plan.shares} == {Fraction(100)}
+    with pytest.raises(BudgetError, match="at most 400"):
+        make_plan(load_template("fib4"), Fraction("400.000001"), allocation="uniform")
+
+
+def test_the_least_budget_of_the_uniform_allocation_is_a_millionth_for_each_root() -> None:
+    plan = make_plan(load_template("fib4"), Fraction("0.000004"), allocation="uniform")
+    assert {share.epsilon for share in plan.shares} == {Fraction(1, 10**6)}
+
+
+def test_one_turn_is_a_budget_and_a_part_of_one_is_none() -> None:
+    assert read_budget(epsilon="0.1", turns=1) == Fraction(1, 10)
+    with pytest.raises(BudgetError, match="turns"):
+        read_budget(epsilon="0.1", turns=1.5)  # type: ignore[arg-type]
+
+
+def test_a_plan_for_the_target_is_made_once() -> None:
+    fib4 = load_template("fib4")
+    assert make_plan(fib4, Fraction("0.77")) is make_plan(fib4, Fraction("0.77"))
+
+
+def test_a_plan_may_cost_more_than_it_says_by_rounding_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = make_plan(load_template("fib4"), Fraction("0.9"))
+    over = 1 + 5e-10
+    monkeypatch.setattr(
+        MECHANISMS["geometric"], "tight_epsilon", lambda self: float(self.epsilon) * over
+    )
+    plan.check()
+    over = 1 + 2e-9
+    with pytest.raises(PlanError, match="does not hold"):
+        plan.check()
+
+
+def test_the_optimum_is_found_in_a_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every round asks for the curve of each root; a plan is made when a session is opened."""
+    asked = 0
+    curve = MECHANISMS["geometric"].error_curve
+
+    def counted(epsilon: float, size: int) -> tuple[float, float, float]:
+        nonlocal asked
+        asked += 1
+        return curve(epsilon, size)
+
+    monkeypatch.setattr(MECHANISMS["geometric"], "error_curve", staticmethod(counted))
+    products, sizes = [1.0, 20.0, 3.0], [1000, 1000, 50]
+    allocating.optimum("geometric", products, sizes, 0.9, start=[0.3] * 3)
+    assert 3 <= asked <= 3 * 12
+
+
+def test_plans_and_shares_cannot_change() -> None:
+    plan = make_plan(load_template("fib4"), Fraction("0.9"))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        plan.budget = Fraction(9)  # type: ignore[misc]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        plan.shares[0].epsilon = Fraction(9)  # type: ignore[misc]

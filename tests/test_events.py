@@ -15,6 +15,7 @@ from rootguard.events import (
     RootRefined,
     TokenRefused,
     ValueReleased,
+    cost,
     from_record,
     to_record,
 )
@@ -115,13 +116,18 @@ def test_a_missing_or_an_extra_field_is_refused(event: Event) -> None:
         (0, "version", "2"),
         (0, "root", 3),
         (0, "principal", None),
-        (1, "rests_on", "age"),
-        (1, "rests_on", [1]),
-        (1, "rests_on", None),
-        (1, "value", None),
-        (1, "value", False),
-        (3, "turn", 1.0),
-        (3, "reason", 4),
+        (0, "root", 1.5),
+        (4, "rests_on", "age"),
+        (4, "rests_on", [1]),
+        (4, "rests_on", None),
+        (4, "levels", 7),
+        (4, "levels", ["7"]),
+        (4, "levels", [True]),
+        (4, "value", None),
+        (4, "value", False),
+        (6, "turn", 1.0),
+        (6, "reason", 4),
+        (7, "times", "2"),
     ],
 )
 def test_a_field_of_the_wrong_type_is_refused(event: int, field: str, value: object) -> None:
@@ -136,6 +142,25 @@ def test_no_event_gives_budget_back() -> None:
         RootNoised(principal="ana", root="age", version=1, micro_epsilon=-1, mechanism="laplace")
 
 
+def test_a_refinement_costs_something_and_less_than_its_level() -> None:
+    least = RootRefined(principal="ana", root="age", version=1, micro_epsilon=1, level=2)
+    assert from_record(to_record(least)) == least
+    for cost_, level in ((0, 2), (-1, 2), (2, 2), (3, 2)):
+        with pytest.raises(EventError, match="less than the level"):
+            RootRefined(principal="ana", root="age", version=1, micro_epsilon=cost_, level=level)
+
+
+def test_a_root_may_be_noised_at_no_cost_and_a_refusal_counts_one_token_at_least() -> None:
+    free = RootNoised(principal="ana", root="age", version=1, micro_epsilon=0, mechanism="laplace")
+    assert cost(free) == cost(ProfileErased(principal="ana")) == 0
+    assert cost(EVENTS[0]) == 225_001
+    assert TokenRefused(turn=1, identifier="phone", times=1).times == 1
+    with pytest.raises(EventError, match="one token or more"):
+        TokenRefused(turn=1, identifier="phone", times=0)
+
+
 def test_events_are_frozen() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        EVENTS[0].principal = "eve"  # type: ignore[misc, union-attr]
+    for event in EVENTS:
+        first = dataclasses.fields(event)[0].name
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(event, first, "eve")

@@ -1,5 +1,6 @@
 """The graph: parents first, rings refused, computed roots cost nothing, drawings well-formed."""
 
+import dataclasses
 import json
 import re
 from fractions import Fraction
@@ -11,8 +12,17 @@ from hypothesis import strategies as st
 from rootguard.allocation import make_plan
 from rootguard.errors import CycleError, FormulaNameError, NameTakenError, UnknownNameError
 from rootguard.expressions import Variable, evaluate, names, parse, to_text
-from rootguard.graph import Graph, GraphNode, NodeKind, Recognised, recognise
+from rootguard.graph import (
+    Graph,
+    GraphNode,
+    NodeKind,
+    Recognised,
+    _declared,
+    _known_formulas,
+    recognise,
+)
 from rootguard.template import Template, catalog, load_template, parse_template
+from rootguard.values import RootName
 
 CATALOG = catalog()
 
@@ -346,3 +356,23 @@ def test_one_root_does_not_stand_for_two_inputs() -> None:
 @pytest.mark.parametrize("name", CATALOG)
 def test_the_catalog_itself_declares_no_root_it_could_compute(name: str) -> None:
     assert recognise(load_template(name)) == ()
+
+
+def test_what_a_template_declares_is_put_in_order_once() -> None:
+    fib4 = load_template("fib4")
+    assert _declared(fib4) is _declared(fib4)
+    assert _known_formulas() is _known_formulas()
+
+
+def test_json_is_indented_by_two_and_leaves_units_as_they_are_written() -> None:
+    text = Graph([GraphNode(name="dose", kind="root", unit="µg")]).to_json()
+    assert text.startswith('{\n  "nodes": [\n    {\n      "name": "dose"')
+    assert '"unit": "µg"' in text
+
+
+def test_nodes_and_findings_cannot_change() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        node("x").name = "y"  # type: ignore[misc]
+    found = Recognised(root=RootName("bmi"), formula="x", source="nafld")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.formula = "y"  # type: ignore[misc]

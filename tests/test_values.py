@@ -372,3 +372,23 @@ def test_points_are_four_floats_apart_at_least() -> None:
         Domain(lower=1, upper=1 + 7 * spacing, size=3)
     with pytest.raises(DomainError, match="finer"):
         Domain(lower=-1 - 7 * spacing, upper=-1, size=3)
+
+
+def test_an_epsilon_has_at_most_four_hundred_digits() -> None:
+    assert parse_epsilon("1e400") == 10**400
+    assert parse_epsilon("1e-400") == Fraction(1, 10**400)
+    for amount in ("1e401", "1e-401"):
+        with pytest.raises(BudgetError):
+            parse_epsilon(amount)
+
+
+def test_what_is_no_epsilon_is_quoted_to_forty_characters() -> None:
+    with pytest.raises(BudgetError, match=f"^'{'x' * 40}' is not"):
+        parse_epsilon("x" * 41)
+
+
+def test_a_domain_cannot_change() -> None:
+    domain = Domain(lower=0, upper=1, size=2)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        domain.size = 3  # type: ignore[misc]
+    assert hash(domain) == hash(Domain(lower=0, upper=1, size=2))

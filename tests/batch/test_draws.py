@@ -120,6 +120,17 @@ def test_a_tie_is_settled_by_more_bits_on_either_side() -> None:
     assert sampler.draw(beside, lambda row: Given()).tolist() == [4, 5]
 
 
+@pytest.mark.parametrize("edge", [0, 4, 8])
+def test_the_first_and_the_last_threshold_can_tie_as_well(edge: int) -> None:
+    sampler: GuideTableSampler = mechanism("laplace", Fraction("0.1"), 10)._row_sampler  # type: ignore[attr-defined]
+    edges = certain_floors(sampler._compute, words=2)[0]
+    assert len(edges) == 9
+    rest = certain_floors(sampler._compute, words=3)[0][edge] & 0xFFFFFFFF
+    words: Words = np.array([0, edges[edge], 2**64 - 1, edges[edge]], dtype=np.uint64)
+    more = {1: Given(rest - 1), 3: Given(rest + 1)}
+    assert sampler.draw(words, more.__getitem__).tolist() == [0, edge, 9, edge + 1]
+
+
 def test_a_persons_bits_are_the_cbc_mac_of_length_and_id() -> None:
     prf = Prf(KEY)
     ids = ["", "a", "id-4", "twelve bytes", "thirteen byte", "ä" * 40, "x" * 28, "x" * 29]

@@ -241,3 +241,39 @@ def test_the_callers_numpy_error_settings_change_nothing() -> None:
         assert at("exp(-1000 * x)", x=1.0) == 0.0
         assert evaluate_many(parse("1 / x + exp(-1000)"), {"x": np.array([2.0])})[0] == 0.5
         assert np.isnan(evaluate_many(parse("1 / x"), {"x": np.zeros(1)})[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "expected"),
+    [
+        ("x" + " + x" * 11, [1.0, 9e98], [12.0, math.nan]),
+        ("-x" + " - x" * 11, [1.0, 9e98], [-12.0, math.nan]),
+        ("x * x", [1.0, 1e51], [1.0, math.nan]),
+        ("x**2", [1.0, 1e51], [1.0, math.nan]),
+        ("x**-0.5", [4.0, 1e-300, 1e98], [0.5, math.nan, 1e-49]),
+        ("exp(x)", [0.0, 231.0], [1.0, math.nan]),
+        ("1 / x", [2.0, 1e-101], [0.5, math.nan]),
+        ("2**x", [1.0, 128.0, 129.0], [2.0, 2.0**128, math.nan]),
+    ],
+)
+def test_a_row_over_the_limit_is_refused_though_its_inputs_are_far_below(
+    text: str, column: list[float], expected: list[float]
+) -> None:
+    found = evaluate_many(parse(text), {"x": np.array(column)})
+    np.testing.assert_allclose(found, expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize("row", [0, 1023, 1024, 1499])
+def test_a_row_without_a_value_is_seen_wherever_it_stands(row: int) -> None:
+    column = np.zeros(1500)
+    column[row] = math.nan
+    found = evaluate_many(parse("x < 5"), {"x": column})
+    assert np.flatnonzero(np.isnan(found)).tolist() == [row]
+
+
+@pytest.mark.parametrize(
+    ("text", "x", "slope"),
+    [("x**1", 0.0, 1.0), ("x**2", 0.0, 0.0), ("x**0", 0.0, 0.0), ("x**3", -2.0, 12.0)],
+)
+def test_a_power_has_its_slope_at_zero_and_below(text: str, x: float, slope: float) -> None:
+    assert gradient(parse(text), {"x": x})[1] == {"x": slope}

@@ -13,8 +13,13 @@ from rootguard.errors import (
     FormulaSyntaxError,
 )
 from rootguard.expressions import (
+    FUNCTIONS,
+    MAX_ARGUMENTS,
     MAX_DEPTH,
+    MAX_EXPONENT,
     MAX_LENGTH,
+    MAX_MAGNITUDE,
+    MAX_NAME_LENGTH,
     MAX_NODES,
     Arithmetic,
     Choose,
@@ -389,3 +394,66 @@ def test_a_formula_shows_what_it_says_and_nothing_that_was_counted() -> None:
     shown = repr(parse("a + 1"))
     assert "'a'" in shown
     assert not any(word in shown for word in ("depth", "size", "free"))
+
+
+def test_the_limits_are_part_of_the_language() -> None:
+    """A template that is read today is read tomorrow, and a service is held to the same."""
+    assert (MAX_LENGTH, MAX_DEPTH, MAX_NODES, MAX_ARGUMENTS) == (2_000, 60, 400, 8)
+    assert (MAX_EXPONENT, MAX_MAGNITUDE, MAX_NAME_LENGTH) == (128.0, 1e100, 64)
+
+
+@pytest.mark.parametrize("function", sorted(FUNCTIONS))
+def test_a_function_takes_as_many_arguments_as_it_says(function: str) -> None:
+    fewest, most = {"clip": (3, 3), "max": (2, 8), "min": (2, 8)}.get(function, (1, 1))
+    for count in (fewest, most):
+        assert to_text(parse(f"{function}({', '.join(['x'] * count)})")).startswith(function)
+    for count in (fewest - 1, most + 1):
+        with pytest.raises(FormulaSyntaxError, match=f"{function} takes {fewest}"):
+            parse(f"{function}({', '.join(['x'] * count)})")
+        with pytest.raises(ValueError, match=f"{function} takes {fewest}") as caught:
+            FunctionCall(function, (Variable("x"),) * count)
+        assert str(caught.value).endswith("arguments" if most > 1 else "argument")
+
+
+def test_four_hundred_parts_are_a_formula_and_one_more_is_none() -> None:
+    arguments = ["-x" + "+x" * 24] * 7 + ["x" + "+x" * 24]
+    node = parse(f"max({', '.join(arguments)})")
+    assert node.size == 400
+    with pytest.raises(FormulaLimitError, match="400"):
+        Negate(node)
+    with pytest.raises(FormulaLimitError, match="400"):
+        parse(f"max({', '.join([*arguments[:7], '-' + arguments[7]])})")
+
+
+def test_literals_exponents_and_names_may_reach_their_limits_and_not_pass_them() -> None:
+    assert NumberLiteral(1e100).value == at("x", x=1e100) == 1e100
+    assert at("2**128") == 2.0**128
+    assert at("x**-128", x=2.0) == 2.0**-128
+    assert Variable("n" * 64).free == {"n" * 64}
+    for text in ("1.0000001e100", "2**128.5", "n" * 65):
+        with pytest.raises(FormulaLimitError):
+            parse(text)
+
+
+@pytest.mark.parametrize("text", ["1", "x", "-x", "x + 1", "x < 1", "not x", "x and 1", "abs(x)"])
+def test_a_node_holds_its_fields_and_no_others(text: str) -> None:
+    """Thousands are kept; and what a node holds decides whether two are equal."""
+    node = parse(text)
+    assert not hasattr(node, "__dict__")
+    assert node == parse(text)
+    with pytest.raises(AttributeError):
+        node.depth = 7  # type: ignore[misc]
+
+
+def test_brackets_that_are_closed_count_no_more() -> None:
+    eight = f"max({', '.join(['(x)'] * 8)})"
+    assert at(f"max({', '.join([eight] * 8)})", x=3.0) == 3.0
+    with pytest.raises(FormulaLimitError, match="60"):
+        parse("(x) + " + "(" * 61 + "x" + ")" * 61)
+
+
+def test_signs_and_brackets_nest_as_deep_as_the_deepest_formula_needs() -> None:
+    assert at("(" + "-(" * 59 + "x" + ")" * 60, x=3.0) == -3.0
+    assert at("+" * 121 + "x", x=3.0) == 3.0
+    with pytest.raises(FormulaLimitError, match="60"):
+        parse("+" * 122 + "x")

@@ -1,13 +1,29 @@
 """The arithmetic of intervals: outward by a float where rounding can be, else exact."""
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rootguard.expressions.intervals import Interval, add, divide, multiply, negate
+from rootguard.errors import FormulaUndefinedError
+from rootguard.expressions import bounds, derivative_bounds, parse
+from rootguard.expressions.intervals import (
+    Interval,
+    add,
+    divide,
+    exponential,
+    fixed_power,
+    logarithm,
+    magnitude,
+    multiply,
+    negate,
+    square_root,
+    step,
+    varied_power,
+)
 
 NUMBERS = st.floats(-1e6, 1e6, allow_subnormal=False).filter(lambda x: x == 0 or abs(x) > 1e-6)
 
@@ -53,3 +69,183 @@ def test_whole_numbers_are_computed_exactly_as_long_as_floats_can() -> None:
     assert third.lower < third.upper
     beyond = add(point(2.0**53), point(1.0))
     assert beyond.lower <= 2**53 + 1 <= beyond.upper
+    assert add(point(2.0**53 - 2), point(1.0)) == point(2.0**53 - 1)
+
+
+INF = math.inf
+
+
+def span(lower: float, upper: float) -> Interval:
+    return Interval(float(lower), float(upper))
+
+
+@pytest.mark.parametrize(
+    ("operation", "given", "low", "high"),
+    [
+        (add, (span(-INF, -INF), span(INF, INF)), -INF, INF),
+        (multiply, (span(0, 2), span(-INF, 3)), -INF, 6),
+        (divide, (span(1, 2), span(0, 4)), 0.25, INF),
+        (divide, (span(1, 2), span(-4, 0)), -INF, -0.25),
+        (divide, (span(-2, -1), span(0, 4)), -INF, -0.25),
+        (divide, (span(-2, -1), span(-4, 0)), 0.25, INF),
+        (divide, (span(1, 2), span(-4, 4)), -INF, INF),
+        (divide, (span(1, INF), span(1, INF)), 0, INF),
+        (divide, (span(1, 1), span(0, 0)), None, None),
+        (square_root, (span(-2, -1),), None, None),
+        (square_root, (span(-1, 0),), 0, 0),
+        (square_root, (span(-1, 4),), 0, 2),
+        (square_root, (span(4, 9),), 2, 3),
+        (logarithm, (span(-1, 0), math.log), None, None),
+        (logarithm, (span(0, 1), math.log), -INF, 0),
+        (logarithm, (span(-1, 1), math.log2), -INF, 0),
+        (logarithm, (span(1, 8), math.log2), 0, 3),
+        (exponential, (span(-1000, 0),), 0, 1),
+        (exponential, (span(0, 1000),), 1, INF),
+        (magnitude, (span(-3, 2),), 0, 3),
+        (magnitude, (span(-3, -2),), 2, 3),
+        (magnitude, (span(2, 3),), 2, 3),
+        (step, (span(-INF, 2.5), math.floor), -INF, 2),
+        (step, (span(1.5, INF), math.ceil), 2, INF),
+        (fixed_power, (span(-3, 2), 0.0), 1, 1),
+        (fixed_power, (span(-3, 2), 1.0), -3, 2),
+        (fixed_power, (span(-3, 2), 2.0), 0, 9),
+        (fixed_power, (span(-3, 2), 3.0), -27, 8),
+        (fixed_power, (span(-3, 2), 4.0), 0, 81),
+        (fixed_power, (span(2, 4), -1.0), 0.25, 0.5),
+        (fixed_power, (span(-2, -1), -2.0), 0.25, 1),
+        (fixed_power, (span(0, 0), -1.0), None, None),
+        (fixed_power, (span(-4, -1), 0.5), None, None),
+        (fixed_power, (span(-4, 0), 0.5), 0, 0),
+        (fixed_power, (span(-4, 0), -0.5), None, None),
+        (fixed_power, (span(-4, 4), 1.5), 0, 8),
+        (fixed_power, (span(0, 4), -0.5), 0.5, INF),
+        (fixed_power, (span(1, 1e300), 3.0), 1, INF),
+        (fixed_power, (span(-1e300, 1), 3.0), -INF, 1),
+        (varied_power, (span(0, 2), span(1, 2)), 0, 4),
+        (varied_power, (span(2, 3), span(-1, 2)), 1 / 3, 9),
+        (varied_power, (span(0, 2), span(-1, 1)), 0, INF),
+        (varied_power, (span(0, 0.5), span(0, 1)), 0, 1),
+        (varied_power, (span(-2, -1), span(0.2, 0.8)), None, None),
+        (varied_power, (span(-2, -1), span(1, 1.5)), -(2**1.5), 2**1.5),
+        (varied_power, (span(-2, 0), span(0.2, 0.8)), 0, 0),
+        (varied_power, (span(-2, 1), span(2, 2.5)), -(2**2.5), 2**2.5),
+    ],
+)
+def test_intervals_end_where_calculus_says(
+    operation: Callable[..., Interval | None],
+    given: tuple[object, ...],
+    low: float | None,
+    high: float | None,
+) -> None:
+    assert_ends(operation(*given), low, high)
+
+
+def assert_ends(found: Interval | None, low: float | None, high: float | None) -> None:
+    """The ends, to within some last bits, on the outer side."""
+    if low is None or high is None:
+        assert found is None
+        return
+    assert found is not None
+    assert found.lower <= low
+    assert found.upper >= high
+    assert math.isclose(found.lower, low, rel_tol=1e-14, abs_tol=1e-300)
+    assert math.isclose(found.upper, high, rel_tol=1e-14, abs_tol=1e-300)
+
+
+@pytest.mark.parametrize(
+    ("text", "lower", "upper", "low", "high"),
+    [
+        ("x < 1", 1, 2, 0, 0),
+        ("x < 1", 0, 1, 0, 1),
+        ("x <= 1", 0, 1, 1, 1),
+        ("x <= 1", 1, 2, 0, 1),
+        ("x > 1", 0, 1, 0, 0),
+        ("x >= 1", 1, 2, 1, 1),
+        ("x == 1", 1, 1, 1, 1),
+        ("x == 1", 0, 1, 0, 1),
+        ("x == 1", 1, 2, 0, 1),
+        ("x == 1", 2, 3, 0, 0),
+        ("x == 1", -1, 0, 0, 0),
+        ("x != 1", 2, 3, 1, 1),
+        ("not x", 1, 2, 0, 0),
+        ("not x", 0, 0, 1, 1),
+        ("x and x", 1, 2, 1, 1),
+        ("x and 1 / 0", 0, 1, 0, 0),
+        ("x or 1 / 0", 1, 2, 1, 1),
+        ("x or 0", -1, 1, 0, 1),
+        ("5 if x else 7", 0, 0, 7, 7),
+        ("5 if x else 7", 1, 2, 5, 5),
+        ("5 if x else 7", 0, 1, 5, 7),
+        ("5 if x else 1 / 0", 0, 1, 5, 5),
+        ("clip(x, 1, 3)", 0, 2, 1, 2),
+        ("clip(x, 1, 3)", 2, 9, 2, 3),
+    ],
+)
+def test_a_box_that_ends_at_the_decision_is_decided_as_its_end_is(
+    text: str, lower: float, upper: float, low: float, high: float
+) -> None:
+    assert bounds(parse(text), {"x": span(lower, upper)}) == Interval(low, high)
+
+
+def test_what_is_never_negative_has_no_end_below_zero() -> None:
+    assert square_root(span(-1, 4)) == span(0, 2)
+    assert exponential(span(-1000, 0)).lower == 0
+    assert fixed_power(span(-1, 1e-200), 2.0) == Interval(0.0, 1.0)
+
+
+def test_exponents_at_the_limit_have_a_power() -> None:
+    for box in (span(128, 200), span(-200, -128)):
+        assert_ends(bounds(parse("1 ** x"), {"x": box}), 1, 1)
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(128.5, 200), (-200, -128.5)])
+def test_exponents_beyond_the_limit_have_no_power(lower: float, upper: float) -> None:
+    with pytest.raises(FormulaUndefinedError):
+        bounds(parse("1 ** x"), {"x": span(lower, upper)})
+
+
+@pytest.mark.parametrize(
+    ("text", "lower", "upper", "low", "high"),
+    [
+        ("max(x, 5)", 0, 5, 0, 1),
+        ("max(x, 5)", 5, 9, 0, 1),
+        ("max(x, 5)", 0, 4, 0, 0),
+        ("min(x, 5)", 5, 9, 0, 1),
+        ("min(x, 5)", 0, 5, 0, 1),
+        ("min(x, 5)", 6, 9, 0, 0),
+        ("abs(x)", 0, 1, 0, 1),
+        ("abs(x)", -1, 0, -1, 0),
+        ("abs(x)", -2, -1, -1, -1),
+        ("sqrt(x)", 0, 4, 0.25, INF),
+        ("log(x)", -1, 4, 0.25, INF),
+        ("log2(x)", 1, 4, 0.25 / math.log(2), 1 / math.log(2)),
+        ("log10(x)", 1, 4, 0.25 / math.log(10), 1 / math.log(10)),
+        ("x**0", -1, 4, 0, 0),
+        ("x**1", -1, 4, 1, 1),
+        ("x**3", -1, 2, 0, 12),
+        ("x**-1", 1, 2, -1, -0.25),
+        ("1 / x", 1, 2, -1, -0.25),
+        ("2**x", 0, 1, math.log(2), 2 * math.log(2)),
+        ("(-2)**x", 0, 1, -INF, INF),
+        ("floor(x)", 0.25, 0.75, 0, 0),
+        ("floor(x)", 0.25, 1, -INF, INF),
+        ("x < 3", 0, 2, 0, 0),
+        ("x < 3", 0, 4, -INF, INF),
+        ("-x", 0, 4, -1, -1),
+        ("2 - x", 0, 4, -1, -1),
+    ],
+)
+def test_slopes_end_where_calculus_says(
+    text: str, lower: float, upper: float, low: float, high: float
+) -> None:
+    _, partials = derivative_bounds(parse(text), {"x": span(lower, upper)})
+    assert_ends(partials["x"], low, high)
+
+
+def test_a_power_of_two_names_is_as_steep_as_its_corners() -> None:
+    box = {"x": span(1, 2), "y": span(1, 2)}
+    _, partials = derivative_bounds(parse("x**y"), box)
+    assert_ends(partials["x"], 1, 4)  # y * x**(y - 1)
+    assert_ends(partials["y"], 0, 4 * math.log(2))  # x**y * log(x)
+    at_zero = {"x": span(0, 2), "y": span(1, 2)}
+    assert_ends(derivative_bounds(parse("x**y"), at_zero)[1]["x"], 0, 4)

@@ -1,10 +1,17 @@
 """Noise that can be drawn again from one key: a person is the same alone and in a table."""
 
+import traceback
+from fractions import Fraction
 from itertools import accumulate
 
 import numpy as np
+import pytest
 
-from rootguard.mechanisms.keyed import Prf
+from rootguard.errors import StoreKeyError
+from rootguard.mechanisms import mechanism
+from rootguard.mechanisms.exact import Words
+from rootguard.mechanisms.keyed import Prf, RootStreams
+from rootguard.values import Domain, MechanismName
 
 KEY = bytes(range(32))
 NAMES = ("", "a", "P000001", "P000002", "twelve chars", "thirteen char", "Zoë " * 20)
@@ -23,3 +30,62 @@ def test_a_person_is_the_same_alone_and_in_a_table() -> None:
 
 def test_a_person_of_another_key_is_another() -> None:
     assert Prf(KEY).person("a").low[0] != Prf(bytes(32)).person("a").low[0]
+
+
+def streams(name: MechanismName) -> RootStreams:
+    domain = Domain(lower=0, upper=1, size=1000)
+    return Prf(KEY).root("ast", domain, Fraction("0.1"), name, 1)
+
+
+def test_a_known_key_gives_the_same_words_on_every_machine_and_in_every_release() -> None:
+    person = Prf(KEY).person("P000001")
+    rows = streams("exponential").of(person, np.array([3]))
+    blocks = [[int(word[0]) for word in rows.words(block)] for block in (0, 1)]
+    assert blocks == [
+        [0xD7DC4C5F30DD41F3, 0xA48F132ACF82AB5F],
+        [0xBDD53C1400F1DB92, 0xEFBAE7807E13171A],
+    ]
+    assert rows.source(0, 0).words(5) == [
+        *(0x3E8DB228, 0x06F34B59, 0x3F8B3A91, 0xFE8796C1, 0x55AE76DD),
+    ]
+    assert rows.source(0, 1).words(2) == [0xE8AC36CC, 0xD799471B]
+    assert rows.fingerprints().tolist() == [985_837_296]
+    assert Prf(KEY).tags(person).tolist() == [0x3CF57395F48FF969]
+
+
+def test_the_draws_of_a_known_table_never_change() -> None:
+    text = b"".join(b"%04d" % number for number in range(40))
+    everyone = Prf(KEY).people(np.arange(0, 164, 4), np.frombuffer(text, dtype=np.uint8))
+    points = np.full(40, 3)
+    tries = streams("exponential").of(everyone, points)  # most rows need several tries
+    found = mechanism("exponential", Fraction("0.1"), 1000).draw_rows(points, tries)
+    assert found.tolist() == [
+        *(2, 18, 12, 6, 6, 42, 4, 1, 2, 0, 6, 3, 16, 11, 11, 13, 32, 8, 15, 7),
+        *(21, 13, 73, 19, 14, 15, 12, 34, 24, 19, 5, 5, 1, 6, 34, 20, 36, 28, 46, 15),
+    ]
+
+
+class Zeros:
+    """A cipher that gives nothing but zeros."""
+
+    def of(self, low: Words, high: Words) -> tuple[Words, Words]:
+        return np.zeros_like(low), np.zeros_like(high)
+
+
+def test_no_fingerprint_is_zero() -> None:
+    rows = RootStreams(Zeros()).of(Prf(KEY).person("a"), np.array([3]))  # type: ignore[arg-type]
+    assert rows.fingerprints().tolist() == [1]
+
+
+def test_a_table_without_rows_has_no_people() -> None:
+    nobody = Prf(KEY).people(np.array([0]), np.array([], dtype=np.uint8))
+    assert len(nobody) == 0
+    assert repr(nobody) == "<0 people>"
+
+
+def test_a_key_that_is_refused_is_in_no_frame() -> None:
+    with pytest.raises(StoreKeyError) as caught:
+        Prf(b"sesame" * 5)
+    shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    own = [frame.locals for frame in shown.stack if frame.filename.endswith("mechanisms/keyed.py")]
+    assert "sesame" not in str(own)

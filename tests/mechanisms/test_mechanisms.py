@@ -15,7 +15,7 @@ from scipy.integrate import quad
 from rootguard.errors import BudgetError, UnknownNameError
 from rootguard.mechanisms import MECHANISMS, Mechanism, certify, mechanism, mechanism_named
 from rootguard.mechanisms.additive import Geometric
-from rootguard.mechanisms.base import Floats
+from rootguard.mechanisms.base import Certificate, Floats
 from rootguard.mechanisms.exact import (
     ExactSampler,
     Rows,
@@ -23,6 +23,7 @@ from rootguard.mechanisms.exact import (
     geometric_rows,
     wide_context,
 )
+from rootguard.mechanisms.exponential import _centre_gaps
 from rootguard.rng import SECURE, SecureRandomness
 from rootguard.values import MechanismName
 from tests.support.goodness import FALSE_ALARM, fit
@@ -350,3 +351,73 @@ def test_unknown_mechanisms_and_epsilons_out_of_range_are_refused() -> None:
     for epsilon in (Fraction(0), Fraction(-1), Fraction(101), Fraction(1, 1_000_001)):
         with pytest.raises(BudgetError):
             Geometric(epsilon, M)
+
+
+def test_epsilons_at_the_ends_of_the_range_are_accepted() -> None:
+    for name in NAMES:
+        for epsilon in (Fraction(1, 1_000_000), Fraction(100)):
+            assert mechanism(name, epsilon, 10).epsilon == epsilon
+
+
+class Even(Geometric):
+    """All outputs alike, but for one input that loses a thousandth or stands apart."""
+
+    odd = -1
+    loss = 0.0
+    lean = 0.0
+
+    def log_pmf(self, inputs: ArrayLike, outputs: ArrayLike) -> Floats:
+        inputs, outputs = np.broadcast_arrays(np.asarray(inputs), np.asarray(outputs))
+        table: Floats = np.full(inputs.shape, -math.log(self.size))
+        half = np.where(outputs < self.size // 2, 1 + self.lean, 1 - self.lean)
+        table += (inputs == self.odd) * (np.log(half) - self.loss)
+        return table
+
+
+def even(size: int, **changes: float) -> Geometric:
+    return type("Changed", (Even,), changes)(Fraction("0.1"), size)  # type: ignore[no-any-return]
+
+
+def test_grids_are_enumerated_up_to_4096_points() -> None:
+    assert certify(even(4096)).method == "enumeration"
+    assert certify(even(4097)).method == "closed form"
+
+
+@pytest.mark.parametrize("odd", [0, 1, 3000, 5998, 5999])
+def test_on_a_large_grid_both_ends_their_neighbours_and_the_middle_are_added_up(odd: int) -> None:
+    assert certify(even(6000)).mass_error < 1e-9
+    assert certify(even(6000, odd=odd, loss=0.001)).mass_error > 1e-4
+
+
+@pytest.mark.parametrize("size", [1025, 1774])  # the last block has two rows, or one
+def test_the_last_input_is_compared_with_its_neighbour(size: int) -> None:
+    assert certify(even(size)).holds
+    assert not certify(even(size, odd=size - 1, lean=0.5)).holds
+
+
+def test_a_certificate_allows_for_rounding_and_for_nothing_else() -> None:
+    parts = {"mechanism": "geometric", "size": 9, "method": "enumeration"}
+
+    def holds(tight: float, mass: float) -> bool:
+        made = Certificate(epsilon_claimed=1.0, epsilon_tight=tight, mass_error=mass, **parts)  # type: ignore[arg-type]
+        return made.holds
+
+    assert holds(1 + 5e-10, 5e-10)
+    assert not holds(1 + 2e-9, 0.0)
+    assert not holds(0.5, 2e-9)
+
+
+def test_what_is_public_and_costly_is_computed_once() -> None:
+    assert mechanism("geometric", Fraction("0.3"), 77) is mechanism(
+        "geometric", Fraction("0.3"), 77
+    )
+    assert _centre_gaps(77) is _centre_gaps(77)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "digits"), [("50", (0, 0)), ("0.2", (0, 4)), ("0.1", (2, 3)), ("0.0001", (5, 5))]
+)
+def test_more_than_four_digits_of_a_distance_are_drawn_in_two_parts(
+    epsilon: str, digits: tuple[int, int]
+) -> None:
+    assert Geometric(Fraction(epsilon), M)._digits == digits
