@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from rootguard.accounting import bound_with_misses
 from rootguard.channels.detection import Found, Rules, SpacyNames, lists, merge, records
+from rootguard.channels.detection.rules import find_emails
 from rootguard.errors import UnknownNameError
 from rootguard.evaluation.study.tables import to_markdown
 from rootguard.identifiers.formats import KINDS, Kind, read
@@ -307,3 +308,29 @@ def test_the_bound_with_misses_is_met_by_an_adversary_who_wins_on_every_miss() -
     # Four standard deviations: a false alarm in about 16,000 runs.
     spread = 4 * 0.5 / rounds**0.5
     assert abs(gained / rounds - bound_with_misses(advantage, miss, mentions)) < spread
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("a" * 64 + "@b.example", [(0, 74)]),
+        ("a" * 65 + "@b.example", [(1, 75)]),  # the rest is found, so that none of it leaves
+        ("@b.example", []),
+        ("..@b.example", []),
+        (".a@b.example", [(1, 12)]),
+        ("a@b", []),
+        ("x@y.example, z@w.example", [(0, 11), (13, 24)]),
+        ("@@ a@b.example", [(3, 14)]),
+    ],
+)
+def test_an_address_is_read_outwards_from_its_sign(
+    text: str, places: list[tuple[int, int]]
+) -> None:
+    assert list(find_emails(text)) == places
+
+
+def test_finds_that_only_touch_both_stay_and_an_empty_one_does_not() -> None:
+    one, other = Found(0, 3, "person"), Found(3, 5, "code")
+    assert merge([other, one, Found(6, 6, "email")]) == [one, other]
+    assert merge([one, Found(2, 5, "code")]) == [one]
+    assert merge([]) == []

@@ -1,6 +1,9 @@
 """The client's side of the proxy, without processes: every line is answered, and answered once."""
 
 import json
+import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,6 +12,9 @@ from rootguard.channels.mcp import jsonrpc as rpc
 from rootguard.channels.mcp.jsonrpc import Limits, Message
 from rootguard.channels.mcp.proxy.proxy import Proxy
 from rootguard.channels.mcp.proxy.relay import ClientRequest
+
+SOON = 20.0
+"""Seconds for another thread of this process, which has next to nothing to do."""
 
 
 class Streams:
@@ -27,6 +33,15 @@ class Told:
 
     def __init__(self) -> None:
         self.told: list[object] = []
+        self.watched = threading.Event()
+        self.closed = False
+
+    def watch(self, now: float) -> None:
+        if abs(now - time.monotonic()) < SOON:
+            self.watched.set()
+
+    def close(self) -> None:
+        self.closed = True
 
     def tell(self, method: str) -> None:
         self.told.append(method)
@@ -41,6 +56,10 @@ class Calls:
     def __init__(self) -> None:
         self.calls: list[ClientRequest] = []
         self.relays = (Told(),)
+        self.client: object = None
+
+    def start(self, client: object) -> None:
+        self.client = client
 
     def ready(self, call: ClientRequest) -> bool:
         return call.method != "prompts/get"
@@ -151,10 +170,13 @@ def test_requests_of_servers_are_numbered_and_answered_once(client: Client) -> N
     client.says(id=2, error={"code": -1, "message": ""})
     assert answers == [({"roots": []}, None), (None, {"code": -1, "message": ""})]
     client.proxy.ask("roots/list", {}, done)
-    client.proxy.forget(3)
+    client.proxy.forget(9)
+    assert len(client.streams.sent) == 3
     client.proxy.forget(3)
     cancelled = rpc.notification("notifications/cancelled", {"requestId": 3})
     assert client.streams.sent[3:] == [cancelled]
+    client.proxy.forget(3)
+    assert len(client.streams.sent) == 4
 
 
 def test_notifications_are_shown_as_the_route_shows_them(client: Client) -> None:
@@ -174,3 +196,23 @@ def test_an_answer_that_is_no_unicode_becomes_a_fault_and_anything_else_is_dropp
     client.proxy.tell("a", {"x": "\ud800"}, None)
     client.proxy.ask("a", {"x": "\ud800"}, lambda *_: None)
     assert len(client.streams.sent) == 1
+
+
+def test_servers_are_watched_while_the_client_is_there_and_closed_when_it_is_gone(
+    client: Client,
+) -> None:
+    relay = client.route.relays[0]
+    heard: list[bool] = []
+
+    def lines(hear: Callable[[bytes | None], None]) -> None:
+        hear(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}')
+        heard.append(relay.watched.wait(SOON) and not relay.closed)
+
+    client.streams.lines = lines  # type: ignore[attr-defined]
+    serving = threading.Thread(target=client.proxy.serve)  # whose thread sets no signal
+    serving.start()
+    serving.join(2 * SOON)
+    assert heard == [True]
+    assert relay.closed
+    assert client.route.client is client.proxy
+    assert client.codes == [(1, None)]

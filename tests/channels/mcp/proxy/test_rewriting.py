@@ -276,7 +276,7 @@ def test_json_in_a_text_is_restored_even_if_it_spells_a_token_with_escapes(sides
         assert isinstance(made, str)
         return made
 
-    assert json.loads(restored(f'{{"a": "{escaped}"}}')) == {"a": NAME}
+    assert restored(f'{{"é": "{escaped}"}}') == f'{{"é": "{NAME}"}}'
     assert restored(f'{{"a":  "{token}"}}') == f'{{"a":  "{NAME}"}}'  # spaces stay
     assert restored(f"\\ {token}") == f"\\ {NAME}"
     assert restored(f"[\\ {token}") == f"[\\ {NAME}"
@@ -300,6 +300,11 @@ def test_levels_are_restored_down_to_a_depth(sides: Sides) -> None:
 
     assert NAME in json.dumps(sides.restorer.anything(nested(64)))
     assert NAME not in json.dumps(sides.restorer.anything(nested(65)))
+    for depth, reached in ((65, True), (66, False)):
+        part: Message = {"note": sides.token}
+        for _ in range(depth - 1):
+            part = {"note": part}
+        assert (NAME in json.dumps(sides.restorer.params(part))) is reached
     assert sides.restorer.anything({sides.token: 1, NAME: 2}) == {sides.token: 1, NAME: 2}
 
 
