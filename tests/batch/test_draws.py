@@ -131,6 +131,13 @@ def test_the_first_and_the_last_threshold_can_tie_as_well(edge: int) -> None:
     assert sampler.draw(words, more.__getitem__).tolist() == [0, edge, 9, edge + 1]
 
 
+def test_noise_that_is_rarer_than_a_cell_of_the_guide_is_drawn() -> None:
+    sampler: GuideTableSampler = mechanism("geometric", Fraction(20), 10)._row_sampler  # type: ignore[attr-defined]
+    first, second = certain_floors(sampler._compute, words=2)[0][:2]
+    words: Words = np.array([0, first - 1, first + 1, second - 1, second + 1], dtype=np.uint64)
+    assert sampler.draw(words, lambda row: Given()).tolist() == [0, 0, 1, 1, 2]
+
+
 def test_a_persons_bits_are_the_cbc_mac_of_length_and_id() -> None:
     prf = Prf(KEY)
     ids = ["", "a", "id-4", "twelve bytes", "thirteen byte", "ä" * 40, "x" * 28, "x" * 29]

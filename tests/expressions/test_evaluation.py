@@ -253,6 +253,7 @@ def test_the_callers_numpy_error_settings_change_nothing() -> None:
         ("x**-0.5", [4.0, 1e-300, 1e98], [0.5, math.nan, 1e-49]),
         ("exp(x)", [0.0, 231.0], [1.0, math.nan]),
         ("1 / x", [2.0, 1e-101], [0.5, math.nan]),
+        ("ceil(x / 1e90) * x * x", [1.0, 1e60], [1.0, math.nan]),
         ("2**x", [1.0, 128.0, 129.0], [2.0, 2.0**128, math.nan]),
     ],
 )

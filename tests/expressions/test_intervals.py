@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import FrozenInstanceError
 from fractions import Fraction
 
 import pytest
@@ -249,3 +250,13 @@ def test_a_power_of_two_names_is_as_steep_as_its_corners() -> None:
     assert_ends(partials["y"], 0, 4 * math.log(2))  # x**y * log(x)
     at_zero = {"x": span(0, 2), "y": span(1, 2)}
     assert_ends(derivative_bounds(parse("x**y"), at_zero)[1]["x"], 0, 4)
+
+
+def test_functions_of_the_c_library_are_trusted_to_eight_units_of_the_last_place() -> None:
+    unit = 2.0**-52
+    assert exponential(span(0, 0)) == Interval(1 - 8.5 * unit, 1 + 9 * unit)
+
+
+def test_an_interval_cannot_change() -> None:
+    with pytest.raises(FrozenInstanceError):
+        point(1.0).lower = 0.0  # type: ignore[misc]
