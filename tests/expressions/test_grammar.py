@@ -455,5 +455,6 @@ def test_brackets_that_are_closed_count_no_more() -> None:
 def test_signs_and_brackets_nest_as_deep_as_the_deepest_formula_needs() -> None:
     assert at("(" + "-(" * 59 + "x" + ")" * 60, x=3.0) == -3.0
     assert at("+" * 121 + "x", x=3.0) == 3.0
-    with pytest.raises(FormulaLimitError, match="60"):
-        parse("+" * 122 + "x")
+    for before in ("", "x + x + x + x + x + "):
+        with pytest.raises(FormulaLimitError, match="60"):
+            parse(before + "+" * 122 + "x")
