@@ -463,7 +463,8 @@ def test_a_cancelled_request_is_cancelled_behind_and_its_answer_dropped(waiting:
     waiting.relay.cancel(call, None)
     assert waiting.answers == []
     assert len(waiting.link.sent) == 2
-    over = ClientRequest("tools/list", {}, lambda *_: None, over=True)
+    over = ClientRequest("tools/list", {}, lambda *_: None)
+    waiting.relay.cancel(over, None)  # before it was sent
     waiting.relay.forward(over)
     assert len(waiting.link.sent) == 2
 
