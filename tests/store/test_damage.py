@@ -201,3 +201,17 @@ def test_what_cannot_be_kept_exactly_is_refused(url: str, record: Record) -> Non
         with pytest.raises(StoreError):
             store.commit(ANA, [record])
         assert store.principals() == ()
+
+
+@pytest.mark.parametrize("letter", ["\ud7ff", "\ue000"])
+def test_the_largest_number_and_the_letters_beside_the_forbidden_are_kept(
+    file: Path, letter: str
+) -> None:
+    with closing(sql(at(file))) as store:
+        for micro in (2**63 - 1, 1):
+            store.set_cap(ANA, letter, micro)
+            assert store.caps(ANA) == {letter: micro}
+        for name, micro in ((letter, 2**63), ("\ud800", 1), ("\udfff", 1), ("a\x00", 1)):
+            with pytest.raises(StoreError):
+                store.set_cap(ANA, name, micro)
+        assert store.caps(ANA) == {letter: 1}

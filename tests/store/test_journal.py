@@ -5,7 +5,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -23,7 +24,8 @@ from rootguard.events import (
 )
 from rootguard.session.transcript import speak_to
 from rootguard.store import journal as journals
-from rootguard.store.base import LOG_SIZE, RECIPIENT, Recipient
+from rootguard.store import rows
+from rootguard.store.base import LOG_SIZE, RECIPIENT, Recipient, UnnumberedEntry, entry_now
 from rootguard.store.sql import SqlStore
 from rootguard.values import Principal
 from tests.support.console_servers import SENTINELS, open_person
@@ -360,3 +362,139 @@ def test_over_mcp_the_journal_says_which_client_asked_by_which_tool(store: Store
         ("An agent", "compute"),
     ]
     assert "47.318" not in str(found)
+
+
+BATCHES = [
+    [(2, 0), (1, 0), (1, 0)],
+    [(4, 0), (1, 0), (3, 0)],
+    [(5, 0), (9, 0)],
+    [(1, 0), (2, 1), (1, 0)],
+    [(3, 0), (4, 2), (4, 7)],
+    [(4, 3), (0, 0), (3, 0)],
+]
+
+
+@pytest.mark.parametrize("batches", BATCHES)
+def test_however_entries_arrive_the_latest_are_kept_and_the_count_goes_on(
+    batches: list[tuple[int, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches of so many entries, before which so many were given up, in a log of four."""
+    monkeypatch.setattr(rows, "LOG_SIZE", 4)
+    kept: list[int] = []
+    count = 0
+    with closing(open_store(f"sqlite:///{tmp_path}/v", key=KEY)) as store:
+        assert isinstance(store, SqlStore)
+        for size, given_up in batches:
+            kept = [] if given_up else kept
+            new = range(count + given_up + 1, count + given_up + size + 1)
+            with store._database.writing(OWNER) as db:
+                entries = [(1, Recipient(), refused(turn)) for turn in new]
+                rows.AuditLog(db, store._secrets.integrity).append(OWNER, entries, given_up)
+            if size:
+                kept, count = [*kept, *new][-4:], new[-1]
+            assert turns(store) == [each.sequence for each in store.log(OWNER)] == kept
+            assert store.log_size(OWNER) == (len(kept), count)
+            assert store.verify() == ()
+
+
+def test_after_an_erasure_only_what_is_later_is_taken(tmp_path: Path) -> None:
+    with closing(open_store(f"sqlite:///{tmp_path}/v", key=KEY)) as store:
+        assert isinstance(store, SqlStore)
+        store.erase(OWNER)  # the very first entry there is
+        [erased] = store.log(OWNER)
+        with store._database.writing(OWNER) as db:
+            times = [erased.micros - 1, erased.micros, erased.micros + 1]
+            late = [(micros, Recipient(), refused(turn)) for turn, micros in enumerate(times)]
+            rows.AuditLog(db, store._secrets.integrity).append(OWNER, [*late, *late[:1]])
+        assert turns(store) == [2]
+        assert store.log_size(OWNER) == (2, 2)
+
+
+def test_an_entry_has_the_time_in_microseconds_and_whom_it_went_to() -> None:
+    before = time.time_ns()
+    speak_to("lab", "/x")
+    micros, recipient, _ = entry_now(refused(1))
+    assert before // 1000 <= micros <= time.time_ns() // 1000
+    assert (recipient.service, recipient.route) == ("lab", "/x")
+    assert entry_now(refused(1), Recipient(service="shop"))[1].service == "shop"
+
+
+def writer(monkeypatch: pytest.MonkeyPatch, write: journals.Write) -> journals.LogWriter:
+    """A writer without its thread, for logs of three."""
+    monkeypatch.setattr(journals, "LOG_SIZE", 3)
+    monkeypatch.setattr(journals.LogWriter, "_start", lambda _: None)
+    return journals.LogWriter(write)
+
+
+def test_what_could_not_be_written_waits_before_the_rest_and_what_is_lost_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: list[tuple[list[int], int]] = []
+    down = True
+
+    def write(_: Principal, entries: Sequence[UnnumberedEntry], given_up: int) -> None:
+        if down:
+            raise StoreUnavailableError("away")
+        written.append(([e.turn for _, _, e in entries if isinstance(e, RequestRefused)], given_up))
+
+    log = writer(monkeypatch, write)
+    for turn in (1, 2):
+        log.note(OWNER, entry_now(refused(turn)))
+    assert log._wake.is_set()
+    assert not log.flush()
+    log.note(OWNER, entry_now(refused(3)))
+    assert not log.flush()  # three wait: none is lost yet
+    assert [(len(w.entries), w.given_up) for w in log._waiting.values()] == [(3, 0)]
+    for turn in (4, 5, 6, 7):
+        log.note(OWNER, entry_now(refused(turn)))
+    down = False
+    log.note(EVE, entry_now(refused(8)))
+    assert log.flush()
+    assert written == [([5, 6, 7], 4), ([8], 0)]
+    written.clear()
+    down = True
+    for turn in (1, 2):
+        log.note(OWNER, entry_now(refused(turn)))
+    failed, log._waiting = log._waiting, {}
+    for turn in (3, 4, 5, 6):
+        log.note(OWNER, entry_now(refused(turn)))
+    log._put_back(failed)
+    down = False
+    log.close()
+    assert written == [([4, 5, 6], 3)]
+    log.note(OWNER, entry_now(refused(9)))  # closed: it is dropped, and nothing fails
+    assert log.flush()
+    assert len(written) == 1
+
+
+def test_a_thread_that_cannot_be_had_fails_no_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    written: list[Principal] = []
+    log = journals.LogWriter(lambda principal, *_: written.append(principal))
+    with monkeypatch.context() as without:
+        without.setattr(threading.Thread, "start", refuses)
+        log.note(OWNER, entry_now(refused(1)))
+    assert log._thread is None
+    log.note(OWNER, entry_now(refused(2)))
+    assert log._thread is not None
+    assert log._thread.daemon  # it must not keep a program from ending
+    log.close()
+    assert written == [OWNER]
+
+
+def test_the_thread_tries_again_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journals, "_PATIENCE", 0.01)
+    tries: list[int] = []
+
+    def write(_: Principal, entries: Sequence[UnnumberedEntry], given_up: int) -> None:
+        tries.append(len(entries))
+        if len(tries) < 3:
+            raise StoreUnavailableError("away")
+
+    log = journals.LogWriter(write)
+    log.note(OWNER, entry_now(refused(1)))
+    until(lambda: len(tries) == 3)
+    log.close()
+    assert tries == [1, 1, 1]

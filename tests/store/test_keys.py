@@ -2,6 +2,7 @@
 
 import base64
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -9,9 +10,12 @@ from pathlib import Path
 import keyring
 import keyring.backend
 import pytest
+from keyring.backends import chainer, fail, null
 
-from rootguard.errors import StoreDamagedError, StoreKeyError
+from rootguard.errors import StoreDamagedError, StoreKeyError, StoreUnavailableError
 from rootguard.identifiers import IssuedToken
+from rootguard.store import keys
+from rootguard.store.keys import KeyPlace
 from rootguard.vault import open_store
 from tests.support.store_contents import ANA, KEY, OTHER_KEY, at, content, database_of, fill, sql
 
@@ -162,3 +166,77 @@ def test_a_keyring_that_fails_is_passed_over(
     open_store(at(file)).close()
     assert file.with_name("vault.db.key").exists()
     open_store(at(file)).close()
+
+
+@pytest.mark.parametrize("mode", [0o601, 0o602, 0o604, 0o610])
+def test_no_right_of_others_on_a_key_file_is_let_pass(file: Path, mode: int) -> None:
+    open_store(at(file)).close()
+    file.with_name("vault.db.key").chmod(mode)
+    with pytest.raises(StoreKeyError, match="others can read"):
+        open_store(at(file))
+
+
+def test_a_servers_key_is_always_looked_for_in_the_same_place(tmp_path: Path) -> None:
+    place = KeyPlace.of_server('{"dbname": "x"}')
+    digest = "af96b0fdfec5ba21a30e00f77cd4db7d"
+    assert (place.file.name, place.account) == (f"{digest}.key", f"server {digest}")
+    place = KeyPlace(file=tmp_path / "a" / "keys" / "k.key", account="")
+    place.settle(KEY)
+    assert place.file.parent.stat().st_mode & 0o777 == 0o700
+    assert place.file.stat().st_mode & 0o777 == 0o600
+    assert place.file.read_text() == KEY.hex() + "\n"
+
+
+def test_a_reserved_key_that_keeps_vanishing_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = KeyPlace(file=tmp_path / "k.key", account="")
+    vanished = [None, None, KEY]
+    monkeypatch.setattr(keys, "_look", lambda _: vanished.pop(0) if vanished else None)
+    assert place.reserve() == KEY
+    with pytest.raises(StoreUnavailableError, match="keeps vanishing"):
+        place.reserve()
+
+
+def test_a_key_that_cannot_be_written_or_read_says_why(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    place = KeyPlace(file=tmp_path / "taken" / "k.key", account="")
+    with pytest.raises(StoreUnavailableError, match=r"cannot be written: (File exists|Not a dir)"):
+        place.settle(KEY)
+    (tmp_path / "folder.key").mkdir()
+    with pytest.raises(StoreKeyError, match="cannot be read"):
+        list(KeyPlace(file=tmp_path / "folder.key", account="").candidates())
+
+
+def test_keyrings_that_keep_nothing_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = MemoryKeyring()
+    for backends, used in (([], False), ([held], True)):
+        monkeypatch.setattr(chainer.ChainerBackend, "backends", backends)
+        ring = chainer.ChainerBackend()  # type: ignore[no-untyped-call]
+        monkeypatch.setattr(keyring, "get_keyring", lambda ring=ring: ring)
+        assert (keys._usable_keyring() is ring) is used
+    for none in (null.Keyring(), fail.Keyring()):  # type: ignore[no-untyped-call]
+        monkeypatch.setattr(keyring, "get_keyring", lambda ring=none: ring)
+        assert keys._usable_keyring() is None
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    assert keys._usable_keyring() is None
+
+
+def test_a_new_key_comes_from_the_environment_or_is_random(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("ROOTGUARD_KEY", raising=False)
+    assert len(keys.fresh_key()) == 32
+    assert keys.fresh_key() != keys.fresh_key()
+    monkeypatch.setenv("ROOTGUARD_KEY", KEY.hex())
+    with pytest.raises(StoreKeyError, match="give the new one in ROOTGUARD_NEW_KEY"):
+        keys.fresh_key()
+    monkeypatch.setenv("ROOTGUARD_NEW_KEY", f" {OTHER_KEY.hex()}\n")
+    assert keys.fresh_key() == OTHER_KEY
+
+
+def test_a_change_to_a_key_of_another_length_is_refused(file: Path) -> None:
+    with closing(sql(at(file))) as store:
+        for length in (31, 33):
+            with pytest.raises(StoreKeyError, match=f"32 bytes; this one has {length}"):
+                store.rotate_key(b"k" * length)

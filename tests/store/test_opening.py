@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rootguard.errors import StoreError, StoreUnavailableError
+from rootguard.errors import StoreDamagedError, StoreError, StoreUnavailableError
 from rootguard.store.sqlite import SqliteDatabase
 from rootguard.vault import default_url, open_store
 from tests.support.store_contents import ANA, KEY, at, database_of, fill, sql
@@ -63,3 +63,23 @@ def test_a_threads_connection_ends_with_it(file: Path) -> None:
         database = database_of(store)
         assert isinstance(database, SqliteDatabase)
         assert len(database._open) <= 2
+
+
+def test_a_file_says_in_its_header_that_it_is_ours(file: Path) -> None:
+    sql(at(file)).close()
+    assert file.read_bytes()[68:72] == b"RGV1"  # where SQLite keeps an application's own number
+
+
+def test_an_empty_file_and_a_place_that_cannot_be_written_are_named(tmp_path: Path) -> None:
+    (tmp_path / "empty.db").touch()
+    with pytest.raises(StoreDamagedError, match="is an empty file"):
+        sql(at(tmp_path / "empty.db"))
+    with pytest.raises(StoreUnavailableError, match=r"cannot be made: (File exists|Not a dir)"):
+        sql(at(tmp_path / "empty.db" / "vault.db"))
+
+
+def test_all_versions_queue_behind_the_same_lock_of_a_server() -> None:
+    from rootguard.store.postgres import _number
+
+    assert _number("store") == 5771152696104231773
+    assert _number("of ana") == -4099947633432132439

@@ -22,7 +22,7 @@ from rootguard.accounting import Ledger
 from rootguard.errors import BudgetError
 from rootguard.events import Charge, LevelDerived, ProfileErased, RootNoised, RootRefined
 from rootguard.identifiers import IssuedToken
-from rootguard.store import Disclosure, MemoryStore, Record, Store
+from rootguard.store import Disclosure, MemoryStore, Record, Store, check_caps
 from rootguard.values import Domain, Principal, RootName, Sanitized
 from rootguard.vault import open_store
 from tests.support.patience import PATIENCE
@@ -198,6 +198,13 @@ def test_levels_of_a_version_are_kept_side_by_side_and_none_is_changed(store: St
     assert store.verify() == ()
 
 
+def test_no_level_behind_a_gap_is_given_out(store: Store) -> None:
+    first = draw(AGE, 3, micro=10)
+    store.commit(ANA, [first])
+    store.commit(ANA, [refined(first, 9, 5, position=2, paid=0)])
+    assert store.levels(ANA, AGE) == (first,)
+
+
 def test_principals_do_not_see_each_other(store: Store) -> None:
     mine, theirs = draw(AGE, 3), draw(AGE, 8, principal=EVE)
     store.commit(ANA, [mine])
@@ -252,6 +259,19 @@ def test_a_commit_over_a_cap_keeps_nothing(store: Store) -> None:
     assert store.verify() == ()
 
 
+def test_a_cap_of_a_root_may_be_reached_and_not_passed() -> None:
+    check_caps({"age": 5}, {"age": 4}, {"age": 9})
+    check_caps({"age": 10}, {"age": 0, "ast": 1}, {"age": 9})  # for nothing, even over it
+    check_caps({}, {"age": 9}, {"age": 9, "": 9})
+    check_caps({"age": 9}, {"age": 0}, {"": 1})
+    with pytest.raises(BudgetError, match=r"age to epsilon 1e-05, over its cap of 9e-06"):
+        check_caps({"age": 5}, {"age": 5}, {"age": 9})
+    with pytest.raises(BudgetError, match=r"age to epsilon 1e-05, over"):
+        check_caps({}, {"age": 10}, {"age": 9})
+    with pytest.raises(BudgetError, match=r"the total to epsilon 1.1e-05, over its cap of 1e-05"):
+        check_caps({"age": 5, "ast": 1}, {"alt": 3, "age": 2}, {"": 10})
+
+
 def test_a_cap_can_be_changed_and_lifted(store: Store) -> None:
     store.set_cap(ANA, "age", 1)
     store.set_cap(ANA, "age", 7)
@@ -282,6 +302,8 @@ def test_a_token_is_kept_once_in_order_and_for_its_principal_alone(store: Store)
     assert store.tokens(ANA).find("Bob Ray") == token("Bob Ray")
     assert list(store.tokens(ANA)) == [token("Bob Ray"), token("Al Ödön")]
     assert len(tokens) == 2
+    assert list(tokens.since(2)) == [token("Al Ödön")]
+    assert list(tokens.since(3)) == []
     assert store.tokens(EVE).find("Bob Ray") is None
     assert store.verify() == ()
     assert "Bob" not in repr(tokens)
@@ -337,7 +359,7 @@ def test_what_a_caller_does_to_its_list_does_not_reach_the_store(store: Store) -
 
 def test_each_store_has_its_own_lasting_keys(store: Store) -> None:
     for key in (store.fingerprint_key, store.identifier_key):
-        assert len(key) >= 32
+        assert len(key) == 32
         assert key.hex() not in repr(store)
     assert store.fingerprint_key == store.fingerprint_key
     assert store.fingerprint_key != store.identifier_key
