@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from rootguard import MemoryStore
 from rootguard.errors import StoreUnavailableError
-from rootguard.identifiers import IssuedToken, IssuedTokens, MemoryTokens
+from rootguard.identifiers import IssuedToken, IssuedTokens, Kind, MemoryTokens
 from rootguard.session import Person, parse_profile
-from rootguard.session.declared import Declarations
+from rootguard.session.declared import Declarations, Letters, _day_of, patterns_of
 
 PROFILE = """
 templates = ["fib4"]
@@ -226,3 +226,79 @@ def test_declarations_show_and_give_themselves_in_no_form() -> None:
     with pytest.raises(TypeError):
         pickle.dumps(declarations)
     assert "Jane" not in repr(PERSON.declared("Jane Roe")) + repr(PERSON)
+    assert str(PERSON.release("name")).split()[0] not in repr(PERSON.declared("Jane Roe"))
+    assert "4415" not in repr(patterns_of("code", "4415-8820"))
+
+
+def test_letters_are_found_again_wherever_they_stand() -> None:
+    for text in ("ab, 1-2 " * 200, "äß, 1-2 " * 50, "a" * 256 + "-" * 300 + "b" * 256):
+        letters = Letters(text)
+        places = [
+            place
+            for place, character in enumerate(text)
+            if character.isalnum()
+            for _ in character.casefold()
+        ]
+        assert len(letters.characters) == len(places)
+        for at in (0, 1, 2, 127, 128, 129, len(places) - 4):
+            assert letters.places(at, 4) == places[at : at + 4]
+
+
+@pytest.mark.parametrize(
+    "text", ["1980-03-14", "14.03.1980", "3/14/1980", "14 March 1980", "14 mar 1980"]
+)
+def test_a_day_is_read_in_the_order_in_which_it_is_written(text: str) -> None:
+    assert _day_of(text) == (1980, 3, 14)
+
+
+def spelled(kind: Kind, text: str) -> set[str]:
+    return {pattern.sequence for pattern in patterns_of(kind, text)}
+
+
+def test_days_are_spelled_with_their_endings_and_months_with_their_names() -> None:
+    endings = {1: "st", 2: "nd", 3: "rd", 4: "th", 11: "th", 12: "th", 13: "th", 14: "th"}
+    endings |= {10: "th", 20: "th", 21: "st", 22: "nd", 23: "rd", 30: "th", 31: "st"}
+    for day, ending in endings.items():
+        found = spelled("date", f"1980-01-{day:02}")
+        others = {"st", "nd", "rd", "th"} - {ending}
+        assert {f"{day}{ending}january1980", f"{day}{ending}ofjan1980"} <= found
+        assert not {f"{day}{other}january1980" for other in others} & found
+        assert {f"198001{day:02}", f"1{day}1980", f"{day:02}011980"} <= found
+    assert {"5sept1980", "5sep1980", "5september1980"} <= spelled("date", "1980-09-05")
+    assert "5sept1980" not in spelled("date", "1980-08-05") | spelled("date", "1980-10-05")
+    assert {"5december1980", "5dec1980"} <= spelled("date", "1980-12-05")
+
+
+def test_phone_numbers_are_spelled_with_and_without_what_stands_before_them() -> None:
+    assert spelled("phone", "212 555 0199") == {"2125550199", "12125550199"}
+    assert spelled("phone", "12 555 0199") == {"125550199"}
+    assert spelled("phone", "+44 20 79 46") == {"44207946", "0044207946", "4207946", "04207946"}
+    assert spelled("phone", "+44 20 794 60") == {
+        *("442079460", "00442079460", "42079460", "042079460", "2079460", "02079460")
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "others"),
+    [
+        ("12-345", ["12345", "1 2345"]),  # too short to be grouped otherwise
+        ("ABCDE-F", ["ABCDEF"]),  # no digit
+    ],
+)
+def test_short_codes_and_codes_without_a_digit_are_found_as_declared_only(
+    text: str, others: list[str]
+) -> None:
+    [pattern] = patterns_of("code", text)
+    assert list(pattern.spans(text, Letters(text))) == [(0, len(text))]
+    for other in others:
+        assert list(pattern.spans(other, Letters(other))) == []
+
+
+def test_gaps_of_up_to_three_separators_belong_to_a_code() -> None:
+    [pattern] = patterns_of("code", "123-456")
+    for text, found in (("123) -456", 1), ("123) --456", 0), ("123x456", 0), ("12 34 56", 1)):
+        assert len(list(pattern.spans(text, Letters(text)))) == found
+    [one] = patterns_of("code", "121212")
+    assert list(one.spans("12-12-12-12", Letters("12-12-12-12"))) == [(0, 8), (3, 11)]
+    assert list(one.spans("12121212", Letters("12121212"))) == []  # it goes on
+    assert list(one.spans("ab121212 121212", Letters("ab121212 121212"))) == [(2, 8), (9, 15)]

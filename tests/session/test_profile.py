@@ -180,9 +180,15 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, content: bytes | 
     file = tmp_path / "me.toml"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(ProfileError, match="cannot be read") as caught:
+    with pytest.raises(ProfileError, match=r"cannot be read.* of up to 1024 KiB") as caught:
         load_profile(file)
     assert "Zebulon" not in everything(caught.value)
+
+
+def test_a_file_of_the_largest_size_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "me.toml"
+    file.write_text(MINIMAL + "#" * (1024 * 1024 - len(MINIMAL)))
+    assert load_profile(file).budgets == {"fib4": 1}
 
 
 def test_a_mistake_in_a_loaded_file_leaves_no_frame_with_its_text(tmp_path: Path) -> None:

@@ -310,6 +310,39 @@ def test_long_questions_are_declined_unread() -> None:
     assert session.answer("AST" + " " * (MAX_QUESTION - 3)).startswith("AST is")
 
 
+def test_as_many_things_as_may_be_asked_for_are_answered_and_no_more() -> None:
+    session = SESSIONS["fib4"]
+    assert session.answer("AST, " * 63 + "ALT").count(" is ") == 64
+    assert session.answer("AST, " * 64 + "ALT") == TOO_LONG
+    assert session.answer("AST" + " " * (MAX_QUESTION - 2)) == TOO_LONG
+
+
+def test_a_formula_is_said_back_up_to_two_hundred_characters() -> None:
+    lengths = []
+    for signs in (["plus"] * 18, ["plus"] * 17 + ["minus"], ["plus"] * 16 + ["minus"] * 2):
+        [[part]] = read_question("AST" + "".join(f" {s} AST" for s in signs), vocabulary("fib4"))
+        assert isinstance(part, AskedFormula)
+        lengths.append(None if part.says is None else len(part.says))
+    assert lengths == [199, 200, None]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1e-7, "0.0000001"),
+        (9e-8, "9e-08"),
+        (9e20, "900000000000000000000"),
+        (1e21, "1e+21"),
+        (100.0, "100"),
+        (0.5, "0.5"),
+    ],
+)
+def test_very_small_and_large_numbers_are_written_out_up_to_a_limit(
+    value: float, text: str
+) -> None:
+    assert digits(value) == text
+
+
 FLOODS = ["(", ")", "ast+(", "sum of ", "the ", "-", "ast-", "all ", "in ", "1,", "'", "**a", "x"]
 FLOODS += [
     "ratio of ast to ",
