@@ -254,6 +254,8 @@ def test_the_callers_numpy_error_settings_change_nothing() -> None:
         ("exp(x)", [0.0, 231.0], [1.0, math.nan]),
         ("1 / x", [2.0, 1e-101], [0.5, math.nan]),
         ("ceil(x / 1e90) * x * x", [1.0, 1e60], [1.0, math.nan]),
+        ("2**x", [1.0, 2.0], [2.0, 4.0]),
+        ("1**x", [129.0], [math.nan]),
         ("2**x", [1.0, 128.0, 129.0], [2.0, 2.0**128, math.nan]),
     ],
 )

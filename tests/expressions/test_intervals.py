@@ -86,6 +86,7 @@ def span(lower: float, upper: float) -> Interval:
         (add, (span(-INF, -INF), span(INF, INF)), -INF, INF),
         (multiply, (span(0, 2), span(-INF, 3)), -INF, 6),
         (divide, (span(1, 2), span(0, 4)), 0.25, INF),
+        (divide, (span(1, 2), span(0, 0.5)), 2, INF),
         (divide, (span(1, 2), span(-4, 0)), -INF, -0.25),
         (divide, (span(-2, -1), span(0, 4)), -INF, -0.25),
         (divide, (span(-2, -1), span(-4, 0)), 0.25, INF),
@@ -260,3 +261,11 @@ def test_functions_of_the_c_library_are_trusted_to_eight_units_of_the_last_place
 def test_an_interval_cannot_change() -> None:
     with pytest.raises(FrozenInstanceError):
         point(1.0).lower = 0.0  # type: ignore[misc]
+
+
+def test_only_the_root_of_a_whole_square_is_exact() -> None:
+    assert square_root(span(4, 9)) == span(2, 3)
+    for x in (0.25, 2.0, math.nextafter(4.0, 5.0)):
+        found = square_root(point(x))
+        assert found is not None
+        assert found.lower < math.sqrt(x) < found.upper
