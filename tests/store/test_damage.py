@@ -138,6 +138,7 @@ TAMPERED = {
     "the last crossing": "DELETE FROM crossings WHERE principal = 'ana' AND sequence = 3",
     "a count": "UPDATE heads SET length = length - 1 WHERE principal = 'ana'",
     "deleted counts": "DELETE FROM heads WHERE principal = 'ana'",
+    "the latest entry's count": "DELETE FROM heads WHERE shelf = 'crossed'",
     "the count of all": "DELETE FROM heads WHERE principal = ''",
     "a lost table": "DROP TABLE disclosures",
 }

@@ -271,7 +271,11 @@ class Rows:
 
     def latest_entry(self, principal: str) -> int:
         """The sequence of a principal's latest log entry, whether it is still kept or not."""
-        return self._counted(principal, _LATEST) or 0
+        latest = self._counted(principal, _LATEST) or 0
+        # A count that is lost reads as none at all; the rows that are there give it away.
+        if latest < self.count(principal, LOG.name):
+            raise StoreDamagedError("the count of the log is missing; restore the backup")
+        return latest
 
     def set_latest_entry(self, principal: str, sequence: int) -> None:
         """Count log entries; to be called after `add`, which makes a principal known."""
