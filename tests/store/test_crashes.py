@@ -65,7 +65,11 @@ def kill_writers(url: str, released: Path, kills: int, *, hasty: bool = False) -
     assert reached > kills
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(100, marks=pytest.mark.slow)])
+# A hundred writers are started and killed one by one, which a busy machine may draw out.
+LONG = (pytest.mark.slow, pytest.mark.timeout(1800))
+
+
+@pytest.mark.parametrize("kills", [20, pytest.param(100, marks=LONG)])
 def test_a_writer_killed_anywhere_loses_nothing_it_released(
     url: str, tmp_path: Path, kills: int
 ) -> None:
