@@ -17,6 +17,7 @@ import json
 import math
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -165,7 +166,11 @@ def places(group: str, module: Path) -> list[list[Mutant]]:
 
 def _annotations(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     """Where a fault is the type checker's to notice (types, abstract methods), or nobody's."""
-    spans = []
+    spans = [  # the bare star of a signature: a slash in its place takes all that is given by name
+        ((number, star.start()), (number, star.end()))
+        for number, line in enumerate(source.splitlines(), start=1)
+        for star in re.finditer(r"\*(?=,)", line)
+    ]
     for node in ast.walk(ast.parse(source)):
         said: list[ast.expr | None] = []
         if isinstance(node, ast.arg | ast.AnnAssign):
@@ -393,9 +398,14 @@ def reasons() -> dict[tuple[str, str, str], str]:
         return {}
     content = tomllib.loads(REASONS.read_text(encoding="utf-8"))
     return {
-        (each["file"], each["original"], each["mutated"]): each["reason"]
+        _place(each["file"], each["original"], each["mutated"]): each["reason"]
         for each in content.get("survivor", [])
     }
+
+
+def _place(file: str, original: str, mutated: str) -> tuple[str, str, str]:
+    """What a fault is known by: no blanks, as the planter writes one before a number."""
+    return file, "".join(original.split()), "".join(mutated.split())
 
 
 def interval(noticed: int, tried: int) -> tuple[float, float]:
@@ -473,7 +483,7 @@ def report(results: Sequence[tuple[Mutant, str]]) -> bool:
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     open_ones = []
     for mutant, test in results:
-        key = (str(mutant.module), mutant.original, mutant.mutated)
+        key = _place(str(mutant.module), mutant.original, mutant.mutated)
         outcome = 0 if test else 1 if key in known else 2
         part = mutant.module.relative_to(PACKAGE).parts[0].removesuffix(".py")
         for name in {mutant.group, part}:
