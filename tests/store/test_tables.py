@@ -4,6 +4,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -143,6 +144,61 @@ def test_runs_and_entries_of_several_tables_come_back(store: Store) -> None:
             assert found.tolist() == [[7] * roots]
     assert store.fingerprints(2 * PARTITIONS) == b""  # a table that is not there
     assert store.verify() == ()
+
+
+def shown(
+    store: Store, table: str, who: Principal, rows: Iterable[tuple[int, ...]], **prices: int
+) -> None:
+    """Keep a run that shows these fingerprints of a person, one for each root, at these prices."""
+    tag = tag_of(store, who)
+
+    def merge(number: int, stored: bytes) -> bytes | None:
+        if number != tag >> 56:
+            return None
+        mine = entries([(tag, marks) for marks in rows], len(prices))
+        return tables.merge(stored, mine).tobytes()
+
+    told = [replace(run(table, root), micro_epsilon=micro) for root, micro in prices.items()]
+    store.keep_table(table, merge, lambda: told)
+
+
+def drawn(store: Store, who: Principal) -> dict[RootName, list[tuple[int, int]]]:
+    prf = tables.table_prf(store.fingerprint_key)
+    return tables.drawn_for(store.tables(), store.fingerprints, prf, who)
+
+
+def test_what_tables_drew_for_a_person_is_counted_by_root_table_and_different_value(
+    store: Store,
+) -> None:
+    assert drawn(store, ANA) == {}
+    shown(store, "first", ANA, [(3, 4), (3, 5), (0, 5)], y=20, x=10)  # columns are by name: x, y
+    shown(store, "first", ANA, [(6, 4)], y=20, x=10)  # another run of the same table
+    shown(store, "second", EVE, [(3,)], x=7)
+    shown(store, "third", ANA, [(0, 9)], x=30, z=40)
+    assert drawn(store, ANA) == {"x": [(10, 2)], "y": [(20, 2)], "z": [(40, 1)]}
+    assert drawn(store, EVE) == {"x": [(7, 1)]}
+    shown(store, "second", ANA, [(3,)], x=7)  # the same mark in another table is another draw
+    assert drawn(store, ANA)[RootName("x")] == [(10, 2), (7, 1)]
+    store.erase(ANA)
+    assert drawn(store, ANA) == {}
+    assert drawn(store, EVE) == {"x": [(7, 1)]}
+
+
+def test_only_the_partition_of_the_person_is_read_of_each_table() -> None:
+    store = MemoryStore()
+    shown(store, "first", ANA, [(3, 4)], x=1, y=1)
+    shown(store, "second", EVE, [(3,)], x=1)
+    asked: list[int] = []
+
+    def fingerprints(place: int) -> bytes:
+        asked.append(place)
+        return store.fingerprints(place)
+
+    tables.drawn_for(
+        store.tables(), fingerprints, tables.table_prf(store.fingerprint_key), str(ANA)
+    )
+    partition = tag_of(store, ANA) >> 56
+    assert asked == [partition, PARTITIONS + partition]
 
 
 def test_an_erased_person_is_taken_out_of_every_table_and_nobody_else_is(store: Store) -> None:

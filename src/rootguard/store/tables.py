@@ -11,7 +11,7 @@ one is missed. Runs and entries are written in one transaction.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,7 +24,7 @@ from rootguard.mechanisms.exact import Words
 from rootguard.mechanisms.keyed import Prf
 from rootguard.store.base import Merge, Row, RunReport, TableRun, Transaction, table_number
 from rootguard.store.envelope import Integrity
-from rootguard.values import Domain
+from rootguard.values import Domain, RootName
 
 PARTITIONS: Final = 256  # one for each value of a tag's first byte
 _SHIFT = np.uint64(56)
@@ -54,7 +54,39 @@ def places_of(runs: Iterable[TableRun], tag: int) -> Iterator[tuple[int, int]]:
     for run in runs:
         roots.setdefault(run.table, set()).add(run.root)
     for number, each in enumerate(roots.values()):
-        yield number * PARTITIONS + partition_of(tag), len(each)
+        yield _place(number, tag), len(each)
+
+
+def drawn_for(
+    runs: Iterable[TableRun],
+    fingerprints: Callable[[int], bytes],
+    prf: Prf,
+    principal: str,
+) -> dict[RootName, list[tuple[int, int]]]:
+    """What tables have drawn for a person: for each root, the price of a draw and how many.
+
+    A pair for each table that shows the root, in the order of the tables: a draw is one value of
+    the root under the table's plan, however many rows and runs showed it. Roots that were always
+    missing, and tables without the person, are left out. `fingerprints` reads a partition, and only
+    the person's own is asked for. An erased person has no entries: what tables cost before must be
+    written down when they are deleted.
+    """
+    tag = int(prf.tags(prf.person(principal))[0])
+    prices: dict[str, dict[RootName, int]] = {}
+    for run in runs:
+        prices.setdefault(run.table, {})[run.root] = run.micro_epsilon
+    found: dict[RootName, list[tuple[int, int]]] = {}
+    for number, price in enumerate(prices.values()):
+        marks = of_person(fingerprints(_place(number, tag)), len(price), tag)
+        for column, root in enumerate(sorted(price)):
+            if draws := len(set(marks[:, column].tolist()) - {0}):
+                found.setdefault(root, []).append((price[root], draws))
+    return found
+
+
+def _place(number: int, tag: int) -> int:
+    """Where a person's entries of a table are, which is the number-th of the store."""
+    return number * PARTITIONS + partition_of(tag)
 
 
 def by_partition(entries: Entries) -> tuple[Entries, NDArray[np.int64]]:
