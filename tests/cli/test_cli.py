@@ -150,6 +150,19 @@ def test_templates_lists_the_catalog_and_shows_each() -> None:
         assert run("templates", name).exit_code == 0
 
 
+def test_templates_shows_a_formula_of_kept_values_with_its_units(tmp_path: Path) -> None:
+    file = tmp_path / "risk.toml"
+    kept = 'kept = { formula = "wt * f / ht ** 2", units = { wt = "kg", ht = "m", f = "" } }'
+    root = f"[roots.bmi]\nlower = 13\nupper = 60\n{kept}\n"
+    head = 'name = "risk"\ntitle = "Risk"\ntarget = { name = "score", formula = "bmi" }\n'
+    file.write_text(head + root, "utf-8")
+    shown = json.loads(run("templates", str(file), "--json").output)["roots"]["bmi"]
+    units = {"wt": "kg", "ht": "m", "f": ""}
+    assert shown["kept"] == {"formula": "wt * f / ht ** 2", "units": units}
+    printed = " ".join(run("templates", str(file)).output.split())
+    assert "bmi of values kept elsewhere: wt * f / ht ** 2 (f, ht in m, wt in kg)" in printed
+
+
 def test_release_reads_values_from_standard_input_and_answers() -> None:
     values = json.dumps({"wt": 80, "ht": 1.8})
     arguments = ("release", "bmi", "--budget", "5", "--values", "-", "--formula", "wt / ht")

@@ -9,6 +9,13 @@ from tests.support.liver_template import BASE, MATRIX, changed, refusal
 
 AGE_LINES = 'lower = 18\nupper = 80\nunit = "years"'
 
+AST = 'aliases = ["SGOT"]'
+
+
+def kept(formula: str, units: str) -> str:
+    return f'{AST}\nkept = {{ formula = "{formula}", units = {{ {units} }} }}'
+
+
 # fmt: off
 MISTAKES: dict[str, tuple[str, str, str, str, str]] = {
     # case: (text in BASE, what it becomes, key, words of the problem, words of the remedy)
@@ -85,6 +92,44 @@ MISTAKES: dict[str, tuple[str, str, str, str, str]] = {
     ),
     "target of nothing": ("decades * quarter", "2 * pi", "target.formula", "no root", "one root"),
     "root of nothing": ("age / 10", "4 + 1", "roots.decades.formula", "no root", "one root"),
+    "kept of itself": (
+        AST, kept("age / 2", 'age = "years"'), "roots.ast.kept.formula", "age, which is a value of",
+        "other templates",
+    ),
+    "kept of derived": (
+        AST, kept("2 * half", 'half = ""'), "roots.ast.kept.formula", "half, which is", "formula",
+    ),
+    "kept of the target": (
+        AST, kept("score", 'score = ""'), "roots.ast.kept.formula", "score, which is", "other",
+    ),
+    "kept of nothing": (AST, kept("2 * pi", ""), "roots.ast.kept.formula", "no root", "one root"),
+    "kept unread": (AST, kept("mass /", ""), "roots.ast.kept.formula", "character", "language"),
+    "kept not a table": (AST, f'{AST}\nkept = "mass"', "roots.ast.kept", "text, not a table", "["),
+    "kept with formula": (
+        '"age / 10"', '"age / 10"\nkept = { formula = "m", units = { m = "" } }',
+        "roots.decades.kept", "formula as well", "keep one",
+    ),
+    "kept without formula": (
+        AST, f"{AST}\nkept = {{ units = {{}} }}", "roots.ast.kept.formula", "missing", "formula",
+    ),
+    "kept without units": (
+        AST, f'{AST}\nkept = {{ formula = "m" }}', "roots.ast.kept.units", "missing", "add units",
+    ),
+    "kept with a unit missing": (
+        AST, kept("m * n", 'm = "kg"'), "roots.ast.kept.units", "unit of n is missing", "add n =",
+    ),
+    "kept with a unit too many": (
+        AST, kept("ab", 'ab = "kg", abc = "m"'), "roots.ast.kept.units.abc", "not known", "'ab'",
+    ),
+    "kept with an unknown unit": (
+        AST, kept("m", 'm = "stonez"'), "roots.ast.kept.units.m", "unit is not known", '"kg"',
+    ),
+    "kept with a number as unit": (
+        AST, kept("m", "m = 7"), "roots.ast.kept.units.m", "a number, not text", "quotes",
+    ),
+    "kept with an unknown key": (
+        AST, kept("m", 'm = "kg" }, unit = { '), "roots.ast.kept.unit", "not known", "'units'",
+    ),
     "odd root name": ("[roots.decades]", '[roots."a b"]', "roots.a b", "not a name", "letters"),
     "digit name": ("[derived.half]", "[derived.2half]", "derived.2half", "not a name", "letters"),
     "accented name": (

@@ -59,6 +59,42 @@ def test_the_digest_is_known_and_ignores_how_the_file_is_written() -> None:
     assert parse_template(respaced, file="elsewhere.toml").digest == plain.digest
 
 
+KEPT = """kept = { formula = "mass / height ** 2", units = { mass = "kg", height = "m" } }"""
+BMI = f'roots.bmi = {{ lower = 10, upper = 60, unit = "kg/m2", {KEPT} }}'
+OTHERS = f"""
+    name = "risk"
+    title = "A risk of the body mass index"
+    {BMI}
+    target = {{ name = "score", formula = "bmi / 2" }}
+"""
+
+
+def test_a_root_may_be_a_formula_of_what_other_templates_keep() -> None:
+    template = parse_template(OTHERS, file="risk.toml")
+    root = template.roots[RootName("bmi")]
+    assert root.kept is not None
+    assert root.kept.formula == parse("mass / height ** 2")
+    assert dict(root.kept.units) == {"mass": "kg", "height": "m"}
+    assert root.formula is None
+    copy = pickle.loads(pickle.dumps(template))
+    assert (copy, hash(copy)) == (template, hash(template))
+    plain = OTHERS.replace('"m" }', '"" }')
+    assert dict(parse_template(plain, file="p").roots[RootName("bmi")].kept.units)["height"] == ""  # type: ignore[union-attr]
+
+
+def test_the_digest_changes_with_the_formula_of_kept_values_and_with_its_units() -> None:
+    forms = [
+        OTHERS,
+        OTHERS.replace(f", {KEPT}", ""),
+        OTHERS.replace("height ** 2", "height ** 3"),
+        OTHERS.replace('height = "m"', 'height = "cm"'),
+    ]
+    digests = {parse_template(form, file="risk.toml").digest for form in forms}
+    assert len(digests) == len(forms)
+    turned = OTHERS.replace('mass = "kg", height = "m"', 'height = "m", mass = "kg"')
+    assert parse_template(turned, file="risk.toml").digest in digests
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

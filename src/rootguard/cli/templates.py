@@ -6,7 +6,7 @@ from rootguard.cli.options import TemplateType, json_option
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
 from rootguard.expressions import to_text
 from rootguard.graph import Graph, recognise
-from rootguard.template import RiskClass, Template, catalog, load_template
+from rootguard.template import KeptFormula, RiskClass, Template, catalog, load_template
 
 
 @click.command("templates", epilog=EXIT_CODES)
@@ -67,6 +67,7 @@ def _show(template: Template, *, as_json: bool) -> None:
                 "sd": root.sd,
                 "shape": root.shape,
                 "formula": None if root.formula is None else to_text(root.formula),
+                "kept": None if root.kept is None else _kept(root.kept),
             }
             for root in template.roots.values()
         }
@@ -105,12 +106,21 @@ def _show(template: Template, *, as_json: bool) -> None:
             [(n.name, n.kind, to_text(n.formula), n.unit) for n in computed if n.formula],
         )
     )
+    for root in template.roots.values():
+        if root.kept is not None:
+            units = (f"{name} in {unit}" if unit else name for name, unit in root.kept.units)
+            formula = to_text(root.kept.formula)
+            out.print(f"  {root.name} of values kept elsewhere: {formula} ({', '.join(units)})")
     for risk in template.risk:
         out.print(f"  risk {_interval(risk)['label']}: {_interval(risk)['when']}")
     for source in template.sources:
         out.print(f"  source: {source}")
     for hint in hints:
         out.print(f"  hint: {hint}")
+
+
+def _kept(kept: KeptFormula) -> dict[str, object]:
+    return {"formula": to_text(kept.formula), "units": dict(kept.units)}
 
 
 def _interval(risk: RiskClass) -> dict[str, str]:

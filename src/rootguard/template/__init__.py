@@ -15,7 +15,16 @@ import os
 from pathlib import Path
 
 from rootguard.errors import UnknownNameError
-from rootguard.template.model import Derived, Population, RiskClass, Root, Shape, Target, Template
+from rootguard.template.model import (
+    Derived,
+    KeptFormula,
+    Population,
+    RiskClass,
+    Root,
+    Shape,
+    Target,
+    Template,
+)
 from rootguard.template.reading import MAX_BYTES, MAX_ROOTS, near, parse_template, read_template
 
 # Not called catalog: a folder of that name would hide the function.
@@ -51,6 +60,7 @@ __all__ = [
     "MAX_BYTES",
     "MAX_ROOTS",
     "Derived",
+    "KeptFormula",
     "Population",
     "RiskClass",
     "Root",

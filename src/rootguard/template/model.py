@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import Field, dataclass, fields, is_dataclass
 from types import MappingProxyType
 from typing import Literal
 
@@ -19,10 +19,22 @@ Shape = Literal["normal", "lognormal", "uniform"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class KeptFormula:
+    """A root as a formula of values that other templates keep: BMI beside height and weight.
+
+    `units` gives, by name, the unit in which the formula wants each value ("" for a plain number).
+    """
+
+    formula: Node
+    units: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Root:
     """One private value: its public bounds, its names, and what is known of it in a population.
 
-    `formula` is Level 1 of the paper: a declared root that is a formula of others.
+    `formula` is Level 1 of the paper: a declared root that is a formula of others. `kept` is the
+    same over the roots of other templates, where a store holds them.
     """
 
     name: RootName
@@ -33,6 +45,7 @@ class Root:
     sd: float | None
     shape: Shape
     formula: Node | None
+    kept: KeptFormula | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,9 +171,16 @@ def _canonical(value: object) -> object:
     if isinstance(value, Node):
         return to_text(value)
     if is_dataclass(value):
-        return [[f.name, _canonical(getattr(value, f.name))] for f in fields(value)]
+        return [
+            [f.name, _canonical(getattr(value, f.name))] for f in fields(value) if _said(value, f)
+        ]
     if isinstance(value, Mapping):
         return [_canonical(entry) for entry in value.values()]
     if isinstance(value, tuple):
         return [_canonical(entry) for entry in value]
     return value
+
+
+def _said(value: object, field: Field[object]) -> bool:
+    """Not an optional part that is absent: digests from before there was such a part stay valid."""
+    return field.default is not None or getattr(value, field.name) is not None

@@ -12,8 +12,10 @@ from pathlib import Path
 
 from rootguard.errors import DomainError, FormulaError, TemplateError
 from rootguard.expressions import Node, names, parse
+from rootguard.language import units
 from rootguard.template.model import (
     Derived,
+    KeptFormula,
     Population,
     RiskClass,
     Root,
@@ -33,7 +35,7 @@ MAX_DERIVED = 256
 MAX_TEXT = 4000
 _SHAPES: dict[str, Shape] = {"normal": "normal", "lognormal": "lognormal", "uniform": "uniform"}
 _DERIVED_KEYS = ("formula", "unit", "description")
-_ROOT_KEYS = ("lower", "upper", "grid", "unit", "aliases", "mean", "sd", "shape", "formula")
+_ROOT_KEYS = ("lower", "upper", "grid", "unit", "aliases", "mean", "sd", "shape", "formula", "kept")
 _TOP_KEYS = tuple(f.name for f in fields(Template))
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _KINDS = {str: "text", bool: "true or false", dict: "a table", list: "a list"}
@@ -253,7 +255,29 @@ def _root(name: RootName, table: TomlTable) -> Root:
         sd=sd,
         shape=shape,
         formula=table.formula() if "formula" in table.entries else None,
+        kept=_kept(table) if "kept" in table.entries else None,
     )
+
+
+def _kept(root: TomlTable) -> KeptFormula:
+    """A formula of other templates' roots, with the unit in which it wants each of them."""
+    twice = "formula" in root.entries
+    root.refuse(twice, "kept", "there is formula as well", "keep one of the two")
+    path = f"{root.path}.kept"
+    table = TomlTable(root.file, path, root.entries["kept"], ("formula", "units"))
+    formula = table.formula()
+    used = sorted(names(formula))
+    remedy = "name at least one root of another template in it"
+    table.refuse(not used, "formula", "it rests on no root", remedy)
+    given = TomlTable(root.file, f"{path}.units", table.need("units"), used)
+    for name in used:
+        missing = f"the unit of {name} is missing"
+        table.refuse(name not in given.entries, "units", missing, f'add {name} = "..."')
+        unit = given.text(name, "")
+        unknown = unit and units.canonical(unit) is None
+        remedy = 'use a unit of language/units.toml, such as "kg", or "" for a plain number'
+        given.refuse(unknown, name, "this unit is not known", remedy)
+    return KeptFormula(formula=formula, units=tuple((name, given.text(name, "")) for name in used))
 
 
 def _risk(rows: TomlTable) -> tuple[RiskClass, ...]:
@@ -340,6 +364,11 @@ def _check_formulas(
     """Formulas name only roots and derived values, in no ring, and in the end rest on a root."""
     formulas = formulas_of(roots, derived)
     known = (*roots, *derived)
+    for root in roots.values():
+        own = sorted(names(root.kept.formula) & {*known, target.name}) if root.kept else []
+        problem = f"it names {', '.join(own)[:80]}, which is a value of this template"
+        remedy = "name roots of other templates, or write formula in place of kept"
+        top.refuse(own, f"roots.{root.name}.kept.formula", problem, remedy)
     place = {name: f"{'roots' if name in roots else 'derived'}.{name}.formula" for name in known}
     place[target.name] = "target.formula"
     for name, node in (formulas | {target.name: target.formula}).items():
