@@ -158,9 +158,9 @@ def test_templates_shows_a_formula_of_kept_values_with_its_units(tmp_path: Path)
     file.write_text(head + root, "utf-8")
     shown = json.loads(run("templates", str(file), "--json").output)["roots"]["bmi"]
     units = {"wt": "kg", "ht": "m", "f": ""}
-    assert shown["kept"] == {"formula": "wt * f / ht ** 2", "units": units}
+    assert shown["kept"] == {"formula": "wt * f / ht**2", "units": units}
     printed = " ".join(run("templates", str(file)).output.split())
-    assert "bmi of values kept elsewhere: wt * f / ht ** 2 (f, ht in m, wt in kg)" in printed
+    assert "bmi of values kept elsewhere: wt * f / ht**2 (f, ht in m, wt in kg)" in printed
 
 
 def test_release_reads_values_from_standard_input_and_answers() -> None:
