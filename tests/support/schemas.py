@@ -3,6 +3,9 @@
 `dev` and `held_out` are halves of one set, cut by the digest of the tools' names before the reader
 was written; `public` are tools of public MCP servers, looked up after it was. A binding is right
 only if the name and the unit are.
+
+How every tool of a set is read stands beside it (`dev.txt`, ...), so that a change of the reader
+shows as a change of these files: `python -m tests.support.schemas` writes them anew.
 """
 
 import json
@@ -105,6 +108,29 @@ def tally(title: str) -> Tally:
     return Tally(**counts)
 
 
+def record(title: str) -> str:
+    """How each tool of a set is read, a line for each parameter that is bound or asked about."""
+    lines = []
+    for case in cases(title):
+        made = read(case)
+        lines.append(f"{made.tool}: {made.formula or '-'}")
+        for each in made.bindings:
+            ends = "" if each.ends is None else f", {each.ends[0]!r} or {each.ends[1]!r}"
+            unit = f"{each.name} {each.unit or each.own}".strip()
+            name = f"  {'.'.join(each.parameter)}{' *' * each.required}"
+            lines.append(f"{name} = {unit}{ends} ({each.confidence:g}: {each.reason})")
+        for question in made.asked:
+            name, meant = ".".join(question.parameter), ", ".join(question.candidates)
+            lines.append(f"  {name} ? {meant} ({question.confidence:g}: {question.why})")
+        lines += [f"  {'.'.join(path)}" for path in made.unbound]
+    return "\n".join((*lines, ""))
+
+
+def recorded(title: str) -> Path:
+    """Where the record of a set is kept."""
+    return FOLDER / f"{title}.txt"
+
+
 NUMBER = {"type": "number"}
 
 
@@ -121,3 +147,8 @@ def tool(
     needed = list(properties) if required is None else list(required)
     schema = {"type": "object", "properties": properties, "required": needed}
     return understand(name, about, schema, roots, templates, pins=pins, identifiers=IDENTIFIERS)
+
+
+if __name__ == "__main__":
+    for each in ("dev", "held_out", "public"):
+        recorded(each).write_text(record(each), "utf-8")

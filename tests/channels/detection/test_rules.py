@@ -4,6 +4,7 @@ import random
 import sys
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -296,6 +297,20 @@ def test_the_rules_keep_the_rates_that_the_documentation_states() -> None:
     false = sum(s.found for (group, _), s in scores.items() if group.startswith("no identifiers"))
     assert false <= 10
     assert "unlisted names, usual" in to_markdown(evaluation.table(scores.values()))
+
+
+def test_documentation_quotes_the_measured_figures() -> None:
+    """Of phone numbers too, but these depend on what the installed library knows."""
+    text = (Path(__file__).parents[3] / "docs" / "detection.md").read_text("utf-8")
+    rows = {tuple(map(str.strip, line.strip("|").split("|"))) for line in text.splitlines()}
+    for title, kind, *figures in evaluation.table(evaluation.measure(RULES)).lines:
+        group = str(title).removesuffix(", usual")
+        if kind == "person" and not title.startswith("no "):
+            assert (title, "Rules", *figures) in rows
+        elif kind in ("code", "date", "email") and group.endswith("names"):
+            assert (f"made, {group}", kind, *figures) in rows
+        elif kind in ("code", "date", "email") and group.startswith("by hand"):
+            assert (title, kind, *figures) in rows
 
 
 def test_the_bound_with_misses_is_met_by_an_adversary_who_wins_on_every_miss() -> None:

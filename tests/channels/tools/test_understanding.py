@@ -26,6 +26,8 @@ from tests.support.schemas import (
     bound,
     cases,
     read,
+    record,
+    recorded,
     tally,
     tool,
 )
@@ -66,6 +68,12 @@ def test_documentation_quotes_the_measured_figures() -> None:
             f"| {found.formulas}, {found.wrong_formulas}, {found.missed_formulas} |"
         )
         assert row in text
+
+
+@pytest.mark.parametrize("title", ["dev", "held_out", "public"])
+def test_every_tool_of_the_sets_is_read_as_it_was_recorded(title: str) -> None:
+    """`python -m tests.support.schemas` writes the records anew; their diff is the change."""
+    assert record(title).splitlines() == recorded(title).read_text("utf-8").splitlines()
 
 
 def test_labels_of_other_tools_would_not_pass() -> None:

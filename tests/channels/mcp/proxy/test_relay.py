@@ -269,10 +269,10 @@ class Asked:
 class Waiting:
     """A relay whose server answers when the test lets it."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, link: Silent | None = None) -> None:
         profile = parse_profile(PROFILE, file="me.toml")
         self.person = Person.open(profile, store=open_store("memory:"))
-        self.link, self.client = Silent(), Asked()
+        self.link, self.client = link or Silent(), Asked()
         offers = Offers()
         rewriter = RequestRewriter(Arguments(self.person), offers)
         restorer = ReplyRestorer(self.person.restore)
@@ -678,6 +678,115 @@ def test_the_proxys_own_requests_wait_so_long_and_refuse_what_is_no_result() -> 
     with pytest.raises(RequestRefusedError) as wrong:
         waiting.relay.ask("tools/list", {})
     assert wrong.value.fault.code == "unreadable_reply"
+
+
+LISTS: dict[str, Message] = {
+    "tools/list": {"tools": [VISIT]},
+    "prompts/list": {"prompts": [{"name": "letter", "arguments": [{"name": "a"}]}]},
+    "resources/list": {"resources": [{"uri": "file:///a", "name": "a"}]},
+}
+
+
+class Lists(Silent):
+    """A link that answers lists at once, and nothing else."""
+
+    def send(self, message: Message) -> None:
+        super().send(message)
+        method = message["method"]
+        if method in LISTS:
+            self.says(id=message["id"], result=LISTS[method])
+        elif method.endswith("/list"):
+            self.says(id=message["id"], error=rpc.plain(rpc.METHOD_NOT_FOUND))
+
+
+RESOURCES = ["resources/list", "resources/templates/list"]
+LETTER = {"ref": {"type": "ref/prompt", "name": "letter"}, "argument": {"name": "a", "value": ""}}
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "lists", "again"),
+    [
+        ("tools/call", {"name": "visit"}, ["tools/list"], []),
+        ("prompts/get", {"name": "letter"}, ["prompts/list"], []),
+        ("resources/read", {"uri": "file:///a"}, RESOURCES, []),
+        ("resources/subscribe", {"uri": "file:///a"}, RESOURCES, []),
+        ("resources/unsubscribe", {"uri": "file:///a"}, RESOURCES, []),
+        # This server lists no templates, so that it is asked for them again.
+        (
+            "completion/complete",
+            LETTER,
+            ["prompts/list", "resources/templates/list"],
+            ["resources/templates/list"],
+        ),
+        ("logging/setLevel", {"level": "info"}, [], []),
+    ],
+)
+def test_what_a_server_offers_is_asked_for_before_it_is_used_and_then_known(
+    method: str, params: Message, lists: list[str], again: list[str]
+) -> None:
+    waiting = Waiting(Limits(), Lists())
+    waiting.forward(method, params)
+    assert [each["method"] for each in waiting.link.sent] == [*lists, method]
+    waiting.forward(method, params)
+    later = waiting.link.sent[len(lists) + 1 :]
+    assert [each["method"] for each in later] == [*again, method]
+    assert waiting.answers == []
+
+
+@pytest.mark.parametrize(
+    ("method", "listed"), [("tools/call", "tools/list"), ("prompts/get", "prompts/list")]
+)
+def test_what_a_server_does_not_list_is_looked_for_once(method: str, listed: str) -> None:
+    waiting = Waiting(Limits(), Lists())
+    waiting.forward(method, {"name": "other"})
+    waiting.forward(method, {"name": "other"})
+    assert [each["method"] for each in waiting.link.sent] == [listed]
+    assert waiting.codes() == ["unknown_name"] * 2
+
+
+def test_a_server_that_ends_while_it_is_connected_is_closed_at_once() -> None:
+    class Short(Silent):
+        def __call__(self, hear: Hear, lost: Lost, limits: Limits) -> Silent:
+            lost("upstream_unreachable")
+            return super().__call__(hear, lost, limits)
+
+    link = Short()
+    with pytest.raises(RequestRefusedError) as refused:
+        Waiting(Limits(), link)
+    assert refused.value.fault.code == "upstream_unreachable"
+    assert link.closed == [True]
+
+
+def test_a_relay_that_is_closed_while_it_connects_leaves_no_link(waiting: Waiting) -> None:
+    waiting.relay.close()
+    with pytest.raises(RequestRefusedError) as refused:
+        waiting.relay.start(waiting.client)
+    assert refused.value.fault.code == "upstream_unreachable"
+    assert waiting.link.closed == [False, True]
+    assert not waiting.relay.ready(ClientRequest("tools/list", {}, lambda *_: None))
+
+
+def test_requests_that_come_while_a_server_is_started_anew_wait_for_the_one_start() -> None:
+    arrived, go = threading.Event(), threading.Event()
+
+    class Slow(Silent):
+        def __call__(self, hear: Hear, lost: Lost, limits: Limits) -> Silent:
+            if self.started:
+                arrived.set()
+                assert go.wait(SOON)
+            return super().__call__(hear, lost, limits)
+
+    waiting = Waiting(Limits(), Slow())
+    waiting.link.lost("upstream_unreachable")
+    threads = [threading.Thread(target=waiting.forward, args=("tools/list",)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    assert arrived.wait(SOON)
+    go.set()
+    for thread in threads:
+        thread.join(SOON)
+    assert waiting.link.started == 2
+    assert [each["method"] for each in waiting.link.sent] == ["tools/list"] * 2  # and no greeting
 
 
 def nested(value: object, levels: int) -> object:
