@@ -1,17 +1,26 @@
 """The client's side of the proxy, without processes: every line is answered, and answered once."""
 
 import json
+import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from rootguard import MemoryStore
 from rootguard.channels.mcp import jsonrpc as rpc
 from rootguard.channels.mcp.jsonrpc import Limits, Message
-from rootguard.channels.mcp.proxy.proxy import Proxy
+from rootguard.channels.mcp.proxy.links import ServerCommand
+from rootguard.channels.mcp.proxy.proxy import Proxy, SingleServer, run_proxy
 from rootguard.channels.mcp.proxy.relay import ClientRequest
+from rootguard.channels.mcp.proxy.servers import ServerGroup
+from rootguard.errors import PolicyError
+from rootguard.session import Person, parse_profile
 
 SOON = 20.0
 """Seconds for another thread of this process, which has next to nothing to do."""
@@ -216,3 +225,127 @@ def test_servers_are_watched_while_the_client_is_there_and_closed_when_it_is_gon
     assert relay.closed
     assert client.route.client is client.proxy
     assert client.codes == [(1, None)]
+
+
+@pytest.fixture
+def own_signals() -> Iterator[None]:
+    """A proxy that is served in the main thread handles a signal of the whole process."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("own_signals")
+def test_a_proxy_that_is_told_to_end_closes_its_servers_and_ends_well(client: Client) -> None:
+    client.streams.lines = lambda hear: signal.raise_signal(signal.SIGTERM)  # type: ignore[attr-defined]
+    with pytest.raises(SystemExit) as ended:
+        client.proxy.serve()
+    assert ended.value.code == 0
+    assert client.route.relays[0].closed
+
+
+PROFILE = """
+templates = ["bmi"]
+policy = "policy.toml"
+[values]
+wt = 80
+ht = 1.8
+"""
+POLICY = """
+[tiers.public]
+budget = "0.5"
+[services.clinic]
+tier = "public"
+[services.bank]
+tier = "public"
+"""
+
+
+class Running:
+    """A proxy of a profile whose streams and servers are doubles: what was opened and started."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "policy.toml").write_text(POLICY, "utf-8")
+        self.profile = parse_profile(PROFILE, file=str(tmp_path / "me.toml"))
+        self.services: list[str] = []
+        self.connected: list[tuple[str, ...]] = []
+        self.routes: list[object] = []
+        connect = lambda command, *_: self._connect(tuple(command.words))  # noqa: E731
+        monkeypatch.setattr(ServerCommand, "__call__", connect)
+        monkeypatch.setattr("rootguard.channels.mcp.proxy.proxy.StandardStreams", self._streams)
+
+    def run(
+        self,
+        service: str | None,
+        command: Sequence[str] | None = None,
+        config: Path | None = None,
+        pins: Path | None = None,
+    ) -> None:
+        run_proxy(
+            self.profile,
+            self._person,
+            file="me.toml",
+            service=service,
+            command=command,
+            config=config,
+            pins=pins,
+        )
+
+    def _person(self, service: str) -> Person:
+        self.services.append(service)
+        return Person.open(self.profile, store=MemoryStore(), service=service)
+
+    def _connect(self, words: tuple[str, ...]) -> object:
+        self.connected.append(words)
+        return SimpleNamespace(close=lambda: self.connected.remove(words))
+
+    @contextmanager
+    def _streams(self, _: Limits) -> Iterator[object]:
+        yield SimpleNamespace(lines=self._lines)
+
+    def _lines(self, hear: Callable[[bytes], None]) -> None:
+        self.routes.append(type(hear.__self__._route))  # type: ignore[attr-defined]
+        self.started = list(self.connected)
+        raise KeyboardInterrupt
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_signals: None) -> Running:
+    return Running(tmp_path, monkeypatch)
+
+
+def test_a_command_is_run_for_its_service_and_closed_when_the_owner_interrupts(
+    running: Running,
+) -> None:
+    running.run(service="bank", command=["serve", "it"])
+    assert running.services == ["bank"]
+    assert running.routes == [SingleServer]
+    assert running.started == [("serve", "it")]
+    assert running.connected == []
+
+
+@pytest.mark.parametrize(
+    ("service", "services"), [(None, ["clinic", "bank"]), ("bank", ["bank", "bank"])]
+)
+def test_each_server_of_a_file_is_a_service_of_its_own_name_unless_one_is_named(
+    running: Running, tmp_path: Path, service: str | None, services: list[str]
+) -> None:
+    servers = {name: {"command": f"run-{name}"} for name in ("clinic", "bank")}
+    config = tmp_path / "servers.json"
+    config.write_text(json.dumps({"mcpServers": servers}), "utf-8")
+    running.run(service=service, config=config)
+    assert running.services == services
+    assert running.routes == [ServerGroup]
+    assert running.started == [("run-clinic",), ("run-bank",)]
+    assert running.connected == []
+
+
+def test_corrections_that_cannot_be_read_are_told_before_anything_is_started(
+    running: Running, tmp_path: Path
+) -> None:
+    with pytest.raises(PolicyError, match=r"pins\.toml"):
+        running.run(service="bank", command=["serve"], pins=tmp_path / "pins.toml")
+    with pytest.raises(PolicyError, match="stranger"):
+        running.run(service="stranger", command=["serve"])
+    assert running.services == []
+    assert running.connected == []

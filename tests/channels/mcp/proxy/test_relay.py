@@ -684,6 +684,7 @@ LISTS: dict[str, Message] = {
     "tools/list": {"tools": [VISIT]},
     "prompts/list": {"prompts": [{"name": "letter", "arguments": [{"name": "a"}]}]},
     "resources/list": {"resources": [{"uri": "file:///a", "name": "a"}]},
+    "resources/templates/list": {"resourceTemplates": []},
 }
 
 
@@ -704,33 +705,35 @@ LETTER = {"ref": {"type": "ref/prompt", "name": "letter"}, "argument": {"name": 
 
 
 @pytest.mark.parametrize(
-    ("method", "params", "lists", "again"),
+    ("method", "params", "lists"),
     [
-        ("tools/call", {"name": "visit"}, ["tools/list"], []),
-        ("prompts/get", {"name": "letter"}, ["prompts/list"], []),
-        ("resources/read", {"uri": "file:///a"}, RESOURCES, []),
-        ("resources/subscribe", {"uri": "file:///a"}, RESOURCES, []),
-        ("resources/unsubscribe", {"uri": "file:///a"}, RESOURCES, []),
-        # This server lists no templates, so that it is asked for them again.
-        (
-            "completion/complete",
-            LETTER,
-            ["prompts/list", "resources/templates/list"],
-            ["resources/templates/list"],
-        ),
-        ("logging/setLevel", {"level": "info"}, [], []),
+        ("tools/call", {"name": "visit"}, ["tools/list"]),
+        ("prompts/get", {"name": "letter"}, ["prompts/list"]),
+        ("resources/read", {"uri": "file:///a"}, RESOURCES),
+        ("resources/subscribe", {"uri": "file:///a"}, RESOURCES),
+        ("resources/unsubscribe", {"uri": "file:///a"}, RESOURCES),
+        ("completion/complete", LETTER, ["prompts/list", "resources/templates/list"]),
+        ("logging/setLevel", {"level": "info"}, []),
     ],
 )
 def test_what_a_server_offers_is_asked_for_before_it_is_used_and_then_known(
-    method: str, params: Message, lists: list[str], again: list[str]
+    method: str, params: Message, lists: list[str]
 ) -> None:
     waiting = Waiting(Limits(), Lists())
     waiting.forward(method, params)
-    assert [each["method"] for each in waiting.link.sent] == [*lists, method]
     waiting.forward(method, params)
-    later = waiting.link.sent[len(lists) + 1 :]
-    assert [each["method"] for each in later] == [*again, method]
+    assert [each["method"] for each in waiting.link.sent] == [*lists, method, method]
     assert waiting.answers == []
+
+
+def test_a_list_that_a_server_does_not_have_keeps_nothing_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(LISTS, "resources/templates/list")
+    waiting = Waiting(Limits(), Lists())
+    waiting.forward("completion/complete", LETTER)
+    sent = [each["method"] for each in waiting.link.sent]
+    assert sent == ["prompts/list", "resources/templates/list", "completion/complete"]
 
 
 @pytest.mark.parametrize(
