@@ -20,6 +20,7 @@ from rootguard.graph import (
     _declared,
     _known_formulas,
     recognise,
+    shared_quantities,
 )
 from rootguard.template import Template, catalog, load_template, parse_template
 from rootguard.values import RootName
@@ -376,3 +377,70 @@ def test_nodes_and_findings_cannot_change() -> None:
     found = Recognised(root=RootName("bmi"), formula="x", source="nafld")
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.formula = "y"  # type: ignore[misc]
+
+
+def test_the_catalog_noises_no_quantity_under_two_names() -> None:
+    assert shared_quantities(map(load_template, CATALOG)) == ()
+
+
+@pytest.mark.parametrize(
+    ("root", "beside", "other", "called"),
+    [
+        ("mass (lb) | Body-Weight", "bmi", "wt", "Body-Weight"),  # an alias of both
+        ("weight (kg)", "bmi", "wt", "weight"),  # a name that is an alias of the other
+        ("gewicht (kg)", "bmi", "wt", "wt"),  # by the index alone
+        ("annual (USD/year) | annual income", "debt_to_income", "income", "income"),
+    ],
+)
+def test_two_roots_that_are_one_quantity_are_found(
+    root: str, beside: str, other: str, called: str
+) -> None:
+    mine = template(root, target=root.split()[0])
+    (shared,) = shared_quantities((mine, load_template(beside)))
+    assert (shared.root, shared.template) == (root.split()[0], "mine")
+    assert (shared.other, shared.other_template, shared.called) == (other, beside, called)
+    assert f"{shared.root} of mine and {other} of {beside} are both called {called!r}" in str(
+        shared
+    )
+    assert "by kept" in str(shared)
+
+
+def test_a_root_that_another_template_computes_is_found_with_the_formula() -> None:
+    mine = template("quetelet (kg/m2) | body mass index", target="quetelet")
+    for templates in ((mine, load_template("bmi")), (load_template("bmi"), mine)):
+        (shared,) = shared_quantities(templates)
+        assert (shared.root, shared.other, shared.formula) == ("quetelet", "bmi", "wt / ht**2")
+        assert "by kept, as wt / ht**2" in str(shared)
+
+
+def test_two_roots_of_one_template_are_told_to_become_one() -> None:
+    mine = template("weight (kg)", "wt (lb)", target="weight + wt")
+    (shared,) = shared_quantities((mine,))
+    assert str(shared).startswith("weight and wt are both called 'wt'")
+    assert "kept" not in str(shared)
+
+
+def test_what_is_computed_or_has_the_same_name_is_no_second_noise() -> None:
+    declared = template("weight (kg)", "wt (lb) = weight * 2.2", target="weight + wt")
+    assert shared_quantities((declared,)) == ()
+    same = template("wt (kg)", target="wt")
+    assert shared_quantities((same, load_template("bmi"))) == ()
+    half = template(
+        "glu (mg/dL)",
+        target="glucose_level * 2",
+        derived='[derived.glucose_level]\nformula = "glu / 18"',
+    )
+    assert shared_quantities((half, load_template("homa"))) == ()
+    kept = parse_template(
+        """
+        name = "mine"
+        title = "Mine"
+        target = { name = "result", formula = "weight" }
+        [roots.weight]
+        lower = 60
+        upper = 500
+        kept = { formula = "wt", units = { wt = "lb" } }
+        """,
+        file="mine.toml",
+    )
+    assert shared_quantities((kept, load_template("bmi"))) == ()

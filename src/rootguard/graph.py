@@ -9,10 +9,13 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import combinations
 from typing import Literal
 
 from rootguard.errors import CycleError, FormulaNameError, NameTakenError, UnknownNameError
 from rootguard.expressions import Node, Variable, names, substitute, to_text
+from rootguard.language.fold import key_of
+from rootguard.language.names import concept_of
 from rootguard.template import Root, Template, catalog, load_template
 from rootguard.values import RootName
 
@@ -294,3 +297,92 @@ def _known_formulas() -> dict[str, list[_Known]]:
             for spelling in spellings:
                 known.setdefault(spelling, []).append((name, node.unit, formula, inputs))
     return known
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SharedQuantity:
+    """Two values of one quantity under different names, of which at least one is a noised root."""
+
+    root: RootName
+    template: str
+    other: str
+    other_template: str
+    called: str
+    formula: str | None
+    """What computes the other one; None if it is a noised root as well."""
+
+    def __str__(self) -> str:
+        apart = self.template != self.other_template
+        where = (f" of {self.template}", f" of {self.other_template}") if apart else ("", "")
+        said = f"{self.root}{where[0]} and {self.other}{where[1]} are both called {self.called!r}"
+        more = "together they tell more about one value than either does"
+        if self.formula is not None:
+            key, text = ("kept", self.formula) if apart else ("formula", self.other)
+            return (
+                f"{said}: {self.root} is noised on its own, {self.other} is computed, so {more}. "
+                f"Declare {self.root} by {key}, as {text} (docs/templates.md), or leave it out."
+            )
+        remedy = (
+            "Call both by one name, or declare one as a formula of the other by kept"
+            if apart
+            else "Keep one of the two, or declare one as a formula of the other by formula"
+        )
+        return f"{said} and each is noised on its own: {more}. {remedy} (docs/templates.md)."
+
+
+def shared_quantities(templates: Iterable[Template]) -> tuple[SharedQuantity, ...]:
+    """Values of these templates that are one quantity by their names, each noised on its own.
+
+    By a name or alias that both declare, or by the index of names, where `wt` is a weight. A root
+    that is computed, here or from kept values, takes no noise of its own and is not reported; nor
+    are roots of the same name, which a store keeps as one.
+    """
+    values: dict[str, _Named] = {}
+    for template in templates:
+        graph = Graph.of(template)
+        for node in graph.order:
+            root = template.roots.get(RootName(node.name))
+            if root is None or root.kept is None:
+                words = (node.name, *(() if root is None else root.aliases))
+                named = _Named(template=template.name, node=node, words=words, graph=graph)
+                values.setdefault(node.name, named)
+    found = []
+    for pair in combinations(values.values(), 2):
+        one, two = sorted(pair, key=lambda value: value.node.kind != "root")
+        called = one.shares(two)
+        rests_on = () if two.node.formula is None else two.graph.rests_on(two.node.formula)
+        if one.node.kind == "root" and called and one.node.name not in rests_on:
+            found.append(
+                SharedQuantity(
+                    root=RootName(one.node.name),
+                    template=one.template,
+                    other=two.node.name,
+                    other_template=two.template,
+                    called=called,
+                    formula=two.formula,
+                )
+            )
+    return tuple(found)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Named:
+    """A value of a template with all that it is called there."""
+
+    template: str
+    node: GraphNode
+    words: tuple[str, ...]
+    graph: Graph
+
+    def shares(self, other: "_Named") -> str | None:
+        """A name of both: one that each declares, else the index's."""
+        theirs = {key_of(word) for word in other.words}
+        both = next((word for word in self.words if key_of(word) in theirs), None)
+        concept, another = (concept_of(value.words[0], value.words) for value in (self, other))
+        return both or (concept.name if concept is not None and concept == another else None)
+
+    @property
+    def formula(self) -> str | None:
+        """What computes it, in roots; None for a root."""
+        formula = self.node.formula
+        return None if formula is None else to_text(self.graph.in_roots(formula))

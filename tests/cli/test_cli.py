@@ -79,6 +79,37 @@ def test_plan_says_what_independent_noising_would_leak() -> None:
     assert "amplification" in run("plan", "nlr", "--budget", "1", "--amplification").output
 
 
+WEIGHT = """
+name = "mine"
+title = "t"
+target = { name = "score", formula = "weight" }
+roots.weight = { lower = 30, upper = 200, unit = "kg" }
+"""
+BOTH = (
+    WEIGHT.replace('"weight"', '"weight + wt"')
+    + 'roots.wt = { lower = 60, upper = 400, unit = "lb" }'
+)
+
+
+def test_plan_warns_of_one_quantity_under_two_names(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(WEIGHT)
+    (tmp_path / "me.toml").write_text('templates = ["bmi", "mine.toml"]\nbudget = "1"\n')
+    plan = ("plan", str(tmp_path / "mine.toml"), "--budget", "1")
+    alone = run(*plan)
+    assert (alone.exit_code, alone.stderr) == (0, "")
+    assert json.loads(run(*plan, "--json").stdout)["warnings"] == []
+    beside = run(*plan, "--profile", str(tmp_path / "me.toml"))
+    assert (beside.exit_code, beside.stdout) == (0, alone.stdout)
+    said = "warning: weight of mine and wt of bmi are both called 'weight'"
+    assert beside.stderr.startswith(said)
+    listed = run(*plan, "--profile", str(tmp_path / "me.toml"), "--json")
+    (warning,) = json.loads(listed.stdout)["warnings"]
+    assert beside.stderr == f"warning: {warning}\n"
+    (tmp_path / "both.toml").write_text(BOTH)
+    within = run("plan", str(tmp_path / "both.toml"), "--budget", "1")
+    assert "weight and wt are both called" in within.stderr
+
+
 def test_plan_hints_at_a_root_that_is_a_formula_of_others(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text(

@@ -63,6 +63,19 @@ def test_it_prints_how_to_use_the_profile(tmp_path: Path, vault: str) -> None:
     assert "average error" in output
 
 
+def test_it_warns_of_one_quantity_under_two_names(tmp_path: Path, vault: str) -> None:
+    mine = tmp_path / "mine.toml"
+    head = 'name = "mine"\ntitle = "t"\ntarget = { name = "score", formula = "thrombocytes" }\n'
+    mine.write_text(head + "roots.thrombocytes = { lower = 10, upper = 600 }\n")
+    told = init(tmp_path, "--template", str(mine))
+    assert (told.exit_code, init(tmp_path, "--force").stderr) == (0, "")
+    assert told.stderr.startswith("warning: plt of fib4 and thrombocytes of mine are both called")
+    listed = init(tmp_path, "--template", str(mine), "--force", "--json")
+    (warning,) = json.loads(listed.stdout)["warnings"]
+    assert told.stderr == f"warning: {warning}\n"
+    assert listed.stderr == ""
+
+
 def test_a_profile_that_is_there_is_kept_unless_forced(tmp_path: Path, vault: str) -> None:
     assert init(tmp_path).exit_code == 0
     before = (tmp_path / "me.toml").read_text()

@@ -19,7 +19,9 @@ from rootguard.cli.options import (
     EpsilonType,
     TemplateType,
     json_option,
+    print_warnings,
     read_table,
+    shared_warnings,
     store_option,
     tell_owner,
 )
@@ -91,6 +93,9 @@ def command(
         raise ProfileError(str(out), "", "is there already", "use --force or another --out")
     asking = sys.stdin.isatty() and not as_json
     chosen = _templates(templates, asking=asking)
+    warnings = shared_warnings(chosen)
+    if not as_json:
+        print_warnings(warnings)  # before values are asked for: afterwards both are noised
     total = budget if budget is not None else _budget(chosen, asking=asking)
     names = _entries(templates, out) or [template.name for template in chosen]
     head = _head(names, total, principal, url)
@@ -104,6 +109,7 @@ def command(
                 "budget": float(total),
                 "store": _without_password(url),
                 "noised": list(noised),
+                "warnings": warnings,
                 "mcp": _mcp(out),
                 "gateway": _gateway(out),
             }

@@ -22,7 +22,7 @@ from click.shell_completion import CompletionItem
 from rootguard.allocation import Plan, read_budget
 from rootguard.calibration import make_plan
 from rootguard.errors import BudgetError, PrivateValueError
-from rootguard.graph import Graph
+from rootguard.graph import Graph, shared_quantities
 from rootguard.mechanisms import mechanism_named
 from rootguard.template import Template, load_template
 from rootguard.values import AllocationName, MechanismName, RootName, parse_epsilon
@@ -75,6 +75,17 @@ def chosen_templates(names: Iterable[str]) -> tuple[Template, ...]:
     if twice is not None:
         raise click.UsageError(f"two templates are called {twice}; rows could not be told apart")
     return templates
+
+
+def shared_warnings(templates: Iterable[Template]) -> list[str]:
+    """A sentence for each quantity that these templates noise under two names."""
+    return [str(shared) for shared in shared_quantities(templates)]
+
+
+def print_warnings(warnings: Iterable[str]) -> None:
+    """On standard error, a line each."""
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
 
 
 def preset_option(

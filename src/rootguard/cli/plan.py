@@ -6,10 +6,17 @@ import click
 
 from rootguard.accounting import accumulated_level, implied_epsilon, slopes
 from rootguard.allocation import Plan
-from rootguard.cli.options import PlanChoice, json_option, plan_options, template_argument
+from rootguard.cli.options import (
+    PlanChoice,
+    json_option,
+    plan_options,
+    print_warnings,
+    shared_warnings,
+    template_argument,
+)
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
 from rootguard.graph import Graph, recognise
-from rootguard.session import promise
+from rootguard.session import load_profile, promise
 from rootguard.template import Template, load_template
 
 
@@ -21,12 +28,18 @@ from rootguard.template import Template, load_template
     is_flag=True,
     help="Also say what independent noising of the computed values would leak (Theorem 2).",
 )
+@click.option(
+    "--profile",
+    type=click.Path(dir_okay=False),
+    help="Also compare the template's roots with those of this profile's templates.",
+)
 @json_option
 def command(
     template: str,
     *,
     choice: PlanChoice,
     amplification: bool,
+    profile: str | None,
     as_json: bool,
 ) -> None:
     """Split a budget over a template's roots and say what it promises.
@@ -38,15 +51,19 @@ def command(
       rootguard plan fib4 --budget 0.9
       rootguard plan fib4 --epsilon 0.1 --turns 9 --mechanism exponential --json
       rootguard plan ./mine.toml --budget 1 --allocation uniform --amplification
+      rootguard plan ./mine.toml --budget 1 --profile me.toml
     """
     loaded = load_template(template)
     plan = choice.plan(loaded)
     leaks = _amplifications(loaded, plan) if amplification else None
     hints = [str(hint) for hint in recognise(loaded)]
+    beside = () if profile is None else load_profile(profile).templates
+    warnings = shared_warnings((loaded, *beside))
     if as_json:
-        write_json(_as_json(loaded, plan, leaks, hints))
+        write_json(_as_json(loaded, plan, leaks, hints) | {"warnings": warnings})
     else:
         _print(loaded, plan, leaks, hints)
+        print_warnings(warnings)
 
 
 def _as_json(
