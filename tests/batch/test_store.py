@@ -19,7 +19,7 @@ from tests.support.canary import SENTINELS, leaks
 pa = pytest.importorskip("pyarrow")
 
 from rootguard.batch import TableRelease, restore_ids, sanitize  # noqa: E402
-from rootguard.batch import keys as registers  # noqa: E402
+from rootguard.batch import register as registers  # noqa: E402
 from rootguard.batch.columns import Table  # noqa: E402
 
 FIB4 = load_template("fib4")

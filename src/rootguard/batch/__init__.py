@@ -2,9 +2,9 @@
 
 `tables` takes data frames and `files` takes files larger than memory; both hand Arrow record
 batches to one `kernel`. `mechanisms.keyed` makes the noise: exact, cryptographic, and the same
-again for the same row under the same key. `keys` says where that key comes from and what a store
-keeps of a run. `spark` runs the kernel in the tasks of a cluster. Nothing imports this package but
-the command line.
+again for the same row under the same key. `keys` says where that key comes from, `register`
+what a store keeps of a run. `spark` runs the kernel in the tasks of a cluster. Nothing imports this
+package but the command line.
 """
 
 from rootguard.errors import FileError
