@@ -106,7 +106,7 @@ def test_a_person_of_a_table_is_given_the_draw_that_it_showed() -> None:
         most=1,
     )
     place = partition_of(TAG)
-    store.keep_table("all", lambda number, _: entry if number == place else None, lambda: [run])
+    store.keep_table("all", lambda number, *_: entry if number == place else None, lambda: [run])
     values = {"age": 58, "ast": VALUE, "alt": 44, "plt": 220}
     session = Guard.open(template, values=values, budget="0.9", store=store, principal="ana")
     shown = store.levels(ANA, AST)[0].sanitized

@@ -12,6 +12,7 @@ import pytest
 
 from rootguard.errors import StoreDamagedError
 from rootguard.store import MemoryStore, Store, TableRun, tables
+from rootguard.store.base import LIFETIME, TableView
 from rootguard.store.sql import SqlStore
 from rootguard.store.tables import PARTITIONS, Entries
 from rootguard.values import Domain, Principal, RootName
@@ -81,6 +82,99 @@ def test_merging_keeps_each_entry_once_in_the_order_of_tags() -> None:
         assert [tag for tag, _ in found] == sorted(tag for tag, _ in {*old, *new})
 
 
+def test_people_with_different_values_of_a_root_conflict_in_that_root() -> None:
+    mixed: list[Given] = [(5, (9, 9)), (2, (8, 0)), (1, (7, 7)), (2, (7, 0)), (5, (9, 0))]
+    for given in (*FEW, [], mixed[:1], mixed, mixed * 2):
+        found = tables.conflicts(entries(given))
+        for root in (0, 1):
+            values: defaultdict[int, set[int]] = defaultdict(set)
+            for tag, marks in given:
+                values[tag] |= {marks[root]} - {0}
+            expected = sorted(tag for tag, each in values.items() if len(each) > 1)
+            assert found[root].tolist() == expected
+
+
+def view(*held: tuple[TableRun, list[Given]]) -> TableView:
+    """Tables of one root each, all their entries in the first partition."""
+    parts = {
+        number * PARTITIONS: entries(sorted(given), 1).tobytes()
+        for number, (_, given) in enumerate(held)
+    }
+    return TableView(
+        runs=[each for each, _ in held], fingerprints=lambda place: parts.get(place, b"")
+    )
+
+
+def many(tag: int, values: int, first: int = 1) -> list[Given]:
+    return [(tag, (mark,)) for mark in range(first, first + values)]
+
+
+def over(held: TableView, new: list[Given], level: TableRun, **most: int) -> list[int]:
+    known = np.array([most["most"]]) if most else None
+    [found] = tables.over_lifetime(held, 0, entries(new, 1), [level], known)
+    return [int(tag) for tag in found]
+
+
+def test_somebody_is_over_the_lifetime_cap_by_the_sum_over_all_tables() -> None:
+    now = run("now", "x")  # version 2 at a price of 7
+    assert over(view(), many(1, LIFETIME), now) == []
+    assert over(view(), many(1, LIFETIME + 1), now) == [1]
+    older = replace(run("older", "x"), version=1)
+    held = view((older, many(1, LIFETIME - 1) + many(2, LIFETIME - 2)), (now, []))
+    assert over(held, many(1, 2) + many(2, 2) + many(3, 1), now) == [1]
+    assert over(held, [(1, (0,)), (1, (7,))], now) == []  # what is missing costs nothing
+    dear = view((replace(older, micro_epsilon=70), many(1, 1)))
+    assert over(dear, many(1, LIFETIME), now) == []  # the first price is what counts
+    cheap = view((replace(older, micro_epsilon=1), many(1, 1)))
+    assert over(cheap, many(1, 1) + many(2, 1), now) == []
+    assert over(cheap, many(1, 2) + many(2, 2), now) == [1]
+
+
+def test_tables_that_show_the_same_draws_are_counted_once_for_the_lifetime_cap() -> None:
+    now, twin = run("now", "x"), run("twin", "x")
+    held = view((twin, many(1, LIFETIME)))
+    assert over(held, many(1, LIFETIME), now) == []
+    assert over(held, many(1, 1, first=LIFETIME + 1), now) == [1]
+    other = view((replace(twin, mechanism="laplace"), many(1, LIFETIME)))
+    assert over(other, many(1, 1), now) == [1]
+
+
+def test_somebody_who_is_over_the_cap_already_may_be_shown_again() -> None:
+    now = run("now", "x")
+    held = view((now, many(1, LIFETIME + 3)))
+    assert over(held, many(1, LIFETIME), now) == []
+    assert over(held, many(1, 1, first=LIFETIME + 4), now) == [1]
+
+
+def test_the_bound_by_the_most_values_of_one_person_spares_nobody_who_is_over() -> None:
+    now = run("now", "x")
+    few = view((replace(run("older", "x"), version=1, most=4), many(1, 4)))
+    assert over(few, many(1, LIFETIME - 4), now, most=LIFETIME - 4) == []
+    assert over(few, many(1, LIFETIME - 3), now, most=LIFETIME - 3) == [1]
+    dear = view((replace(run("older", "x"), micro_epsilon=70, most=1), many(1, 1)))
+    assert over(dear, many(2, LIFETIME + 1), now, most=LIFETIME + 1) == [2]
+    twice = view((now, many(1, LIFETIME)), (run("now", "x"), []))
+    assert over(twice, many(1, 1, first=50), now, most=LIFETIME + 1) == [1]
+
+
+def test_a_change_is_another_value_of_somebody_who_had_one_at_that_level() -> None:
+    now = run("now", "x")
+
+    def moved(new: list[Given], *held: tuple[TableRun, list[Given]]) -> bool:
+        return tables.changed(view(*held), 0, entries(new, 1), [now])
+
+    shown: list[Given] = [(1, (7,)), (2, (8,)), (3, (0,)), (4, (5,)), (4, (6,))]
+    assert not moved(shown)
+    assert not moved(shown, (now, shown))
+    assert not moved([(9, (7,)), (3, (4,)), (1, (0,))], (now, shown))  # new, first, missing
+    assert moved([(1, (7,)), (2, (9,))], (now, shown))
+    assert moved([(1, (7,)), (1, (8,))], (now, shown))
+    assert moved([(4, (6,))], (now, shown))  # which of the two was the last is not known
+    twin, other = run("twin", "x"), replace(run("other", "x"), version=1)
+    assert moved([(1, (9,))], (twin, shown))  # the same draws in another table
+    assert not moved([(1, (9,))], (other, shown))
+
+
 def run(table: str, root: str, drawn: int = 1) -> TableRun:
     return TableRun(
         table=table,
@@ -109,7 +203,7 @@ def keep(store: Store, table: str, people: Iterable[Principal], *roots: str) -> 
     """Keep a run in which these people stand, each with one value for each root."""
     tags = [tag_of(store, principal) for principal in people]
 
-    def merge(number: int, stored: bytes) -> bytes | None:
+    def merge(number: int, stored: bytes, _: TableView) -> bytes | None:
         mine = [(tag, (7,) * len(roots)) for tag in tags if tag >> 56 == number]
         if not mine:
             return None
@@ -152,7 +246,7 @@ def shown(
     """Keep a run that shows these fingerprints of a person, one for each root, at these prices."""
     tag = tag_of(store, who)
 
-    def merge(number: int, stored: bytes) -> bytes | None:
+    def merge(number: int, stored: bytes, _: TableView) -> bytes | None:
         if number != tag >> 56:
             return None
         mine = entries([(tag, marks) for marks in rows], len(prices))

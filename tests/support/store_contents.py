@@ -81,7 +81,7 @@ def fill(store: Store) -> None:
         drawn=1,
         most=1,
     )
-    store.keep_table("all", lambda shelf, _: entry if shelf == 3 else None, lambda: [run])
+    store.keep_table("all", lambda shelf, *_: entry if shelf == 3 else None, lambda: [run])
 
 
 def content(store: Store) -> list[object]:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from rootguard.allocation import Plan
 from rootguard.errors import PlanError, StoreError
 from rootguard.store import Store, TableRun, tables
+from rootguard.store.base import TableView
 from rootguard.store.tables import Entries
 from rootguard.values import MICRO, to_micro
 
@@ -76,7 +77,7 @@ class Register:
         drawn = np.zeros(len(roots), dtype=np.int64)
         most = np.zeros(len(roots), dtype=np.int64)
 
-        def merge(number: int, stored: bytes) -> bytes | None:
+        def merge(number: int, stored: bytes, _: TableView) -> bytes | None:
             new = self._partition(number)
             if not len(new):
                 return None

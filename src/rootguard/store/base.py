@@ -24,6 +24,11 @@ from rootguard.events import Charge, Event
 from rootguard.identifiers import IssuedTokens
 from rootguard.values import MICRO, Domain, MechanismName, Principal, RootName, Sanitized
 
+# Enough for a value that is measured again every month of a year but two; the hidden distance is
+# then a tenth of what it was, which the owner should be asked about.
+LIFETIME: Final = 10
+"""What a root may cost a person in all, as a multiple of its first price, unless a cap is set."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
@@ -117,7 +122,15 @@ def entry_now(event: Event, recipient: Recipient | None = None) -> UnnumberedEnt
     return time.time_ns() // 1000, RECIPIENT.get() if recipient is None else recipient, event
 
 
-Merge = Callable[[int, bytes], bytes | None]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableView:
+    """What the tables of a store hold, as one transaction sees it."""
+
+    runs: Sequence[TableRun]
+    fingerprints: Callable[[int], bytes]
+
+
+Merge = Callable[[int, bytes, TableView], bytes | None]
 """Given a partition's number and what is there: what is to be there, or None for no change."""
 RunReport = Callable[[], Sequence[TableRun]]
 """What is to be written down of a run, asked for once its partitions are merged."""

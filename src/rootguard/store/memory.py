@@ -18,6 +18,7 @@ from rootguard.store.base import (
     Record,
     RunReport,
     TableRun,
+    TableView,
     UnnumberedEntry,
     check_caps,
     entry_now,
@@ -171,10 +172,11 @@ class MemoryStore:
         """Keep a run: each partition through `merge`, then what `report` says."""
         with self._lock:
             first = table_number(self._tables, table) * PARTITIONS
+            view = TableView(runs=tuple(self._tables), fingerprints=self.fingerprints)
             merged = {
                 first + number: new
                 for number in range(PARTITIONS)
-                if (new := merge(number, self.fingerprints(first + number))) is not None
+                if (new := merge(number, self.fingerprints(first + number), view)) is not None
             }
             self._tables += report()
             self._partitions |= merged

@@ -11,9 +11,9 @@ one is missed. Runs and entries are written in one transaction.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +22,16 @@ from numpy.typing import NDArray
 from rootguard.errors import RootGuardError, StoreDamagedError
 from rootguard.mechanisms.exact import Words
 from rootguard.mechanisms.keyed import Prf
-from rootguard.store.base import Merge, Row, RunReport, TableRun, Transaction, table_number
+from rootguard.store.base import (
+    LIFETIME,
+    Merge,
+    Row,
+    RunReport,
+    TableRun,
+    TableView,
+    Transaction,
+    table_number,
+)
 from rootguard.store.envelope import Integrity
 from rootguard.values import Domain, RootName
 
@@ -65,22 +74,40 @@ def drawn_for(
 ) -> dict[RootName, list[tuple[int, int]]]:
     """What tables have drawn for a person: for each root, the price of a draw and how many.
 
-    A pair for each table that shows the root, in the order of the tables: a draw is one value of
-    the root under the table's plan, however many rows and runs showed it. Roots that were always
-    missing, and tables without the person, are left out. `fingerprints` reads a partition, and only
-    the person's own is asked for. An erased person has no entries: what tables cost before must be
-    written down when they are deleted.
+    A pair for each level at which tables show the root, in the order of the tables. A draw is one
+    value of the root at one level, however many tables and rows showed it. Roots that were always
+    missing are left out. `fingerprints` reads a partition, and only the person's own is asked for.
+    An erased person has no entries: what tables cost before must be written down when they are
+    deleted.
     """
     tag = int(prf.tags(prf.person(principal))[0])
-    prices: dict[str, dict[RootName, int]] = {}
+    drawn: dict[RootName, dict[_Level, set[int]]] = {}
+    for number, columns in enumerate(_columns(runs).values()):
+        marks = of_person(fingerprints(_place(number, tag)), len(columns), tag)
+        for column, root in enumerate(sorted(columns)):
+            if given := set(marks[:, column].tolist()) - {0}:
+                drawn.setdefault(root, {}).setdefault(_level(columns[root]), set()).update(given)
+    return {
+        root: [(level[0], len(marks)) for level, marks in levels.items()]
+        for root, levels in drawn.items()
+    }
+
+
+_Level = tuple[int, int, str, Domain]
+
+
+def _level(run: TableRun) -> _Level:
+    """What decides a draw beside person and value: tables that agree in it show the same one."""
+    return run.micro_epsilon, run.version, run.mechanism, run.domain
+
+
+def _columns(runs: Iterable[TableRun]) -> dict[str, dict[RootName, TableRun]]:
+    """Of each table, in their order, a run for each root, with the most values of one person."""
+    found: dict[str, dict[RootName, TableRun]] = {}
     for run in runs:
-        prices.setdefault(run.table, {})[run.root] = run.micro_epsilon
-    found: dict[RootName, list[tuple[int, int]]] = {}
-    for number, price in enumerate(prices.values()):
-        marks = of_person(fingerprints(_place(number, tag)), len(price), tag)
-        for column, root in enumerate(sorted(price)):
-            if draws := len(set(marks[:, column].tolist()) - {0}):
-                found.setdefault(root, []).append((price[root], draws))
+        there = found.setdefault(run.table, {})
+        most = max(run.most, there[run.root].most if run.root in there else 0)
+        there[run.root] = replace(run, most=most)
     return found
 
 
@@ -138,15 +165,163 @@ def count(entries: Entries) -> Count:
     single = (marks if lone.all() else marks[lone]) != 0
     values = single.sum(axis=0, dtype=np.int64)
     most = single.any(axis=0).astype(np.int64) if len(single) else np.zeros_like(values)
-    for root in range(marks.shape[1]):
-        given = ~lone & (marks[:, root] != 0)
-        if given.any():
-            pairs = np.empty(int(given.sum()), dtype=[("tag", "<u8"), ("mark", "<u4")])
-            pairs["tag"], pairs["mark"] = tags[given], marks[given, root]
-            _, each = np.unique(np.unique(pairs)["tag"], return_counts=True)
+    several = ~lone
+    if several.any():
+        for root in range(marks.shape[1]):
+            _, each = _counted(*_distinct(tags[several], marks[several, root]))
             values[root] += each.sum()
-            most[root] = max(most[root], each.max())
+            most[root] = max(most[root], each.max(initial=0))
     return Count(values=values, most=most)
+
+
+def conflicts(entries: Entries) -> list[Words]:
+    """Of each root the people who have different values of it; entries in any order."""
+    tags, marks = entries["tag"], entries["marks"]
+    order = np.sort(tags)
+    repeated = order[1:][order[1:] == order[:-1]]
+    if not len(repeated):  # the usual case
+        return [repeated] * marks.shape[1]
+    several = np.isin(tags, repeated)
+    found = []
+    for root in range(marks.shape[1]):
+        people, each = _counted(*_distinct(tags[several], marks[several, root]))
+        found.append(people[each > 1])
+    return found
+
+
+def over_lifetime(
+    view: TableView,
+    number: int,
+    new: Entries,
+    levels: Sequence[TableRun],
+    most: NDArray[np.int64] | None = None,
+) -> list[Words]:
+    """Of each root the people for whom new values in a partition pass the lifetime cap.
+
+    `levels` has a run for each root, in the order of the columns: at which level it is drawn. All
+    tables of the store count. Whoever is over already and has no new value is not refused. `most`
+    is the most values of one person, if it is known: then a bound spares the usual case.
+    """
+    held = _held(view, number)
+    none = new["tag"][:0]
+    return [
+        none
+        if most is not None and _within(view, level, int(most[column]))
+        else _over(held, level, new["tag"], new["marks"][:, column])
+        for column, level in enumerate(levels)
+    ]
+
+
+def _within(view: TableView, level: TableRun, most: int) -> bool:
+    """Whether nobody can be over: each had at most the most values of every table."""
+    runs = [
+        columns[level.root]
+        for table, columns in _columns(view.runs).items()
+        if level.root in columns and table != level.table
+    ]
+    spent = most * level.micro_epsilon + sum(run.most * run.micro_epsilon for run in runs)
+    return spent <= LIFETIME * min(run.micro_epsilon for run in (level, *runs))
+
+
+_Values = tuple[Words, NDArray[np.uint32]]
+"""People and, beside each, a value's fingerprint."""
+
+
+def _over(
+    held: Sequence[Mapping[RootName, tuple[_Level, _Values]]],
+    level: TableRun,
+    tags: Words,
+    marks: NDArray[np.uint32],
+) -> Words:
+    shown: dict[_Level, list[_Values]] = {}
+    for columns in held:
+        if level.root in columns:
+            at, values = columns[level.root]
+            shown.setdefault(at, []).append(values)
+    before = _counted(*_distinct(*_joined(shown.get(_level(level), []))))
+    shown.setdefault(_level(level), []).append((tags, marks))
+    counts = {at: _counted(*_distinct(*_joined(values))) for at, values in shown.items()}
+    people, each = counts[_level(level)]
+    gained = people[each > _of(people, *before)]
+    spent = [(people, each * at[0], at[0]) for at, (people, each) in counts.items()]
+    everybody = np.concatenate([people for people, _, _ in spent])
+    prices = np.concatenate([np.full(len(people), price) for people, _, price in spent])
+    people, first, place = np.unique(everybody, return_index=True, return_inverse=True)
+    total = np.zeros(len(people), dtype=np.int64)
+    np.add.at(total, place, np.concatenate([cost for _, cost, _ in spent]))
+    over: Words = people[total > LIFETIME * prices[first]]
+    return over[np.isin(over, gained)]
+
+
+def changed(view: TableView, number: int, new: Entries, levels: Sequence[TableRun]) -> bool:
+    """Whether entries of a partition give anybody other values than tables have at these levels.
+
+    Who was in no table, or without a value there, has nothing that could have changed. Whoever had
+    several values must have the same ones again: which of them was the last is not known.
+    """
+    held = _held(view, number)
+    for column, level in enumerate(levels):
+        parts = [
+            columns[level.root][1]
+            for columns in held
+            if level.root in columns and columns[level.root][0] == _level(level)
+        ]
+        before = _distinct(*_joined(parts))
+        now = _distinct(new["tag"], new["marks"][:, column])
+        people, each = _counted(*now)
+        had = _of(people, *_counted(*before))
+        both = _of(people, *_counted(*_distinct(*_joined([before, now]))))
+        if ((had > 0) & ((had < both) | (each < both))).any():
+            return True
+    return False
+
+
+def _held(view: TableView, number: int) -> list[dict[RootName, tuple[_Level, _Values]]]:
+    """Of each table, root by root: its level, and who has which values in a partition."""
+    found = []
+    for table, columns in enumerate(_columns(view.runs).values()):
+        entries = read(view.fingerprints(table * PARTITIONS + number), len(columns))
+        tags, marks = entries["tag"], entries["marks"]
+        found.append(
+            {
+                root: (_level(columns[root]), (tags, marks[:, column]))
+                for column, root in enumerate(sorted(columns))
+            }
+        )
+    return found
+
+
+def _joined(parts: Sequence[_Values]) -> _Values:
+    none: _Values = np.empty(0, np.uint64), np.empty(0, np.uint32)
+    return (
+        np.concatenate([none[0], *(tags for tags, _ in parts)]),
+        np.concatenate([none[1], *(marks for _, marks in parts)]),
+    )
+
+
+def _of(people: Words, there: Words, each: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What each of these people has in a list that is in order; 0 for who is not in it."""
+    if not len(there):
+        return np.zeros(len(people), dtype=np.int64)
+    place = np.minimum(np.searchsorted(there, people), len(there) - 1)
+    return np.where(there[place] == people, each[place], 0)
+
+
+def _distinct(tags: Words, marks: NDArray[np.uint32]) -> _Values:
+    """Values with their people, each once, in order; a value that is missing is none."""
+    given = marks != 0
+    tags, marks = tags[given], marks[given]
+    order = np.lexsort((marks, tags))
+    tags, marks = tags[order], marks[order]
+    first = np.ones(len(tags), dtype=np.bool_)
+    first[1:] = (tags[1:] != tags[:-1]) | (marks[1:] != marks[:-1])
+    return tags[first], marks[first]
+
+
+def _counted(tags: Words, _: NDArray[np.uint32]) -> tuple[Words, NDArray[np.int64]]:
+    """People in order, and how many of these values each has."""
+    people, each = np.unique(tags, return_counts=True)
+    return people, each.astype(np.int64)
 
 
 def merge(partition: bytes, new: Entries) -> Entries:
@@ -218,9 +393,10 @@ def keep(
     """Put a run's entries into their partitions, then write down what `report` says of it."""
     there, partitions = _read(db, integrity)
     first = table_number(there, table) * PARTITIONS
+    view = TableView(runs=tuple(there), fingerprints=lambda place: partition(db, integrity, place))
     for number in range(PARTITIONS):
         old = _find(db, integrity, first + number)
-        new = merge(number, old or b"")
+        new = merge(number, old or b"", view)
         if new is not None or old is None:
             _put(db, integrity, first + number, new or b"", there=old is not None)
             partitions += old is None
