@@ -16,6 +16,7 @@
     ├── AccessError                 a service asked for what its policy does not allow
     ├── CycleError                  a value rests on itself
     ├── NameTakenError              a name is in use already
+    ├── NameLimitError              more values were given names than a session keeps
     ├── DomainError                 bounds or grid size make no sense
     ├── BudgetError                 a budget is malformed, too small, or overspent
     ├── PlanError                   a plan does not price out to its own budget
@@ -149,6 +150,14 @@ class NameTakenError(RootGuardError):
     def __init__(self, name: str) -> None:
         super().__init__(f"{name[:64]!r} is already the name of a value; choose another name")
         self.name = name
+
+
+class NameLimitError(RootGuardError):
+    """As many values have names as a session keeps."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"{limit} values have names already; ask for this one without a name")
+        self.limit = limit
 
 
 class DomainError(RootGuardError):

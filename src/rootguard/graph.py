@@ -42,19 +42,25 @@ class Graph:
 
     def __init__(self, nodes: Iterable[GraphNode] = ()) -> None:
         self._nodes: dict[str, GraphNode] = {}
+        self._roots: tuple[RootName, ...] = ()
+        # The roots behind each name, so that no question walks the graph: it may have grown long.
+        self._behind: dict[str, frozenset[str]] = {}
         named: dict[str, GraphNode] = {}
         for node in nodes:
             if node.name in named:
                 raise NameTakenError(node.name)
             named[node.name] = node
         for node in _in_order(named):
-            self._nodes[node.name] = node
+            self.add(node)
 
     @classmethod
     def of(cls, template: Template) -> "Graph":
         """The graph a template declares; its roots with a formula are computed, not noised."""
+        declared = _declared(template)
         graph = cls()
-        graph._nodes = {node.name: node for node in _declared(template)}
+        graph._nodes = dict(declared._nodes)
+        graph._roots = declared._roots
+        graph._behind = dict(declared._behind)
         return graph
 
     def __contains__(self, name: object) -> bool:
@@ -74,15 +80,17 @@ class Graph:
     @property
     def roots(self) -> tuple[RootName, ...]:
         """The names that are noised."""
-        return tuple(RootName(node.name) for node in self.order if node.kind == "root")
+        return self._roots
 
     def add(self, node: GraphNode) -> None:
         """One more node, which may depend on those already here and on nothing else."""
         if node.name in self._nodes:
             raise NameTakenError(node.name)
-        for parent in node.parents:
-            if parent not in self._nodes:
-                raise FormulaNameError(parent, tuple(self._nodes))
+        if node.kind == "root":
+            self._behind[node.name] = frozenset((node.name,))
+            self._roots = (*self._roots, RootName(node.name))
+        else:
+            self._behind[node.name] = self._roots_of(node.parents)
         self._nodes[node.name] = node
 
     def in_roots(self, formula: Node) -> Node:
@@ -96,8 +104,16 @@ class Graph:
 
     def rests_on(self, formula: Node) -> tuple[RootName, ...]:
         """The roots that a formula's value depends on, in declared order."""
-        used = self._closure(names(formula))
-        return tuple(root for root in self.roots if root in used)
+        used = self._roots_of(names(formula))
+        return tuple(root for root in self._roots if root in used)
+
+    def _roots_of(self, wanted: Iterable[str]) -> frozenset[str]:
+        used: frozenset[str] = frozenset()
+        for name in wanted:
+            if name not in self._behind:
+                raise FormulaNameError(name, tuple(self._nodes))
+            used |= self._behind[name]
+        return used
 
     def _closure(self, wanted: frozenset[str]) -> set[str]:
         used: set[str] = set()
@@ -171,7 +187,7 @@ def _quoted(text: str) -> str:
 
 
 @lru_cache(maxsize=256)  # public, and every session of a template begins with it
-def _declared(template: Template) -> tuple[GraphNode, ...]:
+def _declared(template: Template) -> Graph:
     nodes = [
         GraphNode(
             name=root.name,
@@ -189,7 +205,7 @@ def _declared(template: Template) -> tuple[GraphNode, ...]:
     nodes.append(
         GraphNode(name=target.name, kind="target", formula=target.formula, unit=target.unit)
     )
-    return Graph(nodes).order
+    return Graph(nodes)
 
 
 def _in_order(nodes: Mapping[str, GraphNode]) -> list[GraphNode]:

@@ -103,14 +103,16 @@ def test_a_name_in_use_or_not_a_name_is_refused() -> None:
             session.derive("ast", name=name)
 
 
-def test_each_request_adds_one_node_and_the_same_request_none() -> None:
+def test_a_request_adds_a_node_if_it_has_a_name() -> None:
     session = opened()
     before = len(session.graph.order)
     for _ in range(3):
         session.derive("ast / alt")
         session.derive("ast/alt")
     session.derive("ast / alt + 1")
-    assert len(session.graph.order) == before + 2
+    assert len(session.graph.order) == before
+    session.derive("ast / alt", name="deritis")
+    assert [node.name for node in session.graph.order[before:]] == ["deritis"]
 
 
 def test_the_graph_is_exported_with_what_was_asked() -> None:

@@ -1,7 +1,7 @@
 """The record of a conversation."""
 
 from rootguard.events import RequestRefused
-from rootguard.session.transcript import Transcript
+from rootguard.session.transcript import REMEMBERED, Transcript
 
 
 def test_a_transcript_that_is_full_keeps_the_latest_and_goes_on_counting() -> None:
@@ -12,9 +12,9 @@ def test_a_transcript_that_is_full_keeps_the_latest_and_goes_on_counting() -> No
     assert len(transcript) == 3
 
 
-def test_without_a_limit_everything_is_kept() -> None:
+def test_a_transcript_keeps_the_documented_number_of_events() -> None:
     transcript = Transcript()
-    for _ in range(5):
+    for _ in range(REMEMBERED + 5):
         transcript.append(RequestRefused(turn=transcript.next_turn, reason="BudgetError"))
-    assert len(transcript) == 5
-    assert transcript.next_turn == 6
+    assert len(transcript) == REMEMBERED == 10_000
+    assert transcript.next_turn == REMEMBERED + 6

@@ -240,8 +240,8 @@ def test_a_private_number_in_a_formula_is_not_kept_nor_what_follows_from_it(
 ) -> None:
     with closing(open_store(f"sqlite:///{tmp_path}/v", key=KEY)) as store:
         person = open_person(store)
-        person.derive(formula)
-        person.derive("q1 * 2")  # rests on what was hidden
+        person.derive(formula, name="asked")
+        person.derive("asked * 2")  # rests on what was hidden
         first, second = noted(store)[4:]
         assert isinstance(first, ValueReleased)
         assert isinstance(second, ValueReleased)

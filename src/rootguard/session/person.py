@@ -25,7 +25,6 @@ from rootguard.session.draws import sight_once
 from rootguard.session.guard import Notice, take_values, tier_of, warn_owner
 from rootguard.session.profile import Profile
 from rootguard.session.session import Answers, RecipientView, Tokens
-from rootguard.session.transcript import REMEMBERED
 from rootguard.store import Store
 from rootguard.template import Root
 from rootguard.values import Raw, RootName
@@ -51,7 +50,6 @@ class Person(Answers):
             profile.templates,
             tokens=tokens,
             calibrated=_calibrated(profile),
-            remembered=REMEMBERED,
         )
         self._identifiers = tokens.identifiers
         self._plans = plans

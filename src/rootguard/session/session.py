@@ -7,49 +7,72 @@ until they are. `Guard` opens a `Session`, which is on one template; a profile o
 may have several. A name goes to the first template that has it, and a formula to the first that
 has all its names; one that goes across templates is computed from each name's own.
 
+However many formulas are asked, one costs what the first did. A formula without a name is no node
+of the graph: it is remembered as long as the transcript keeps its release, and computed again
+after that, to the same value. A value that was given a name is kept, up to `MAX_NAMED` of them.
+
 A calibrated template answers from roots that were moved towards what the population makes likely
 (see `calibration`). It needs every root, and a recipient who may have every root: a calibrated
 value tells of all of them. Otherwise the roots are answered as they were noised.
 """
 
 import threading
+from collections import OrderedDict
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from rootguard.accounting import Guarantee, Ledger, RootGuarantee
 from rootguard.calibration import Calibration, Level
 from rootguard.errors import (
     AccessError,
+    FormulaLimitError,
     FormulaNameError,
+    NameLimitError,
     NameTakenError,
     PrivateValueError,
     RootGuardError,
     UnknownNameError,
 )
 from rootguard.events import Event, RequestRefused, ValueReleased
-from rootguard.expressions import CONSTANTS, Node, Variable, evaluate, names, parse, to_text
+from rootguard.expressions import (
+    CONSTANTS,
+    MAX_LENGTH,
+    Node,
+    Variable,
+    evaluate,
+    names,
+    parse,
+    to_text,
+)
 from rootguard.graph import Graph, GraphNode
 from rootguard.identifiers import Identifiers
 from rootguard.session.draws import level_at
 from rootguard.session.policy import Access
 from rootguard.session.questions.answers import answer
 from rootguard.session.questions.wording import Vocabulary
-from rootguard.session.transcript import AuditTrail, Transcript
+from rootguard.session.transcript import NUMBERED, REMEMBERED, AuditTrail, Transcript
 from rootguard.store import Disclosure, Record, Store
 from rootguard.template import Template
 from rootguard.values import Principal, RootName, Sanitized, to_micro
 
 _Value = TypeVar("_Value", float, str)
 
+MAX_NAMED: Final = 10_000
+"""Values that a session keeps under names given in `derive`, about two kilobytes each: whoever
+names formulas for ever must not fill the memory."""
+
 
 @lru_cache(maxsize=4096)  # formulas come from services and are public; an agent repeats its own
 def parsed(formula: str) -> tuple[Node, str]:
-    """A formula and its canonical text."""
+    """A formula and its canonical text, which is no longer than a formula may be."""
     node = parse(formula)
-    return node, to_text(node)
+    text = to_text(node)
+    if len(text) > MAX_LENGTH:  # spaces were left out; the audit log could not read it again
+        raise FormulaLimitError("text length", MAX_LENGTH)
+    return node, text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,8 +170,8 @@ class _Part:
     def __init__(self, template: Template, view: RecipientView, *, calibrate: bool) -> None:
         self.template = template
         self.graph = Graph.of(template)
+        self.declared = tuple(node.name for node in self.graph.order)
         self.sanitized: dict[RootName, Sanitized] = {}
-        self.requests: dict[str, str] = {}
         self._view = view
         self.values: dict[str, float] = {}
         self._texts: dict[str, str] = {}
@@ -166,14 +189,14 @@ class _Part:
         self.need(self.rests_on(name))
         return self._value(name)
 
-    def compute(self, node: Node, text: str, name: str | None) -> str:
-        """Give a request its node in the graph and its value; the name it goes by."""
-        value = evaluate(node, {parent: self._value(parent) for parent in names(node)})
-        called = self._free_name() if name is None else name
-        self.graph.add(GraphNode(name=called, kind="request", formula=node))
-        self.requests.setdefault(text, called)
-        self.values[called] = value
-        return called
+    def compute(self, node: Node) -> float:
+        """The value of a formula of names that are here."""
+        return evaluate(node, {name: self._value(name) for name in names(node)})
+
+    def keep(self, name: str, node: Node, value: float) -> None:
+        """Give a formula a node in the graph, for later formulas to use."""
+        self.graph.add(GraphNode(name=name, kind="request", formula=node))
+        self.values[name] = value
 
     def need(self, roots: tuple[RootName, ...]) -> None:
         """Refuse roots that were never noised; one that was noised meanwhile is taken up."""
@@ -213,7 +236,7 @@ class _Part:
                 )
                 for root, sanitized in self.sanitized.items()
             ),
-            computed=tuple(n.name for n in self.graph.order if n.kind in ("derived", "target")),
+            computed=tuple(n for n in self.declared if self.graph[n].kind != "root"),
             identifiers=identifiers,
         )
 
@@ -237,15 +260,17 @@ class _Part:
         """A named value, computed from its parents when first needed."""
         if name not in self.values:
             formula = self.graph[name].formula or Variable(name)  # a root's value is always there
-            parents = {parent: self._value(parent) for parent in names(formula)}
-            self.values[name] = evaluate(formula, parents)
+            self.values[name] = self.compute(formula)
         return self.values[name]
 
-    def _free_name(self) -> str:
-        number = len(self.requests) + 1
-        while (called := f"q{number}") in self.graph:
-            number += 1
-        return called
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Request:
+    """A formula that was allowed and computed: the name it goes by in the transcript, its value."""
+
+    name: str
+    value: float
+    rests_on: tuple[RootName, ...]
 
 
 class Answers:
@@ -258,7 +283,7 @@ class Answers:
         *,
         tokens: Tokens | None = None,
         calibrated: Container[str] = (),
-        remembered: int | None = None,
+        remembered: int = REMEMBERED,
     ) -> None:
         self.principal = view.principal
         self.templates = templates
@@ -272,6 +297,12 @@ class Answers:
         self._tier = "" if view.access is None else view.access.tier
         trail = AuditTrail(view.store, view.principal, templates, service=self._recipient)
         self._transcript = Transcript(remembered, note=trail.note)
+        # By text, the latest last, as many as the transcript keeps events: a number that stands in
+        # the transcript means one formula.
+        self._requests: OrderedDict[str, _Request] = OrderedDict()
+        self._remembered = remembered
+        self._number = 0
+        self._named = 0
         # One lock for all templates: a turn's number, its values and its entry belong together.
         # Re-entrant: `answer` and `risk` release values with the lock held.
         self._lock = threading.RLock()
@@ -282,12 +313,7 @@ class Answers:
     @property
     def names(self) -> tuple[str, ...]:
         """What may be asked by name: roots, derived values, targets and identifiers."""
-        asked = dict.fromkeys(
-            node.name
-            for part in self._parts
-            for node in part.graph.order
-            if self._home(node.name).graph[node.name].kind != "request"
-        )
+        asked = dict.fromkeys(name for part in self._parts for name in part.declared)
         return tuple(name for name in (*asked, *self._tokens) if self._allowed(name))
 
     def release(self, name: str) -> float | str:
@@ -303,13 +329,18 @@ class Answers:
                 raise
 
     def derive(self, formula: str, *, name: str | None = None) -> float:
-        """The value of any formula of named values. Given a name, later formulas may use it."""
+        """The value of any formula of named values. Given a name, later formulas may use it.
+
+        Without one it is numbered in the transcript (q1, q2, ...). A number is for reading only:
+        formulas cannot use it, and it cannot be given as a name.
+        """
         with self._lock:
             try:
                 node, text = parsed(formula)
-                for part in self._parts if name is None else ():
-                    if text in part.requests:  # allowed and computed before
-                        return self._give_request(part, part.requests[text], text)
+                known = None if name is not None else self._requests.get(text)
+                if known is not None:  # allowed and computed before
+                    self._requests.move_to_end(text)
+                    return self._give(known.name, text, known.value, known.rests_on)
                 having = self._having(names(node))
                 if having is None and name is None:
                     return self._derive_across(node, text)
@@ -359,21 +390,41 @@ class Answers:
         return self._give(name, part.text_of(name), part.peek(name), rests_on)
 
     def _derive(self, part: _Part, node: Node, text: str, name: str | None) -> float:
-        if unknown := sorted(names(node) - {each.name for each in part.graph.order}):
+        if unknown := sorted(each for each in names(node) if each not in part.graph):
             raise FormulaNameError(unknown[0], self.names)
         rests_on = part.behind(node)
         # Access first: whether a root was ever noised is not for who may not have it.
         self._allow("", text, rests_on)
         part.need(rests_on)
         if name is not None:
-            if name in self._tokens:
-                raise NameTakenError(name)
-            if parse(name) != Variable(name) or name in CONSTANTS:
-                raise FormulaNameError(name)
-        return self._give_request(part, part.compute(node, text, name), text)
+            self._check_name(name)
+        value = part.compute(node)
+        called = self._free_number() if name is None else name
+        given = self._give(called, text, value, rests_on)
+        # After the release: one that fails leaves the name free for another attempt.
+        if name is not None:
+            part.keep(name, node, value)
+            self._named += 1
+        self._requests.setdefault(text, _Request(name=called, value=value, rests_on=rests_on))
+        self._requests.move_to_end(text)
+        if len(self._requests) > self._remembered:
+            self._requests.popitem(last=False)
+        return given
 
-    def _give_request(self, part: _Part, name: str, text: str) -> float:
-        return self._give(name, text, part.values[name], part.rests_on(name))
+    def _check_name(self, name: str) -> None:
+        """Refuse a name that is taken in any template, is no name, or is one too many."""
+        if name in self._tokens or self._has(name) or NUMBERED.fullmatch(name):
+            raise NameTakenError(name)
+        if parse(name) != Variable(name) or name in CONSTANTS:
+            raise FormulaNameError(name)
+        if self._named >= MAX_NAMED:
+            raise NameLimitError(MAX_NAMED)
+
+    def _free_number(self) -> str:
+        self._number += 1
+        while self._has(called := f"q{self._number}"):  # a template may have such a name
+            self._number += 1
+        return called
 
     def _derive_across(self, node: Node, text: str) -> float:
         """A formula over several templates; each name is computed in its own."""

@@ -1,7 +1,7 @@
 """What was released and what was refused, in order; and the same in the store's audit log.
 
 The store's ledger is the lasting record of what was spent and to whom it was disclosed; a
-transcript is for looking at a conversation. A long-lived one keeps the latest events only.
+transcript is for looking at a conversation, and keeps the latest events only.
 
 Events hold released values and no others, with one exception that is dealt with here: a formula is
 kept as whoever asked wrote it, and an agent that knows a private number can write it there. So in
@@ -26,7 +26,9 @@ from rootguard.template import Template
 from rootguard.values import Principal
 
 REMEMBERED: Final = 10_000  # about as much as the audit log keeps
-"""Events that a person's transcript keeps; a session's own keeps all."""
+"""Events that a transcript keeps, and formulas that a session remembers with their values."""
+NUMBERED: Final = re.compile(r"q[0-9]+")
+"""What a formula without a name is called here. No formula can use it."""
 
 
 class Transcript:
@@ -35,7 +37,7 @@ class Transcript:
     __slots__ = ("_count", "_events", "_note")
 
     def __init__(
-        self, limit: int | None = None, *, note: Callable[[Event], None] | None = None
+        self, limit: int = REMEMBERED, *, note: Callable[[Event], None] | None = None
     ) -> None:
         self._events: deque[Event] = deque(maxlen=limit)
         self._note = note
@@ -119,12 +121,13 @@ class AuditTrail:
         if known is None:
             with self._lock:
                 known = self._read(event.formula)
-                if not known[1]:
-                    self._hidden.add(event.name)
                 if len(self._known) >= _KNOWN:
                     self._known.clear()
                 self._known[event.formula] = known
         formula, whole = known
+        if not whole and not NUMBERED.fullmatch(event.name):  # what later formulas may use
+            with self._lock:
+                self._hidden.add(event.name)
         if whole and formula == event.formula:
             return event
         return replace(event, formula=formula, value=event.value if whole else "")
