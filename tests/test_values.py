@@ -9,18 +9,41 @@ import traceback
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from typing import get_args
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from rootguard.errors import BudgetError, DomainError, PrivateValueError
-from rootguard.values import MAX_GRID, Domain, Raw, RootName, Sanitized, parse_epsilon, to_micro
+from rootguard.errors import BudgetError, DomainError, PrivateValueError, UnknownNameError
+from rootguard.values import (
+    MAX_GRID,
+    Domain,
+    MechanismName,
+    Raw,
+    RootName,
+    Sanitized,
+    mechanism_named,
+    parse_epsilon,
+    to_micro,
+)
 
 CANARY = 54.731902846
 KEY = bytes(range(32))
 finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@pytest.mark.parametrize("name", get_args(MechanismName))
+def test_a_mechanism_is_known_by_its_name(name: str) -> None:
+    assert mechanism_named(name) == name
+
+
+def test_an_unknown_mechanism_is_refused_with_those_that_are_known() -> None:
+    for name in ("gaussian", "", "Laplace"):
+        with pytest.raises(UnknownNameError) as caught:
+            mechanism_named(name)
+        assert all(known in str(caught.value) for known in get_args(MechanismName))
 
 
 @pytest.mark.parametrize(
@@ -160,27 +183,27 @@ def test_snapping_moves_values_apart_by_less_than_one_step(
 
 
 @pytest.mark.parametrize(
-    ("lower", "upper", "size"),
+    ("lower", "upper", "size", "problem"),
     [
-        (1.0, 1.0, 1000),
-        (2.0, 1.0, 1000),
-        (math.nan, 1.0, 1000),
-        (0.0, math.inf, 1000),
-        (-math.inf, 0.0, 1000),
-        (-1e308, 1e308, 1000),  # their difference is not a number
-        (0.0, 1.0, 1),
-        (0.0, 1.0, 0),
-        (0.0, 1.0, -5),
-        (0.0, 1.0, MAX_GRID + 1),
-        (1e16, 1e16 + 100, 1000),
-        (1e16, 1e16 + 1500, 1000),  # steps of 1.5 where floats are 2 apart: points would coincide
-        (0.0, 5e-324, 2),
+        (1.0, 1.0, 1000, "below the upper"),
+        (2.0, 1.0, 1000, "below the upper"),
+        (math.nan, 1.0, 1000, "finite"),
+        (0.0, math.inf, 1000, "finite"),
+        (-math.inf, 0.0, 1000, "finite"),
+        (-1e308, 1e308, 1000, "below the upper"),  # their difference is not a number
+        (0.0, 1.0, 1, "a grid has between"),
+        (0.0, 1.0, 0, "a grid has between"),
+        (0.0, 1.0, -5, "a grid has between"),
+        (0.0, 1.0, MAX_GRID + 1, "a grid has between"),
+        (1e16, 1e16 + 100, 1000, "finer"),
+        (1e16, 1e16 + 1500, 1000, "finer"),  # steps of 1.5 where floats are 2 apart
+        (0.0, 5e-324, 2, "finer"),
     ],
 )
-def test_bounds_and_grids_that_make_no_sense_are_refused(
-    lower: float, upper: float, size: int
+def test_bounds_and_grids_that_make_no_sense_are_refused_by_what_is_wrong(
+    lower: float, upper: float, size: int, problem: str
 ) -> None:
-    with pytest.raises(DomainError):
+    with pytest.raises(DomainError, match=problem):
         Domain(lower=lower, upper=upper, size=size)
 
 

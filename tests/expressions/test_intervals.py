@@ -131,6 +131,10 @@ def span(lower: float, upper: float) -> Interval:
         (varied_power, (span(-2, -1), span(1, 1.5)), -(2**1.5), 2**1.5),
         (varied_power, (span(-2, 0), span(0.2, 0.8)), 0, 0),
         (varied_power, (span(-2, 1), span(2, 2.5)), -(2**2.5), 2**2.5),
+        (varied_power, (span(-0.5, 5), span(1, 2)), -0.5, 25),
+        (varied_power, (span(-2, 1), span(-1, 1)), -INF, INF),
+        (varied_power, (span(0, 0), span(0, 1)), 0, 1),
+        (fixed_power, (span(-1e300, 1), 4.0), 0, INF),
     ],
 )
 def test_intervals_end_where_calculus_says(
@@ -174,6 +178,9 @@ def assert_ends(found: Interval | None, low: float | None, high: float | None) -
         ("x and x", 1, 2, 1, 1),
         ("x and 1 / 0", 0, 1, 0, 0),
         ("x or 1 / 0", 1, 2, 1, 1),
+        ("not x", 0, 1, 0, 1),
+        ("1 == x", 0, 2, 0, 1),
+        ("x == x", 0, 1, 0, 1),
         ("x or 0", -1, 1, 0, 1),
         ("5 if x else 7", 0, 0, 7, 7),
         ("5 if x else 7", 1, 2, 5, 5),
@@ -193,6 +200,15 @@ def test_what_is_never_negative_has_no_end_below_zero() -> None:
     assert square_root(span(-1, 4)) == span(0, 2)
     assert exponential(span(-1000, 0)).lower == 0
     assert fixed_power(span(-1, 1e-200), 2.0) == Interval(0.0, 1.0)
+    tiny = span(1e-300, 1)  # whose powers are rounded to 0
+    for power in (fixed_power(tiny, 2.0), fixed_power(tiny, 1.5), varied_power(tiny, span(2, 3))):
+        assert power is not None
+        assert power.lower == 0
+
+
+def test_both_of_two_conditions_have_no_truth_where_the_second_has_no_value() -> None:
+    with pytest.raises(FormulaUndefinedError):
+        bounds(parse("x and 1 / 0"), {"x": span(1, 2)})
 
 
 def test_exponents_at_the_limit_have_a_power() -> None:
@@ -229,6 +245,7 @@ def test_exponents_beyond_the_limit_have_no_power(lower: float, upper: float) ->
         ("1 / x", 1, 2, -1, -0.25),
         ("2**x", 0, 1, math.log(2), 2 * math.log(2)),
         ("(-2)**x", 0, 1, -INF, INF),
+        ("0**x", 1, 2, -INF, INF),
         ("floor(x)", 0.25, 0.75, 0, 0),
         ("floor(x)", 0.25, 1, -INF, INF),
         ("x < 3", 0, 2, 0, 0),
@@ -251,6 +268,8 @@ def test_a_power_of_two_names_is_as_steep_as_its_corners() -> None:
     assert_ends(partials["y"], 0, 4 * math.log(2))  # x**y * log(x)
     at_zero = {"x": span(0, 2), "y": span(1, 2)}
     assert_ends(derivative_bounds(parse("x**y"), at_zero)[1]["x"], 0, 4)
+    partly = {"x": span(-1, 2), "y": span(1, 2)}  # below zero it has whole exponents only
+    assert derivative_bounds(parse("x**y"), partly)[1]["x"] == span(-INF, INF)
 
 
 def test_functions_of_the_c_library_are_trusted_to_eight_units_of_the_last_place() -> None:

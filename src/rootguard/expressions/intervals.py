@@ -188,7 +188,7 @@ def _end(base: float, exponent: float, away: Callable[[float], float]) -> float:
     try:
         return away(math.pow(base, exponent))
     except OverflowError:
-        return away(math.inf if base > 0.0 or exponent % 2.0 == 0.0 else -math.inf)
+        return away(math.copysign(math.inf, base))  # whose even powers are of its magnitude
 
 
 def _exp(x: float) -> float:
