@@ -235,7 +235,20 @@ class StoreKeyError(StoreError):
 
 
 class ClampedWarning(UserWarning):
-    """A private value lies outside its root's public bounds and was taken as the bound."""
+    """A private value lies outside its root's public bounds and is taken as the bound.
+
+    Where a filter makes it an error, nothing is drawn and nothing charged.
+    """
+
+    def __init__(self, roots: tuple[str, ...]) -> None:
+        super().__init__(roots)  # what it is made of, so that copies and pickles are made alike
+        self.roots = roots
+
+    def __str__(self) -> str:
+        return (
+            "outside the template's public bounds, taken as the nearest bound: "
+            f"{', '.join(self.roots)}"
+        )
 
 
 def shielded(function: Callable[P, R]) -> Callable[P, R]:

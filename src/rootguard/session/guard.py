@@ -202,10 +202,13 @@ def _whole(view: RecipientView, template: Template, *, calibrate: bool) -> Sessi
     return Session(view, template, calibrate=calibrate)
 
 
-def warn_owner(roots: tuple[RootName, ...], *, depth: int = 5) -> None:
-    """The notice that is given when nobody asked for another."""
-    warnings.warn(
-        f"outside the template's public bounds, taken as the nearest bound: {', '.join(roots)}",
-        ClampedWarning,
-        stacklevel=depth,  # here, `take_values`, `open`, its shield, and whoever called that
+def warn_owner(roots: tuple[RootName, ...]) -> None:
+    """The notice that is given when nobody asked for another.
+
+    Python shows a warning with the line of source that it points at, and whoever calls may have
+    written the values there; so it points at no file. A registry of its own, because from a shared
+    one Python shows each text once, and the next person's root is another person's news.
+    """
+    warnings.warn_explicit(
+        ClampedWarning(roots), None, "<rootguard>", 0, module="rootguard", registry={}
     )

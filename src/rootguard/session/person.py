@@ -8,7 +8,6 @@ come out again.
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from functools import partial
 from types import MappingProxyType
 from typing import Self
 
@@ -87,9 +86,7 @@ class Person(Answers):
         tokens = issue_tokens(profile.identifiers.open(), None, store, profile.principal)
         take_values(store, profile.principal, plans, profile.values, on_clamp)
         view = RecipientView(store, profile.principal, tier=tier)
-        # A sight is one call nearer to whoever is to be warned: nothing stands for `take_values`.
-        notice = on_clamp or partial(warn_owner, depth=4)
-        return cls(profile, view, MappingProxyType(plans), tokens, notice)
+        return cls(profile, view, MappingProxyType(plans), tokens, on_clamp or warn_owner)
 
     def __repr__(self) -> str:
         return f"<Person: {', '.join(template.name for template in self.templates)}>"
@@ -116,9 +113,10 @@ class Person(Answers):
         with self._lock:
             if self._view.holds(name):
                 return
-            sight_once(self._view.store, self.principal, self._plans[name], name, raw)
+            # Before the draw, as in `take_values`: a notice that raises leaves nothing charged.
             if raw.outside(self._roots[name].domain):
                 self._on_clamp((name,))
+            sight_once(self._view.store, self.principal, self._plans[name], name, raw)
 
     def known(self, root: str) -> bool:
         """Whether this root has a released value."""
