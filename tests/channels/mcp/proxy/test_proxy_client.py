@@ -46,7 +46,7 @@ class Told:
         self.closed = False
 
     def watch(self, now: float) -> None:
-        if abs(now - time.monotonic()) < SOON:
+        if abs(now - time.monotonic()) < SOON and threading.current_thread().daemon:
             self.watched.set()
 
     def close(self) -> None:
@@ -153,6 +153,37 @@ def test_a_cancelled_request_frees_its_id_and_is_cancelled_where_it_went(client:
     assert client.streams.sent == []
     client.says(id=1, method="tools/list")
     assert len(client.route.calls) == 3
+
+
+def test_a_request_that_was_refused_leaves_those_under_way_as_they_are(client: Client) -> None:
+    client.says(id=1, method="tools/list")
+    client.says(id=1, method="prompts/list")  # an id in use
+    client.says(id=2, method="tools/list")
+    client.says(id=3, method="tools/list")  # one too many
+    one, two = client.route.calls
+    relay: Any = client.route.relays[0]
+    one.relay = relay
+    client.says(method="notifications/cancelled", params={"requestId": 1})
+    assert one.over
+    assert relay.told == [(1, None)]
+    client.says(id=3, method="tools/list")
+    assert [call.name for call in client.route.calls] == [1, 2, 3]
+    assert not two.over
+
+
+def test_a_request_that_may_wait_for_a_server_is_handled_aside_and_keeps_nobody(
+    client: Client,
+) -> None:
+    handled, there = [], threading.Event()
+
+    def handle(call: ClientRequest) -> None:
+        handled.append((call.name, threading.current_thread().daemon))
+        there.set()
+
+    client.route.handle = handle  # type: ignore[method-assign]
+    client.says(id=1, method="prompts/get")
+    assert there.wait(SOON)
+    assert handled == [(1, True)]
 
 
 def test_servers_are_told_only_two_things(client: Client) -> None:

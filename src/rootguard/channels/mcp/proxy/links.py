@@ -220,8 +220,8 @@ class StandardStreams:
             if len(line) <= most:
                 hear(line)
                 continue
-            while (rest := self._source.readline(most)) and not rest.endswith(b"\n"):
-                pass
+            while line and not line.endswith(b"\n"):  # it may have ended with its last byte
+                line = self._source.readline(most)
             hear(None)
 
     def send(self, message: Message) -> None:
