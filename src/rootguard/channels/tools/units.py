@@ -127,7 +127,8 @@ def asked_unit(
             stated[fit] = None
         elif clearly:
             wrong = wrong or unit
-    if not stated and key_of(text_words(meaning.unit)) in key_of(text_words(text)):
+    spelled = key_of(text_words(meaning.unit))  # nothing of "%", which every text would have
+    if not stated and spelled and spelled in key_of(text_words(text)):
         stated[meaning.unit] = None
     if len(stated) > 1:
         return Asked(problem=f"several units are named: {', '.join(stated)}")
