@@ -7,18 +7,23 @@ identifier that cannot have one (too few look-alikes, or part of a longer word) 
 brackets, "[code]", which is not restored. An unbound number is let through, becomes "[number]" or
 blocks the text, by policy.
 
+Only the owner's own words, and sources that the owner's policy trusts, teach a value: they give one
+to a root that has none. In any other text the number of such a root becomes "[number]", and a root
+that has a value gets it as everywhere.
+
 Only replaced stretches change. What was sanitized is left as it is when it is sanitized again, and
 is remembered, so that a chat that sends its earlier messages again costs little.
 Not covered: what is said without a number or a name, and what the detectors miss.
 """
 
 import hashlib
+import json
 import os
 import re
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -31,7 +36,7 @@ from rootguard.channels.text.edits import (
     changes,
     neighbourhoods,
 )
-from rootguard.channels.text.mentions import mentions_on, write
+from rootguard.channels.text.mentions import RootMention, mentions_on, write
 from rootguard.channels.text.page import Page, columns, read_page
 from rootguard.channels.text.unplaced import unbound_on
 from rootguard.errors import (
@@ -65,14 +70,16 @@ class Remembered:
     replaced: Mapping[str, int]
     mark: tuple[int, int]
     released: Mapping[RootName, float]
+    missing: frozenset[RootName] = frozenset()
 
 
 class Memory:
     """A bounded number of sanitized texts; the one that was not asked for longest goes first.
 
     An original is known by a keyed hash, under a key that lives as long as the channel. Kept are
-    the sanitized text and what it rests on: how far the registry of issued tokens went, and the
-    released values. Whoever recalls an entry checks these again, so that an old one is not used.
+    the sanitized text and what it rests on: how far the registry of issued tokens went, the
+    released values, and which roots had none. Whoever recalls an entry checks these again, so that
+    an old one is not used.
     """
 
     __slots__ = ("_entries", "_key", "_lock", "_size")
@@ -87,9 +94,9 @@ class Memory:
     def __repr__(self) -> str:
         return f"<memory of {len(self._entries)} texts>"
 
-    def digest(self, context: str, text: str) -> bytes:
+    def digest(self, context: str, text: str, *, teaches: bool = True) -> bytes:
         """What an original is known by."""
-        made = hashlib.blake2b(f"{len(context)} ".encode(), key=self._key)
+        made = hashlib.blake2b(f"{len(context)} {teaches:d} ".encode(), key=self._key)
         made.update((context + text).encode("utf-8", "surrogatepass"))
         return made.digest()
 
@@ -128,10 +135,16 @@ _PLACEHOLDER = re.compile(r"\[(?:number|code|phone|date|email|person)\]")
 
 @dataclass(kw_only=True, slots=True, repr=False)
 class _Look:
-    """What one look at a text rested on: the registry of tokens, and the released values."""
+    """What one look at a text rested on: the registry of tokens, the values, and who speaks."""
 
+    teaches: bool
     mark: tuple[int, int] = (0, 0)
     released: dict[RootName, float] = field(default_factory=dict)
+    missing: set[RootName] = field(default_factory=set)
+
+    def again(self) -> "_Look":
+        """Another look at the same text. Values are released once for all looks: it is logged."""
+        return replace(self, mark=(0, 0))
 
 
 class TextChannel:
@@ -157,21 +170,23 @@ class TextChannel:
         return f"<TextChannel of {self._person!r}>"
 
     @shielded
-    def sanitize(self, text: str, *, context: str = "") -> Sanitization:
+    def sanitize(self, text: str, *, context: str = "", teaches: bool = True) -> Sanitization:
         """The text as it may leave; `context` is read before it and not written.
 
+        `teaches` says that these are the owner's own words, or a trusted source's: a root without a
+        value gets the one that stands here. Anybody else's text never does.
         Repeats until nothing changes: a token may make a detector see what it did not see before.
         Raises `TextBlockedError` if a number in it cannot be placed or if it does not come to rest,
         `BudgetError` or `AccessError` if a value may not be released, and `StoreError` if the store
         does not answer.
         """
         with self._person.one_look():
-            return self._recalled_or_read(text, context)
+            return self._recalled_or_read(text, context, teaches=teaches)
 
     @shielded
-    def sanitize_json(self, value: object) -> JsonSanitization:
+    def sanitize_json(self, value: object, *, teaches: bool = True) -> JsonSanitization:
         """A JSON value as it may leave: numbers by their keys, texts as texts."""
-        return Walk(self).sanitize(value)
+        return Walk(self, teaches=teaches).sanitize(value)
 
     def restore(self, text: str) -> str:
         """A reply with issued tokens put back. For the owner's eyes."""
@@ -181,14 +196,16 @@ class TextChannel:
         """Restores a reply that arrives in pieces."""
         return self._person.restorer()
 
-    def _recalled_or_read(self, text: str, context: str) -> Sanitization:
+    def _recalled_or_read(self, text: str, context: str, *, teaches: bool) -> Sanitization:
+        first = _Look(teaches=teaches)
         if len(text) < LEAST_CHARACTERS:
-            return self._settled(text, context, [])
-        digest = self._memory.digest(context, text)
+            return self._settled(text, context, [first])
+        digest = self._memory.digest(context, text, teaches=teaches)
         known = self._memory.recall(digest)
         if known is not None and self._still(known, text, context):
-            return Sanitization(text=known.text, replaced=dict(known.replaced))
-        looks: list[_Look] = []
+            replaced = dict(known.replaced)
+            return Sanitization(text=known.text, replaced=replaced, missing=known.missing)
+        looks = [first]
         outcome = self._settled(text, context, looks)
         if len(looks) <= _FEW_ROUNDS:
             entry = Remembered(
@@ -196,22 +213,24 @@ class TextChannel:
                 replaced=outcome.replaced,
                 mark=looks[-1].mark,
                 released=looks[-1].released,
+                missing=outcome.missing,
             )
             if self._untouched(looks[0].mark, context + text):
                 self._memory.keep(digest, entry)
         return outcome
 
     def _settled(self, text: str, context: str, looks: list[_Look]) -> Sanitization:
+        """The text when nothing changes any more; `looks` has the first, and gets the others."""
         counts: Counter[str] = Counter()
-        released: dict[RootName, float] = {}  # once for all looks: each release is written down
         for _ in range(_ROUNDS):
-            looks.append(_Look(released=released))
             edits = self._read(text, context, looks[-1])
             after = apply_edits(text, edits)
             counts.update(edit.kind for edit in edits if text[edit.start : edit.end] != edit.text)
             if after == text or self._rests(after, edits, context, looks):
-                return Sanitization(text=after, replaced=dict(counts))
+                missing = frozenset(looks[0].missing)
+                return Sanitization(text=after, replaced=dict(counts), missing=missing)
             text = after
+            looks.append(looks[0].again())
         raise TextBlockedError
 
     def _rests(self, text: str, edits: Sequence[Edit], context: str, looks: list[_Look]) -> bool:
@@ -225,7 +244,7 @@ class TextChannel:
         near = neighbourhoods(whole, changes(edits, len(context)))
         if near is None:
             return False
-        look = _Look(released=looks[-1].released)
+        look = looks[0].again()
         try:
             found = self._edits(near, look)
         except RootGuardError:
@@ -242,8 +261,10 @@ class TextChannel:
         """
         try:
             with self._person.one_look():
-                return self._untouched(known.mark, context + text, known.text) and all(
-                    self._person.release(root) == value for root, value in known.released.items()
+                return (
+                    self._untouched(known.mark, context + text, known.text)
+                    and not any(map(self._person.known, known.missing))
+                    and all(self._person.release(r) == value for r, value in known.released.items())
                 )
         except RootGuardError:
             return False
@@ -256,9 +277,9 @@ class TextChannel:
             return False
         return issued is not None and not any(token in text for token in issued for text in texts)
 
-    def edits(self, text: str, *, context: str = "") -> list[Edit]:
+    def edits(self, text: str, *, context: str = "", teaches: bool = True) -> list[Edit]:
         """What is to be written where, in order. For who is shielded: an error's frames have it."""
-        return self._read(text, context, _Look())
+        return self._read(text, context, _Look(teaches=teaches))
 
     def _read(self, text: str, context: str, look: _Look) -> list[Edit]:
         if len(context) + len(text) > MAX_CHARACTERS:
@@ -335,26 +356,34 @@ class TextChannel:
 
     def _mentioned(self, page: Page, taken: Sequence[tuple[int, int]], look: _Look) -> list[Edit]:
         spoken_for = Spans(taken)
-        released = look.released
         edits = []
         for mention in mentions_on(page):
             if spoken_for.meet(mention.start, mention.end):
                 continue
-            if mention.root not in released:
-                if not self._person.known(mention.root):
-                    self._person.sight(mention.root, mention.number)
-                released[mention.root] = float(self._person.release(mention.root))
-            value = released[mention.root]
+            value = self._value(mention, look)
             edits.append(
                 Edit(
                     start=mention.start,
                     end=mention.end,
-                    text=write(mention, value),
-                    kind="root",
+                    text=HOLE if value is None else write(mention, value),
+                    kind="number" if value is None else "root",
                     released=value,
+                    missing=mention.root if value is None else None,
                 )
             )
         return edits
+
+    def _value(self, mention: RootMention, look: _Look) -> float | None:
+        """The root's released value; None if it has none and this text may not teach it one."""
+        root = mention.root
+        if root not in look.released:
+            if not self._person.known(root):
+                if not look.teaches:
+                    look.missing.add(root)
+                    return None
+                self._person.sight(root, mention.number)
+            look.released[root] = float(self._person.release(root))
+        return look.released[root]
 
     def _detected(
         self, text: str, taken: Sequence[tuple[int, int]], runs: Runs | None = None
@@ -396,6 +425,39 @@ class TextChannel:
             except IdentifierError:
                 pass
         return f"[{kind}]"
+
+
+class SourceReader(TextChannel):
+    """Reads what a trusted source says: teaches its values, and writes and releases nothing."""
+
+    __slots__ = ()
+
+    @shielded
+    def learn(self, said: object) -> None:
+        """Teach the values in a text or a JSON value; a text that is JSON is read as JSON."""
+        if isinstance(said, str) and said.lstrip()[:1] in ("{", "["):
+            with suppress(ValueError, RecursionError):
+                said = json.loads(said)
+        Walk(self, teaches=True).sanitize(said)
+
+    def sanitize(self, text: str, *, context: str = "", teaches: bool = True) -> Sanitization:
+        """Nothing of the text is kept: what it says is in the clear."""
+        self.edits(text, context=context, teaches=teaches)
+        return Sanitization(text="", replaced={})
+
+    def sanitize_key(self, text: str, *, detect: bool) -> Sanitization:  # noqa: ARG002
+        """A key as it is: it is not sent anywhere."""
+        return Sanitization(text=text, replaced={})
+
+    def _sorted_edits(self, text: str, look: _Look) -> list[Edit]:
+        kept = self._kept(text)
+        taken = [*kept, *((edit.start, edit.end) for edit in self._declared(text, kept))]
+        page = read_page(text, self._person.roots)
+        return self._mentioned(page, taken, look) if page.numbers else []
+
+    def _value(self, mention: RootMention, look: _Look) -> None:  # noqa: ARG002
+        if not self._person.known(mention.root):
+            self._person.sight(mention.root, mention.number)
 
 
 @contextmanager

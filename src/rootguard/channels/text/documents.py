@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from rootguard.channels.text.edits import Edit, JsonSanitization
 from rootguard.errors import TextBlockedError
+from rootguard.values import RootName
 
 if TYPE_CHECKING:
     from rootguard.channels.text.channel import TextChannel
@@ -34,19 +35,22 @@ _UNIT_KEYS = ("unit", "units", "uom")
 
 
 class Walk:
-    """One walk through one document."""
+    """One walk through one document; `teaches`: whether it may give a root its value."""
 
-    __slots__ = ("_channel", "_counts", "_nodes")
+    __slots__ = ("_channel", "_counts", "_missing", "_nodes", "_teaches")
 
-    def __init__(self, channel: "TextChannel") -> None:
+    def __init__(self, channel: "TextChannel", *, teaches: bool) -> None:
         self._channel = channel
+        self._teaches = teaches
         self._counts: Counter[str] = Counter()
+        self._missing: set[RootName] = set()
         self._nodes = 0
 
     def sanitize(self, value: object) -> JsonSanitization:
         """The document as it may leave. For who is shielded: an error's frames have it."""
         made = self._any(value, (), "", 0)
-        return JsonSanitization(value=made, replaced=dict(self._counts))
+        missing = frozenset(self._missing)
+        return JsonSanitization(value=made, replaced=dict(self._counts), missing=missing)
 
     def _any(self, value: object, path: tuple[str, ...], unit: str, depth: int) -> object:
         self._nodes += 1
@@ -103,8 +107,10 @@ class Walk:
         return made.text
 
     def _text(self, text: str, path: tuple[str, ...]) -> str:
-        made = self._channel.sanitize(text, context=f"{_label(path)}: " if path else "")
+        context = f"{_label(path)}: " if path else ""
+        made = self._channel.sanitize(text, context=context, teaches=self._teaches)
         self._counts.update(made.replaced)
+        self._missing |= made.missing
         return made.text
 
     def _number(self, number: float, path: tuple[str, ...], unit: str) -> object:
@@ -117,18 +123,21 @@ class Walk:
         for context in dict.fromkeys((" ".join(path), _label(path))):
             last = context == _label(path)
             try:
-                edits = self._channel.edits(text, context=f"{context}: " if context else "")
+                edits = self._channel.edits(
+                    text, context=f"{context}: " if context else "", teaches=self._teaches
+                )
             except TextBlockedError:
                 if last:
                     raise
                 continue
             edit = next((each for each in edits if each.start < len(digits)), None)
-            if edit is not None and (last or edit.kind == "root"):
+            if edit is not None and (last or edit.kind == "root" or edit.missing is not None):
                 break
             edit = None
         if edit is None:
             return number
         self._counts.update((edit.kind,) if edit.text != digits else ())
+        self._missing.update(() if edit.missing is None else (edit.missing,))
         return _typed(edit, digits)
 
 

@@ -11,32 +11,44 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from rootguard.values import RootName
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Edit:
-    """A stretch of a text and what is written there; `released` is a root's value."""
+    """A stretch of a text and what is written there; `released` is a root's value.
+
+    `missing` is a root without a value whose number was taken out, because whoever said it is not
+    the owner.
+    """
 
     start: int
     end: int
     text: str
     kind: str
     released: float | None = None
+    missing: RootName | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Sanitization:
-    """A text that may leave, and how many replacements of which kind made it so."""
+    """A text that may leave, and how many replacements of which kind made it so.
+
+    `missing`: roots without a value whose numbers were taken out.
+    """
 
     text: str
     replaced: Mapping[str, int]
+    missing: frozenset[RootName] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class JsonSanitization:
-    """A JSON value that may leave, and how many replacements of which kind made it so."""
+    """A JSON value that may leave, with the same beside it."""
 
     value: object
     replaced: Mapping[str, int]
+    missing: frozenset[RootName] = frozenset()
 
 
 REACH = 48
