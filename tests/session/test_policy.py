@@ -65,3 +65,17 @@ def test_a_formula_across_templates_is_refused_as_well() -> None:
     assert isinstance(person.derive("ast / hr"), float)
     with pytest.raises(AccessError):
         person.derive("ast * hr")
+
+
+def test_a_policy_trusts_the_tools_that_it_names_and_no_other() -> None:
+    tier = '[tiers.clinic]\nbudget = "0.9"\n'
+    text = tier + '[sources]\ntools = ["get_lab_results", "clinic/labs"]'
+    policy = parse_policy(text, file="policy.toml")
+    profile = parse_profile('templates = ["fib4"]\nbudget = "0.9"', file="me.toml")
+    person = Person.open(replace(profile, policy=policy), store=MemoryStore())
+    assert person.trusts("get_lab_results")
+    assert person.trusts("labs", "clinic/labs")
+    assert not person.trusts("labs", "market/labs", "get_lab", "")
+    assert parse_policy(tier, file="policy.toml").sources == frozenset()
+    assert parse_policy(tier + "[sources]", file="policy.toml").sources == frozenset()
+    assert not Person.open(profile, store=MemoryStore()).trusts("get_lab_results")

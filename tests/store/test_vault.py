@@ -352,6 +352,12 @@ def test_colluding_services_reconstruct_no_better_than_the_most_trusted() -> Non
             "services.s.formulas",
             "formula",
         ),
+        ("sources = 3", "sources", "not a table"),
+        ("[tiers.a]\nbudget = 1\n[sources]\ntool = []", "sources.tool", "unknown key"),
+        ("[tiers.a]\nbudget = 1\n[sources]\ntools = 'labs'", "sources.tools", "not a list"),
+        ("[tiers.a]\nbudget = 1\n[sources]\ntools = ['*']", "sources.tools", "not a list"),
+        ("[tiers.a]\nbudget = 1\n[sources]\ntools = ['']", "sources.tools", "not a list"),
+        ("[tiers.a]\nbudget = 1\n[sources]\ntools = [1]", "sources.tools", "not a list"),
     ],
 )
 def test_a_mistake_in_a_policy_names_file_key_and_remedy(

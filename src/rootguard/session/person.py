@@ -1,9 +1,9 @@
 """One person's guarded values over one or several templates: what a channel speaks to.
 
 A `Person` is opened from a profile and a store, and answers as any session does. A root that has no
-value yet may be *sighted* in a text: it is noised then, once for this principal, whoever sights it
-first and wherever; every later number for it is ignored. Numbers and identifiers go in and do not
-come out again.
+value yet may be *sighted* in the owner's own words, or in the result of a tool that the owner's
+policy trusts: it is noised then, once for this principal, whoever sights it first and wherever;
+every later number for it is ignored. Numbers and identifiers go in and do not come out again.
 """
 
 from collections.abc import Mapping
@@ -53,6 +53,7 @@ class Person(Answers):
         self._identifiers = tokens.identifiers
         self._plans = plans
         self._on_clamp = notice
+        self._sources = frozenset[str]() if profile.policy is None else profile.policy.sources
         texts = profile.identifiers.open().values()
         self._declarations = Declarations(texts, tokens.identifiers)
         self._roots = MappingProxyType(
@@ -98,8 +99,9 @@ class Person(Answers):
 
     @shielded
     def sight(self, root: str, number: float) -> None:
-        """A private number was seen for this root, in the root's own unit.
+        """The owner, or a source that the owner trusts, gave this root a number in its own unit.
 
+        Whoever calls this answers for that: what anybody else says must not come here.
         Noised and kept if this root of this person never was, by anyone who shares the store;
         ignored otherwise: the value that is kept stands. Nothing of it is given back.
         """
@@ -117,6 +119,10 @@ class Person(Answers):
             if raw.outside(self._roots[name].domain):
                 self._on_clamp((name,))
             sight_once(self._view.store, self.principal, self._plans[name], name, raw)
+
+    def trusts(self, *tools: str) -> bool:
+        """Whether the owner's policy trusts a tool, by any of its names, to teach values."""
+        return not self._sources.isdisjoint(tools)
 
     def known(self, root: str) -> bool:
         """Whether this root has a released value."""

@@ -14,9 +14,16 @@ of them. A service that is not listed gets nothing.
     tier = "clinic"
     roots = ["age", "ast", "alt", "plt"]    # or "*"
     formulas = "*"                          # any formula of these roots, or a list of formulas
+
+A root gets its value from the owner. The owner may trust tools as well: a number in the result of
+one of these is taken for the owner's if the root has no value yet. Nobody else's is.
+
+    [sources]
+    tools = ["get_lab_results"]             # or "server/tool", for a tool of one MCP server
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +34,9 @@ from types import MappingProxyType
 from rootguard.errors import AccessError, BudgetError, FormulaError, PolicyError
 from rootguard.expressions import parse, to_text
 from rootguard.values import RootName, parse_epsilon
+
+# What the gateway takes for a function's name, and MCP for a tool's.
+_TOOL = re.compile(r"[A-Za-z0-9_.:/@+-]{1,256}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,10 +66,11 @@ class Access:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """Tiers with their budgets, and services with their tier and what they may ask."""
+    """Tiers with their budgets, services with their tier and what they may ask, trusted tools."""
 
     tiers: Mapping[str, Fraction]
     services: Mapping[str, Access]
+    sources: frozenset[str] = frozenset()
 
     @property
     def budget(self) -> Fraction:
@@ -91,9 +102,11 @@ def parse_policy(text: str, *, file: str) -> Policy:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
         raise PolicyError(file, "", f"not TOML: {problem}", "correct that line") from None
-    unknown = set(content) - {"tiers", "services"}
+    unknown = set(content) - {"tiers", "services", "sources"}
     if unknown:
-        raise PolicyError(file, min(unknown), "unknown key", "use [tiers.NAME] and [services.NAME]")
+        remedy = "use [tiers.NAME], [services.NAME] and [sources]"
+        raise PolicyError(file, min(unknown), "unknown key", remedy)
+    sources = _sources(file, content.get("sources", {}))
     tiers = {
         name: _budget(file, f"tiers.{name}", table)
         for name, table in _tables(file, "tiers", content).items()
@@ -104,7 +117,11 @@ def parse_policy(text: str, *, file: str) -> Policy:
         name: _access(file, name, table, tiers)
         for name, table in _tables(file, "services", content).items()
     }
-    return Policy(tiers=MappingProxyType(tiers), services=MappingProxyType(services))
+    return Policy(
+        tiers=MappingProxyType(tiers),
+        services=MappingProxyType(services),
+        sources=sources,
+    )
 
 
 def _tables(file: str, key: str, content: Mapping[str, object]) -> dict[str, dict[str, object]]:
@@ -147,6 +164,24 @@ def _access(
         raise PolicyError(file, f"{key}.formulas", str(problem), "correct the formula") from None
     roots = _names(file, f"{key}.roots", table.get("roots", []))
     return Access(service=name, tier=tier, roots=roots, formulas=canonical)
+
+
+def _sources(file: str, table: object) -> frozenset[str]:
+    """The tools that may teach a value. There is no "*": whoever reaches any tool would teach."""
+    remedy = 'write [sources] and tools = ["NAME"]'
+    if not isinstance(table, dict):
+        raise PolicyError(file, "sources", "not a table", remedy)
+    unknown = set(table) - {"tools"}
+    if unknown:
+        raise PolicyError(file, f"sources.{min(unknown)}", "unknown key", remedy)
+    tools = table.get("tools", [])
+    if not isinstance(tools, list) or not all(
+        isinstance(tool, str) and _TOOL.fullmatch(tool) for tool in tools
+    ):
+        problem = "not a list of names of tools"
+        remedy = 'write tools = ["get_lab_results"] or ["server/tool"], each by its full name'
+        raise PolicyError(file, "sources.tools", problem, remedy)
+    return frozenset(tools)
 
 
 def _names(file: str, key: str, value: object) -> frozenset[str] | None:

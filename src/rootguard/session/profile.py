@@ -9,7 +9,7 @@ is written there.
     principal = "owner"                 # and, if need be: mechanism, allocation, calibrate, store
     policy = "policy.toml"              # in place of a budget: its richest tier is the budget
 
-    [values]                            # a root left out is noised when it is first seen
+    [values]                            # a root left out is noised when you first write it
     age = 50
 
     [identifiers]
