@@ -21,11 +21,14 @@ class Unguarded(PersonChannel):
     def __init__(self) -> None:
         """Without a person there is nothing to set up."""
 
-    def sanitize(self, text: str) -> Sanitization:
+    def sanitize(self, text: str, *, teaches: bool) -> Sanitization:  # noqa: ARG002
         return Sanitization(text=text, replaced={})
 
-    def sanitize_json(self, value: object) -> JsonSanitization:
+    def sanitize_json(self, value: object, *, teaches: bool) -> JsonSanitization:  # noqa: ARG002
         return JsonSanitization(value=value, replaced={})
+
+    def trusts(self, tool: str) -> bool:  # noqa: ARG002
+        return False
 
     def is_private(self, label: str) -> bool:  # noqa: ARG002
         return False

@@ -358,7 +358,7 @@ def test_the_metrics_count_replacements_refusals_and_strangers_and_hold_no_value
 class Broken(Unguarded):
     """A channel that fails with a private word in its message."""
 
-    def sanitize(self, text: str) -> Sanitization:
+    def sanitize(self, text: str, *, teaches: bool) -> Sanitization:
         raise RuntimeError(text)
 
 

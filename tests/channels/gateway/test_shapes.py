@@ -35,10 +35,10 @@ UNKNOWN = {
 class Marking(Unguarded):
     """Marks every text it is shown; an id with the record number in it is private."""
 
-    def sanitize(self, text: str) -> Sanitization:
+    def sanitize(self, text: str, *, teaches: bool) -> Sanitization:
         return Sanitization(text=f"<{text}>", replaced={})
 
-    def sanitize_json(self, value: object) -> JsonSanitization:
+    def sanitize_json(self, value: object, *, teaches: bool) -> JsonSanitization:
         return JsonSanitization(value=marked(value), replaced={})
 
     def is_private(self, label: str) -> bool:

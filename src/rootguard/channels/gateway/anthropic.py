@@ -11,18 +11,20 @@ from rootguard.channels.gateway.shapes import (
     blob,
     by_type,
     flag,
+    from_tool,
     json_value,
     keyword,
     label,
     list_of,
     media,
     number,
+    owner_text,
     record,
     schema,
     sealed,
     tagged,
     text,
-    word,
+    tool_call,
 )
 
 _CACHE: Final = record({"type": keyword, "ttl": keyword})
@@ -47,7 +49,9 @@ _CITATION: Final = record(
         "url": text,
     }
 )
-_TEXT: Final = record({**_BLOCK, "text": text, "citations": list_of(_CITATION)}, required=("text",))
+_TEXT_FIELDS: Final[dict[str, Shape]] = {**_BLOCK, "citations": list_of(_CITATION)}
+_TEXT: Final = record({**_TEXT_FIELDS, "text": text}, required=("text",))
+_OWNER_TEXT: Final = record({**_TEXT_FIELDS, "text": owner_text}, required=("text",))
 _IMAGE: Final = media(
     {
         **_BLOCK,
@@ -154,27 +158,30 @@ _BLOCKS: Final[dict[str, Shape]] = {
     "search_result": _SEARCH_RESULT,
     "thinking": record({"type": keyword, "thinking": text, "signature": sealed}),
     "redacted_thinking": record({"type": keyword, "data": sealed}),
-    "tool_use": _USE,
+    "tool_use": tool_call(_USE, "id"),
     "server_tool_use": _USE,
-    "tool_result": record(
-        {
-            **_RESULT,
-            "content": by_type(
-                string=text,
-                array=list_of(
-                    tagged(
-                        "type",
-                        {
-                            "text": _TEXT,
-                            "image": _IMAGE,
-                            "document": _DOCUMENT,
-                            "search_result": _SEARCH_RESULT,
-                            "tool_reference": _REFERENCE,
-                        },
-                    )
+    "tool_result": from_tool(
+        record(
+            {
+                **_RESULT,
+                "content": by_type(
+                    string=text,
+                    array=list_of(
+                        tagged(
+                            "type",
+                            {
+                                "text": _TEXT,
+                                "image": _IMAGE,
+                                "document": _DOCUMENT,
+                                "search_result": _SEARCH_RESULT,
+                                "tool_reference": _REFERENCE,
+                            },
+                        )
+                    ),
                 ),
-            ),
-        }
+            }
+        ),
+        call="tool_use_id",
     ),
     "web_search_tool_result": record(
         {**_RESULT, "content": by_type(array=list_of(_HIT), mapping=_FAILED)}
@@ -269,6 +276,10 @@ _SERVER_TOOLS: Final = (
 )
 
 _CONTENT: Final = by_type(string=text, array=list_of(tagged("type", _BLOCKS)))
+# Of what a user's message holds, the texts are the owner's; a document may be anybody's.
+_OWNER_CONTENT: Final = by_type(
+    string=owner_text, array=list_of(tagged("type", {**_BLOCKS, "text": _OWNER_TEXT}))
+)
 _PLAIN: Final = by_type(string=text, array=list_of(tagged("type", {"text": _TEXT})))
 
 MESSAGES: Final = record(
@@ -279,9 +290,16 @@ MESSAGES: Final = record(
         "inference_geo": label,
         "max_tokens": number,
         "messages": list_of(
-            record(
-                {"role": word("user", "assistant", "system"), "content": _CONTENT},
-                required=("role", "content"),
+            tagged(
+                "role",
+                {
+                    role: record({"role": keyword, "content": content}, required=("content",))
+                    for role, content in (
+                        ("user", _OWNER_CONTENT),
+                        ("assistant", _CONTENT),
+                        ("system", _CONTENT),
+                    )
+                },
             )
         ),
         "metadata": record({"user_id": text}),

@@ -54,13 +54,17 @@ class PersonChannel:
             person, detectors=detectors, near_private=near_private, elsewhere=elsewhere
         )
 
-    def sanitize(self, text: str) -> Sanitization:
+    def sanitize(self, text: str, *, teaches: bool) -> Sanitization:
         """The text as it may leave, and how often what was replaced."""
-        return self._text.sanitize(text)
+        return self._text.sanitize(text, teaches=teaches)
 
-    def sanitize_json(self, value: object) -> JsonSanitization:
+    def sanitize_json(self, value: object, *, teaches: bool) -> JsonSanitization:
         """The JSON value as it may leave, and how often what was replaced."""
-        return self._text.sanitize_json(value)
+        return self._text.sanitize_json(value, teaches=teaches)
+
+    def trusts(self, tool: str) -> bool:
+        """Whether the owner's policy lets a tool's results teach values."""
+        return self._person.trusts(tool)
 
     def is_private(self, label: str) -> bool:
         """Whether a declared identifier stands in an id."""

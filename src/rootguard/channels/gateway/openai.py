@@ -11,6 +11,7 @@ from rootguard.channels.gateway.shapes import (
     blob,
     by_type,
     flag,
+    from_tool,
     json_text,
     json_value,
     keyword,
@@ -19,11 +20,13 @@ from rootguard.channels.gateway.shapes import (
     map_of,
     media,
     number,
+    owner_text,
     record,
     schema,
     sealed,
     tagged,
     text,
+    tool_call,
     word,
 )
 
@@ -31,24 +34,21 @@ _BREAKPOINT: Final = record({"mode": keyword, "ttl": keyword})
 _TYPE: Final[dict[str, Shape]] = {"type": keyword, "prompt_cache_breakpoint": _BREAKPOINT}
 
 _TEXT_PART: Final = record({**_TYPE, "text": text}, required=("text",))
+_OWNER_PART: Final = record({**_TYPE, "text": owner_text}, required=("text",))
 _REFUSAL_PART: Final = record({"type": keyword, "refusal": text})
-_CHAT_PARTS: Final = list_of(
-    tagged(
-        "type",
-        {
-            "text": _TEXT_PART,
-            "refusal": _REFUSAL_PART,
-            "image_url": media({**_TYPE, "image_url": record({"url": blob, "detail": keyword})}),
-            "input_audio": media(
-                {**_TYPE, "input_audio": record({"data": blob, "format": keyword})}
-            ),
-            "file": media(
-                {**_TYPE, "file": record({"file_data": blob, "file_id": label, "filename": text})}
-            ),
-        },
-    )
+_CHAT_PARTS: Final[dict[str, Shape]] = {
+    "text": _TEXT_PART,
+    "refusal": _REFUSAL_PART,
+    "image_url": media({**_TYPE, "image_url": record({"url": blob, "detail": keyword})}),
+    "input_audio": media({**_TYPE, "input_audio": record({"data": blob, "format": keyword})}),
+    "file": media(
+        {**_TYPE, "file": record({"file_data": blob, "file_id": label, "filename": text})}
+    ),
+}
+_CHAT_CONTENT: Final = by_type(string=text, array=list_of(tagged("type", _CHAT_PARTS)))
+_OWNER_CONTENT: Final = by_type(
+    string=owner_text, array=list_of(tagged("type", {**_CHAT_PARTS, "text": _OWNER_PART}))
 )
-_CHAT_CONTENT: Final = by_type(string=text, array=_CHAT_PARTS)
 _CALL: Final = record({"name": label, "arguments": json_text})
 _CHAT_CALL: Final = tagged(
     "type",
@@ -66,7 +66,7 @@ _CHAT_MESSAGE: Final = tagged(
     {
         "system": record(_SPOKEN),
         "developer": record(_SPOKEN),
-        "user": record(_SPOKEN),
+        "user": record({**_SPOKEN, "content": _OWNER_CONTENT}),
         "assistant": record(
             {
                 **_SPOKEN,
@@ -75,11 +75,11 @@ _CHAT_MESSAGE: Final = tagged(
                 "annotations": json_value,
                 "audio": record({"id": label}),
                 "function_call": _CALL,
-                "tool_calls": list_of(_CHAT_CALL),
+                "tool_calls": list_of(tool_call(_CHAT_CALL, "id")),
             }
         ),
-        "tool": record({**_SPOKEN, "tool_call_id": label}),
-        "function": record({**_SPOKEN, "name": label}),
+        "tool": from_tool(record({**_SPOKEN, "tool_call_id": label}), call="tool_call_id"),
+        "function": from_tool(record({**_SPOKEN, "name": label}), name="name"),
     },
 )
 
@@ -217,6 +217,10 @@ _PARTS: Final[dict[str, Shape]] = {
 }
 _INPUT_PARTS: Final = list_of(tagged("type", _PARTS))
 _INPUT_CONTENT: Final = by_type(string=text, array=_INPUT_PARTS)
+_OWNER_INPUT: Final = by_type(
+    string=owner_text,
+    array=list_of(tagged("type", {**_PARTS, "input_text": _OWNER_PART, "text": _OWNER_PART})),
+)
 _ITEM: Final[dict[str, Shape]] = {
     "id": label,
     "type": keyword,
@@ -229,24 +233,32 @@ _ITEM: Final[dict[str, Shape]] = {
 }
 _SCREEN: Final = media({**_ITEM, "output": json_value, "acknowledged_safety_checks": json_value})
 
+_MESSAGE: Final[dict[str, Shape]] = {
+    "id": label,
+    "type": keyword,
+    "status": keyword,
+    "role": keyword,
+    "phase": keyword,
+}
 _ITEMS: Final[dict[str, Shape]] = {
-    "message": record(
+    "message": tagged(
+        "role",
         {
-            "id": label,
-            "type": keyword,
-            "status": keyword,
-            "role": word("user", "assistant", "system", "developer"),
-            "phase": keyword,
-            "content": _INPUT_CONTENT,
+            "user": record({**_MESSAGE, "content": _OWNER_INPUT}),
+            **dict.fromkeys(
+                ("assistant", "system", "developer"),
+                record({**_MESSAGE, "content": _INPUT_CONTENT}),
+            ),
         },
-        required=("role",),
     ),
-    "function_call": record({**_ITEM, "arguments": json_text}),
-    "function_call_output": record(
-        {**_ITEM, "output": by_type(string=json_text, array=_INPUT_PARTS)}
+    "function_call": tool_call(record({**_ITEM, "arguments": json_text}), "call_id"),
+    "function_call_output": from_tool(
+        record({**_ITEM, "output": by_type(string=json_text, array=_INPUT_PARTS)}), call="call_id"
     ),
-    "custom_tool_call": record({**_ITEM, "input": text}),
-    "custom_tool_call_output": record({**_ITEM, "output": _INPUT_CONTENT}),
+    "custom_tool_call": tool_call(record({**_ITEM, "input": text}), "call_id"),
+    "custom_tool_call_output": from_tool(
+        record({**_ITEM, "output": _INPUT_CONTENT}), call="call_id"
+    ),
     "reasoning": record(
         {**_ITEM, "summary": _INPUT_PARTS, "content": _INPUT_PARTS, "encrypted_content": sealed}
     ),
@@ -370,7 +382,9 @@ RESPONSES: Final = record(
         "context_management": list_of(record({"type": keyword, "compact_threshold": number})),
         "conversation": by_type(string=label, mapping=record({"id": label})),
         "include": list_of(keyword),
-        "input": by_type(string=text, array=list_of(tagged("type", _ITEMS, default="message"))),
+        "input": by_type(
+            string=owner_text, array=list_of(tagged("type", _ITEMS, default="message"))
+        ),
         "instructions": by_type(string=text),
         "max_output_tokens": number,
         "max_tool_calls": number,

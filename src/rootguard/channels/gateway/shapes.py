@@ -4,13 +4,17 @@ A shape is a function that takes one JSON value and gives what may be sent in it
 through the person's text channel; numbers, switches and choices are checked; ids must not hold a
 declared identifier; everything else, above all what nobody foresaw, is refused. So a field of an
 API that this version does not know is not sent, rather than sent unread.
+
+Who speaks decides what a text may do: only the owner's own words (`owner_text`) and results of
+tools that the owner's policy trusts (`from_tool`) teach a root the value that stands in them.
 """
 
 import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 from rootguard.channels.faults import RequestRefusedError as Refused
@@ -33,7 +37,15 @@ class OutgoingRequest:
     With `form_only` ids and kinds are checked and texts are left for later.
     """
 
-    __slots__ = ("_channel", "_form_only", "_items", "allow_media", "replaced")
+    __slots__ = (
+        "_calls",
+        "_channel",
+        "_form_only",
+        "_items",
+        "_trusted",
+        "allow_media",
+        "replaced",
+    )
 
     def __init__(
         self, channel: PersonChannel, *, allow_media: bool = False, form_only: bool = False
@@ -41,6 +53,8 @@ class OutgoingRequest:
         self._channel = channel
         self._form_only = form_only
         self._items = 0
+        self._calls: dict[str, str | None] = {}
+        self._trusted = False
         self.allow_media = allow_media
         self.replaced: Counter[str] = Counter()
 
@@ -48,11 +62,11 @@ class OutgoingRequest:
         """The same request, to look at its form only."""
         return OutgoingRequest(self._channel, allow_media=self.allow_media, form_only=True)
 
-    def text(self, text: str) -> str:
+    def text(self, text: str, *, of_owner: bool = False) -> str:
         """The text as it may leave."""
         if self._form_only:
             return text
-        made = self._channel.sanitize(text)
+        made = self._channel.sanitize(text, teaches=of_owner or self._trusted)
         self.replaced.update(made.replaced)
         return made.text
 
@@ -60,13 +74,27 @@ class OutgoingRequest:
         """The JSON value as it may leave."""
         if self._form_only:
             return value
-        made = self._channel.sanitize_json(value)
+        made = self._channel.sanitize_json(value, teaches=self._trusted)
         self.replaced.update(made.replaced)
         return made.value
 
     def is_private(self, label: str) -> bool:
         """Whether a declared identifier stands in an id or a name of the API."""
         return self._channel.is_private(label)
+
+    def called(self, call: str, tool: str) -> None:
+        """A call of a tool. An id that two tools share belongs to neither: one may be forged."""
+        self._calls[call] = tool if self._calls.get(call, tool) == tool else None
+
+    @contextmanager
+    def result_of(self, *, call: object = None, tool: object = None) -> Iterator[None]:
+        """While a tool's result is inspected: the tool by its name, or by the id of its call."""
+        named = self._calls.get(call) if isinstance(call, str) else tool
+        self._trusted = isinstance(named, str) and self._channel.trusts(named)
+        try:
+            yield
+        finally:
+            self._trusted = False
 
     def count(self, items: int) -> None:
         """Refuse a body of too many parts: each costs an inspection."""
@@ -149,6 +177,39 @@ def text(out: OutgoingRequest, value: object) -> object:
     if not isinstance(value, str):
         raise Refused("wrong_type")
     return out.text(value) if value else value
+
+
+def owner_text(out: OutgoingRequest, value: object) -> object:
+    """A text in the owner's own words, sanitized; it teaches values that are not known yet."""
+    if not isinstance(value, str):
+        raise Refused("wrong_type")
+    return out.text(value, of_owner=True) if value else value
+
+
+def tool_call(shape: Shape, key: str) -> Shape:
+    """A call of a tool, with its id under this key."""
+
+    def called(out: OutgoingRequest, value: object) -> object:
+        made = shape(out, value)
+        if isinstance(value, dict):
+            nested = (value.get("function"), value.get("custom"))
+            name = next((each for each in nested if isinstance(each, dict)), value).get("name")
+            if isinstance(name, str) and isinstance(value.get(key), str):
+                out.called(value[key], name)
+        return made
+
+    return called
+
+
+def from_tool(shape: Shape, *, call: str = "", name: str = "") -> Shape:
+    """A tool's result: under one of these keys is the id of its call, or the tool's name."""
+
+    def said(out: OutgoingRequest, value: object) -> object:
+        given = value if isinstance(value, dict) else {}
+        with out.result_of(call=given.get(call), tool=given.get(name)):
+            return shape(out, value)
+
+    return said
 
 
 def json_value(out: OutgoingRequest, value: object) -> object:
