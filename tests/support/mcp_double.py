@@ -11,6 +11,7 @@ NUMBER = {"type": "number", "description": "AST in U/L"}
 TOOLS = (
     *("fine", "die", "hang", "ignore", "flood", "twice", "unasked", "garbage", "noise", "misfit"),
     *("huge", "more", "fail", "changed", "surrogate", "nan", "evil", "steps", "deep", "media"),
+    *("labs", "panel"),
 )
 _cancelled: list[object] = []
 
@@ -139,6 +140,12 @@ def call(name: int, params: dict[str, Any]) -> None:
         write({"id": "f", "method": "elicitation/create", "params": asked})
         write({"id": "r", "method": "roots/list"})
         answer(name, "asked for a form")
+    elif tool == "labs":
+        answer(name, "AST: 23 U/L")
+    elif tool == "panel":
+        structured = {"results": [{"test": "AST", "value": 271, "unit": "U/L"}]}
+        text = [{"type": "text", "text": json.dumps(structured)}]
+        write({"id": name, "result": {"content": text, "structuredContent": structured}})
     elif tool == "fine":
         answer(name, json.dumps([params.get("arguments"), len(_cancelled)]))
 

@@ -156,7 +156,7 @@ def test_a_changed_list_is_told_and_pages_pass(wire: Wire) -> None:
     assert any(m.get("method") == "notifications/tools/list_changed" for m in wire.heard)
     first = wire.ask("tools/list")["result"]
     second = wire.ask("tools/list", {"cursor": first["nextCursor"]})["result"]
-    assert len(first["tools"]) == len(second["tools"]) == 10
+    assert len(first["tools"]) == len(second["tools"]) == 11
     assert "nextCursor" not in second
     assert _code(wire.ask("tools/list", {"cursor": f"page of {NAME}"})) == "bad_value"
 

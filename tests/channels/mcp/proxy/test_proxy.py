@@ -275,23 +275,6 @@ def test_a_parameter_that_is_not_sure_is_asked_and_a_pin_settles_it(
     assert 0.3 < sent["ast_alt_ratio"] * SENTINELS["alt"] / ast < 3
 
 
-def test_a_root_without_a_value_is_noised_when_an_agent_first_gives_it(tmp_path: Path) -> None:
-    (tmp_path / "policy.toml").write_text(POLICY, encoding="utf-8")
-    profile = tmp_path / "me.toml"
-    profile.write_text(
-        'templates = ["fib4"]\npolicy = "policy.toml"\nstore = "sqlite:///v.sqlite3"\n',
-        encoding="utf-8",
-    )
-    seen = tmp_path / "seen"
-    for factor in (1.0, 1.7):
-        with Wire(proxy_command(profile, "clinic", [*DOUBLE, str(seen)])) as wire:
-            wire.initialize()
-            assert "result" in wire.call("fine", {"ast": SENTINELS["ast"] * factor})
-    first, second = _received(seen, "fine")
-    assert first == second
-    assert not leaks(seen.read_text(encoding="utf-8"))
-
-
 def _config(folder: Path, servers: dict[str, Sequence[str]]) -> str:
     file = folder / "servers.json"
     entries = {name: {"command": c[0], "args": list(c[1:])} for name, c in servers.items()}

@@ -6,15 +6,18 @@ server nothing. All of it is public, and bounded.
 
 An offer's parameters are read once. One that is one of the person's values gets the released value,
 whatever the agent had put there. What may be a private value and is not sure is refused with the
-pin that would settle it. All the rest goes by the rules of the text channel. A value that was never
-noised is noised now.
+pin that would settle it. All the rest goes by the rules of the text channel.
+
+What an agent writes never gives a root its value: a call that needs one which the owner has not
+given is refused. The answer to an elicitation is the owner's, and the result of a tool that the
+policy trusts counts as the owner's: these do.
 """
 
 import hashlib
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal
@@ -22,9 +25,9 @@ from typing import Any, Final, Literal
 from rootguard.channels.detection import Rules
 from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.mcp.jsonrpc import Message
-from rootguard.channels.text.channel import TextChannel
+from rootguard.channels.text.channel import SourceReader, TextChannel
 from rootguard.channels.tools import Binding, Pins, Question, ToolMap, fill, understand
-from rootguard.errors import RootGuardError, shielded
+from rootguard.errors import PrivateValueError, RootGuardError, shielded
 from rootguard.language.units import convert
 from rootguard.session import Person
 from rootguard.values import RootName
@@ -177,6 +180,8 @@ def _uris(result: Message) -> Iterator[str]:
 class AmbiguousParameterError(RootGuardError):
     """A parameter may be a private value; nothing was sent. Says how to pin it. Public words."""
 
+    code: Final = "ambiguous_parameter"
+
     def __init__(self, tool: str, question: Question) -> None:
         where = ".".join(question.parameter)
         meant = ", ".join(question.candidates)
@@ -186,6 +191,20 @@ class AmbiguousParameterError(RootGuardError):
             f"the parameter {where[:200]} of {tool[:200]} may be a private value ({meant}) and "
             f"that is not sure, so nothing was sent; its owner can say so in the file for --pins: "
             f'{table} root = "{root}", or {table} ignore = true'
+        )
+
+
+class MissingValueError(PrivateValueError):
+    """Something needs values that the owner has not given; nothing was sent. Public words."""
+
+    code: Final = "missing_value"
+
+    def __init__(self, roots: Iterable[str]) -> None:
+        named = tuple(sorted(roots))
+        super().__init__(
+            "nothing was sent; an agent cannot give these values, only their owner can: under "
+            "[values] in the profile, or in a chat through the gateway",
+            named,
         )
 
 
@@ -215,14 +234,34 @@ class ParameterReading:
 
 
 class Arguments:
-    """Makes one person's arguments for one service. Safe to share by threads."""
+    """Makes one person's arguments for one service. Safe to share by threads.
 
-    def __init__(self, person: Person, *, pins: Pins | None = None) -> None:
+    `of_owner`: whether the owner wrote them, so that they teach values. An agent did otherwise.
+    """
+
+    def __init__(self, person: Person, *, pins: Pins | None = None, of_owner: bool = False) -> None:
         self._person = person
         self._pins = pins or Pins()
+        self._of_owner = of_owner
         listed = person.describe()["identifiers"]
         self._identifiers = [str(name) for name in listed] if isinstance(listed, list) else []
         self._unseen = set(person.roots) & set(person.names)
+
+    @cached_property
+    def owner(self) -> "Arguments":
+        """The same, for what the owner writes."""
+        return Arguments(self._person, pins=self._pins, of_owner=True)
+
+    def learn(self, server: str, tool: str, result: Message) -> None:
+        """Teach what a tool says, if the policy trusts it by its name or as "server/tool"."""
+        if not self._person.trusts(tool, f"{server}/{tool}") or result.get("isError") is True:
+            return
+        reader = SourceReader(self._person)
+        if result.get("structuredContent") is not None:
+            reader.learn(result["structuredContent"])
+        for block in _entries(result.get("content")):
+            if isinstance(block.get("text"), str):
+                reader.learn(block["text"])
 
     @cached_property
     def channel(self) -> TextChannel:
@@ -272,7 +311,7 @@ class Arguments:
             for value in _values(arguments, question.parameter):
                 if self._looks_private(reading, question, value):
                     raise AmbiguousParameterError(reading.tool_map.tool, question)
-        for binding in reading.tool_map.bindings:
+        for binding in reading.tool_map.bindings if self._of_owner else ():
             self._sight(binding, arguments)
         kept: Message = {}
         rest: Message = {}
@@ -288,7 +327,7 @@ class Arguments:
                 rest[key] = value if reading.flat else _held(value, (key,), reading.bound)
         for part, careful in ((rest, False), (notes, True)):
             if part:
-                cleaned = _json(self.careful if careful else self.channel, part)
+                cleaned = self._json(self.careful if careful else self.channel, part)
                 if cleaned.keys() & kept.keys():
                     raise RequestRefusedError("bad_value")
                 kept.update(cleaned)
@@ -304,18 +343,33 @@ class Arguments:
         if reading.flat and reading.filled.keys() >= set(wanted):
             kept.update((key, reading.filled[key]) for key in wanted)
             return kept
-        made = fill(reading.tool_map, kept, self._person)
-        if reading.flat:
-            reading.filled.update((key, made[key]) for key in wanted)
-        return made
+        try:
+            made = fill(reading.tool_map, kept, self._person)
+        except PrivateValueError as problem:
+            missing = problem.roots
+        else:
+            if reading.flat:
+                reading.filled.update((key, made[key]) for key in wanted)
+            return made
+        raise MissingValueError(missing)
 
     def json(self, value: Message) -> Message:
         """A JSON object by the rules for texts."""
-        return _json(self.channel, value)
+        return self._json(self.channel, value)
 
-    def text(self, text: str) -> str:
-        """A text by the usual rules."""
-        return self.channel.sanitize(text).text
+    def text(self, text: str, *, strict: bool = False) -> str:
+        """A text by the usual rules, or by those that let no number through."""
+        channel = self.strict if strict else self.channel
+        made = channel.sanitize(text, teaches=self._of_owner)
+        if made.missing:
+            raise MissingValueError(made.missing)
+        return made.text
+
+    def _json(self, channel: TextChannel, value: Message) -> Message:
+        made = channel.sanitize_json(value, teaches=self._of_owner)
+        if made.missing:
+            raise MissingValueError(made.missing)
+        return made.value if isinstance(made.value, dict) else {}
 
     def _looks_private(self, reading: ParameterReading, question: Question, value: object) -> bool:
         """A number, in whatever form, or a choice. A longer text goes by the rules for texts."""
@@ -331,7 +385,7 @@ class Arguments:
         return len(value) <= _SHORT and any(map(str.isdigit, value))
 
     def _sight(self, binding: Binding, arguments: Message) -> None:
-        """Noise what the agent gives for a root that has no released value yet."""
+        """Noise what the owner gives for a root that has no released value yet."""
         root = binding.name
         if root not in self._unseen or binding.formula:
             return
@@ -347,7 +401,7 @@ class Arguments:
 
 
 def _in_own_unit(binding: Binding, value: object) -> float | None:
-    """A number as the agent gave it, in the root's own unit."""
+    """A number as it was given, in the root's own unit."""
     if binding.ends is not None:
         places = [at for at, end in enumerate(binding.ends) if end == value]
         return float(places[0]) if places else None
@@ -383,11 +437,6 @@ def _is_public(reading: ParameterReading, key: str, value: object) -> bool:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _json(channel: TextChannel, value: Message) -> Message:
-    cleaned = channel.sanitize_json(value).value
-    return cleaned if isinstance(cleaned, dict) else {}
 
 
 def _values(node: object, path: Path) -> list[object]:

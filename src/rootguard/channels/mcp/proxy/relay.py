@@ -37,6 +37,7 @@ from rootguard.channels.mcp.proxy.offers import (
     LISTED,
     MAX_PAGES,
     AmbiguousParameterError,
+    MissingValueError,
     Offers,
     ServerRequest,
 )
@@ -110,8 +111,8 @@ class ClientRequest:
         """End it with the fault of a problem: a tool's result if it is a tool's call."""
         fault = fault_of(problem)
         code, text = str(fault.code), fault.text
-        if isinstance(problem, AmbiguousParameterError):
-            code, text = "ambiguous_parameter", str(problem)
+        if isinstance(problem, AmbiguousParameterError | MissingValueError):
+            code, text = problem.code, str(problem)
         if self.method == "tools/call" and code not in _DOWN:
             self.answer({**rpc.refused_tool(code, text), **self._finished})
         else:
@@ -441,6 +442,8 @@ class Relay:
                 return
             result = message["result"]
             self.offers.learn(call.method, waiting.params, result)
+            if call.method == "tools/call":
+                self._learn(waiting.params.get("name"), result)
             restored = self.restorer.result(call.method, result)
             if call.method in UNENDING:
                 restored = renamed(restored, call.name)
@@ -448,6 +451,14 @@ class Relay:
             call.refuse(problem)
             return
         call.answer(restored)
+
+    def _learn(self, tool: object, result: Message) -> None:
+        """Values that a trusted tool says. The client gets its answer even if none can be kept."""
+        try:
+            self.rewriter.learn(self.name, tool, result)
+        except Exception as problem:  # noqa: BLE001 - only its class decides what is said
+            text = fault_of(problem).text
+            say(f"values in a result of the server {self.name} were not stored: {text}")
 
     def _asks(self, message: Message) -> None:
         """A request of the server to the client."""

@@ -132,6 +132,10 @@ class RequestRewriter:
             return {"roots": [self._root(root) for root in _objects(roots)]}
         raise RequestRefusedError("unknown_kind")
 
+    def learn(self, server: str, tool: object, result: Message) -> None:
+        """Take values from a tool's result, if the owner's policy trusts the tool."""
+        self._arguments.learn(server, _string(tool), result)
+
     def text(self, text: object) -> str:
         """A text by the usual rules."""
         return self._arguments.text(_string(text))
@@ -213,9 +217,8 @@ class RequestRewriter:
         return pattern is not None and pattern.match(uri) is not None
 
     def _plain_uri(self, uri: str, *, strict: bool) -> str:
-        channel = self._arguments.strict if strict else self._arguments.channel
         shown = unquote(uri)
-        cleaned = channel.sanitize(shown).text
+        cleaned = self._arguments.text(shown, strict=strict)
         return uri if cleaned == shown else quote(cleaned, safe="/:?#[]@!$&'()*+,;=~-._%")
 
     def _template_reading(self, name: str, variables: list[str]) -> ParameterReading:
@@ -344,12 +347,13 @@ class RequestRewriter:
         if action != "accept" or result.get("content") is None:
             return {"action": action}
         schema = params.get("requestedSchema")
-        reading = self._arguments.reading(
+        owner = self._arguments.owner  # a client asks its user, and passes on what they answer
+        reading = owner.reading(
             "elicitation",
             str(params.get("message") or ""),
             schema if isinstance(schema, dict) else {},
         )
-        content = self._arguments.fill(reading, _object(result["content"]))
+        content = owner.fill(reading, _object(result["content"]))
         return {"action": "accept", "content": content}
 
     def _root(self, root: Message) -> Message:
