@@ -141,7 +141,7 @@ def _kept(source: Path, target: Path) -> float:
 
 
 def _sanitized(source: Path, target: Path, store: Store | None) -> float:
-    files, secrets = (import_module(f"rootguard.batch.{part}") for part in ("files", "secrets"))
+    files, keys = (import_module(f"rootguard.batch.{part}") for part in ("files", "keys"))
     begin = time.perf_counter()
     template = load_template("fib4")
     files.sanitize_file(
@@ -149,7 +149,7 @@ def _sanitized(source: Path, target: Path, store: Store | None) -> float:
         target,
         template,
         make_plan(template, Fraction(BUDGET)),
-        secrets.Secret.of(None if store else _KEY, store),
+        keys.Secret.of(None if store else _KEY, store),
         files.Columns(id_column="mrn", identifiers={}, roots={}),
     )
     return (time.perf_counter() - begin) / ROWS

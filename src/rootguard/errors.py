@@ -22,6 +22,7 @@
     ├── PlanError                   a plan does not price out to its own budget
     ├── UnknownNameError            a root, template, mechanism or service nobody declared
     ├── PrivateValueError           a private value is missing or unusable (names the root only)
+    ├── ConflictError               a table has different values of a root under one id
     ├── NoiseError                  a draw failed; nothing was released
     ├── IdentifierError             an identifier cannot be protected or restored
     ├── TextBlockedError            a text holds a number that may be private; it was not sent
@@ -41,7 +42,7 @@ them. The canary test looks.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import ParamSpec, Self, TypeVar
 
@@ -190,6 +191,27 @@ class PrivateValueError(RootGuardError):
         super().__init__(f"{problem}: {', '.join(roots)}")
         self.problem = problem
         self.roots = roots
+
+
+class ConflictError(RootGuardError):
+    """A table has different values of a root under one id. Says how many ids and which rows.
+
+    `ids` counts them for each column, and `rows` are two rows of the first one, counted from 0, or
+    none where rows have no numbers.
+    """
+
+    def __init__(self, ids: Mapping[str, int], rows: tuple[int, ...]) -> None:
+        counts = ", ".join(
+            f"{column} ({count} id{'s' * (count > 1)})" for column, count in ids.items()
+        )
+        where = f"; rows {rows[0]} and {rows[1]} (from 0) are the first" if rows else ""
+        super().__init__(
+            f"different values under one id in {counts}{where}. Nothing was released or charged. "
+            'Keep one row for each id; or choose on_conflict="charge" (--on-conflict charge): each '
+            "value is then noised by itself, and its person pays for each of them"
+        )
+        self.ids = dict(ids)
+        self.rows = rows
 
 
 class NoiseError(RootGuardError):

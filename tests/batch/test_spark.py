@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from rootguard import open_store
-from rootguard.errors import PrivateValueError, StoreKeyError, UnknownNameError
+from rootguard.errors import ConflictError, PrivateValueError, StoreKeyError, UnknownNameError
 
 pa = pytest.importorskip("pyarrow")
+pc = pytest.importorskip("pyarrow.compute")
 pq = pytest.importorskip("pyarrow.parquet")
 
 from rootguard.batch import sanitize, sanitize_spark  # noqa: E402
@@ -55,7 +56,9 @@ class TestLocal:
     def test_a_store_serves_whom_it_knows_and_keeps_the_run_once(self, local: Path) -> None:
         store = open_store(f"sqlite:///{local / 'vault.sqlite3'}")
         first, second = (pq.read_table(local / f"kept-{turn}.parquet") for turn in "ab")
-        expected = sanitize(people(), PLAN, template=FIB4, id_column="mrn", store=store)
+        expected = sanitize(
+            people(), PLAN, template=FIB4, id_column="mrn", store=store, on_conflict="charge"
+        )
         assert same(first, expected.table)
         assert same(second, expected.table)
         told = pq.read_table(local / "rejects-kept.parquet").sort_by("row")
@@ -89,6 +92,21 @@ class TestLocal:
         assert "a column of numbers is needed for: ast" in told["column"]
         assert "holds another key than the driver's" in told["key"]
         assert str(SENTINEL) not in json.dumps(told)
+
+    def test_different_values_under_one_id_are_refused_as_on_one_machine(self, local: Path) -> None:
+        told = json.loads((local / "told.json").read_text())
+        with pytest.raises(ConflictError) as refused:
+            one_machine(on_conflict="refuse")
+        assert refused.value.rows == (20, 21)
+        assert refused.value.ids == dict.fromkeys(("age", "alt", "ast", "plt"), 1)
+        assert told["conflict"] == told["conflict, store"] == str(refused.value)
+        unnumbered = ConflictError(refused.value.ids, ())
+        assert told["conflict, rows without numbers"] == str(unnumbered)
+
+    def test_equal_rows_under_one_id_are_no_conflict(self, local: Path) -> None:
+        made = pq.read_table(local / "no-conflict.parquet")
+        expected = one_machine().table
+        assert same(made, expected.filter(pc.less(expected["number"], 20)))
 
 
 class _Conf:

@@ -150,7 +150,7 @@ def test_the_ledger_counts_new_values_and_the_most_of_one_person(store: Store) -
 def test_changed_values_in_one_file_are_counted_like_those_of_two(store: Store) -> None:
     table = people()
     both = pa.concat_tables([table, changed(table, slice(0, 30)), table.slice(7, 9)])
-    run(both, store)
+    run(both, store, on_conflict="charge")
     assert drawn(store, "ast") == [ROWS + 30]
     assert drawn(store, "plt") == [ROWS]
     assert [entry.most for entry in store.tables() if entry.root == "ast"] == [2]
@@ -197,14 +197,14 @@ def test_a_table_with_somebody_who_was_opened_meanwhile_is_not_released(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = people()
-    write = registers.Register._write
+    write = registers.EntryFile._write
     for row, refused in ((7, True), (ROWS + 1, False)):
 
-        def meanwhile(self: registers.Register, row: int = row) -> None:
+        def meanwhile(self: registers.EntryFile, row: int = row) -> None:
             write(self)
             opened(people(2 * ROWS), row, store)
 
-        monkeypatch.setattr(registers.Register, "_write", meanwhile)
+        monkeypatch.setattr(registers.EntryFile, "_write", meanwhile)
         if refused:
             with pytest.raises(StoreError, match="meanwhile"):
                 run(table, store)

@@ -31,12 +31,14 @@ from pyspark.sql import DataFrame, SparkSession
 from rootguard import Guard, load_template, open_store
 from rootguard.batch import sanitize, sanitize_spark
 from rootguard.calibration import make_plan
+from rootguard.errors import RootGuardError
+from rootguard.values import Principal
 
 pq: Any = import_module("pyarrow.parquet")
 FIB4 = load_template("fib4")
 PLAN = make_plan(FIB4, Fraction("0.9"))
 KEY = bytes(range(32))
-OPTIONS: dict[str, Any] = {"template": FIB4, "id_column": "mrn"}
+OPTIONS: dict[str, Any] = {"template": FIB4, "id_column": "mrn", "on_conflict": "charge"}
 PATIENCE = 240
 PARTS = 4
 
@@ -61,6 +63,32 @@ def session(master: str, **settings: str) -> SparkSession:
         builder = builder.config(name, value)
     made: SparkSession = builder.getOrCreate()
     return made
+
+
+def conflicts(people: DataFrame, folder: Path) -> dict[str, str]:
+    """What is said of the table as it is, with and without a store, and of its first rows."""
+    options = {**OPTIONS, "on_conflict": "refuse"}
+    store = open_store(f"sqlite:///{folder / 'refusing.sqlite3'}")
+    values = {"age": 50.0, "ast": 30.0, "alt": 25.0, "plt": 210.0}
+    Guard.open(FIB4, values=values, budget="0.9", store=store, principal="P000040")
+    spent = len(store.events(Principal("P000040")))
+    told = {}
+    for name, more in (
+        ("conflict", {"key": KEY, "row_column": "number"}),
+        ("conflict, rows without numbers", {"key": KEY}),
+        ("conflict, store", {"store": store, "row_column": "number"}),
+    ):
+        try:
+            sanitize_spark(people.repartition(5), PLAN, **{**options, **more})
+        except RootGuardError as problem:
+            told[name] = str(problem)
+    assert not store.tables()
+    assert len(store.events(Principal("P000040"))) == spent
+    store.close()
+    whole = people.where("number < 20")
+    made = sanitize_spark(whole.unionByName(whole), PLAN, key=KEY, **options)
+    keep(folder, "no-conflict", made.table.dropDuplicates())
+    return told
 
 
 def keep(folder: Path, name: str, frame: DataFrame) -> None:
@@ -101,7 +129,7 @@ def local(folder: Path) -> None:
     (folder / "key-of-others").chmod(0o600)
     swapped = sanitize_spark(people, PLAN, key_file=str(folder / "key-of-others"), **OPTIONS)
     (folder / "key-of-others").write_text(KEY.hex())
-    told = {}
+    told = conflicts(people, folder)
     for name, table in (
         ("column", sanitize_spark(bad, PLAN, key=KEY, **OPTIONS).table),
         ("key", swapped.table),

@@ -37,7 +37,10 @@ needs_spark = pytest.mark.skipif(
 
 
 def people() -> Table:
-    """Rows in order, some to be left out, one value missing, one person twice."""
+    """Rows in order, some to be left out, one value missing, one person twice.
+
+    The two rows of that person differ, so a run has to choose `on_conflict="charge"`.
+    """
     generator = np.random.default_rng(5)
     ids: list[str | None] = [f"P{number:06d}" for number in range(ROWS)]
     ast: list[float | None] = generator.lognormal(3, 0.5, ROWS).tolist()
@@ -79,7 +82,8 @@ def runs(kind: str, folder: Path) -> Path:
 
 
 def one_machine(**options: Any) -> Any:  # noqa: ANN401 - options of every type
-    return sanitize(people(), PLAN, template=FIB4, id_column="mrn", key=KEY, **options)
+    usual = {"template": FIB4, "id_column": "mrn", "key": KEY, "on_conflict": "charge"}
+    return sanitize(people(), PLAN, **{**usual, **options})
 
 
 def same(made: Table, expected: Table) -> bool:

@@ -11,7 +11,7 @@ import csv
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -21,7 +21,8 @@ from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from rootguard.allocation import Plan
-from rootguard.batch.columns import RecordBatch, Schema, Table, lay_out
+from rootguard.batch.columns import Layout, RecordBatch, Schema, Table, lay_out
+from rootguard.batch.job import Job, OnConflict
 from rootguard.batch.kernel import REJECTS, Kernel
 from rootguard.batch.keys import Secret
 from rootguard.batch.tables import ROWS
@@ -74,6 +75,7 @@ def sanitize_file(
     rejects: Path | None = None,
     calibrate: bool = False,
     version: int = 1,
+    on_conflict: OnConflict = "refuse",
     progress: Progress | None = None,
 ) -> Summary:
     """Sanitize a file into another; the endings of their names say which is CSV or Parquet."""
@@ -92,17 +94,22 @@ def sanitize_file(
                 columns=columns.roots,
                 identifiers=columns.identifiers,
             )
-            register = secret.register(plan, version)
-            kernel = secret.kernel(
-                template, plan, layout, calibrate=calibrate, version=version, register=register
+            job = Job(
+                secret,
+                template,
+                plan,
+                layout,
+                lambda: _needed(source, layout),
+                calibrate=calibrate,
+                version=version,
+                on_conflict=on_conflict,
             )
-            out = stack.enter_context(_Draft(target, kernel.schema(reader.schema)))
+            out = stack.enter_context(_Draft(target, job.kernel.schema(reader.schema)))
             side = None if rejects is None else stack.enter_context(_Draft(rejects, REJECTS))
-            summary = _flow(reader, kernel, out, side, progress or _quiet)
+            summary = _flow(reader, job.kernel, out, side, progress or _quiet)
             # The ledger first, the table last: killed in between, a run has charged for rows that
             # nobody saw, and the same run charges nothing more.
-            if register is not None:
-                register.keep()
+            job.keep()
             if side is not None:
                 side.publish()
             out.publish()
@@ -113,6 +120,14 @@ def sanitize_file(
         if isinstance(problem, OSError) and problem.strerror:
             raise FileError(target.name, "", problem.strerror, "nothing was released") from None
         raise NoiseError("the file could not be worked on; nothing was released") from None
+
+
+def _needed(source: Path, layout: Layout) -> Iterator[RecordBatch]:
+    """The columns of a file that are read, from its beginning."""
+    with _reading(source) as reader:
+        for whole in reader.batches(layout.needed):
+            for start in range(0, len(whole), ROWS):
+                yield whole.slice(start, ROWS)
 
 
 def _quiet(share: float) -> None:
@@ -128,7 +143,7 @@ def _flow(
 ) -> Summary:
     """Read ahead and write behind, in threads: Arrow and NumPy work outside Python's lock."""
     first = released = rejected = 0
-    with _ReadAhead(reader.batches()) as batches, _WriteBehind(out) as written:
+    with _ReadAhead(reader.batches(None)) as batches, _WriteBehind(out) as written:
         for whole in batches:
             for start in range(0, len(whole), ROWS):
                 batch = whole.slice(start, ROWS)
@@ -229,10 +244,16 @@ class _WriteBehind:
 
 
 class _Reader:
-    """A file's schema and record batches, and how far a row is into it."""
+    """A file's schema and record batches, and how far a row is into it.
+
+    Where only some columns are asked for, others may be left out.
+    """
 
     def __init__(
-        self, schema: Schema, batches: Callable[[], Iterator[RecordBatch]], rows: int | None
+        self,
+        schema: Schema,
+        batches: Callable[[Sequence[str] | None], Iterator[RecordBatch]],
+        rows: int | None,
     ) -> None:
         self.schema, self.batches, self._rows = schema, batches, rows
         self.position: Callable[[], float] = lambda: 0.0
@@ -262,7 +283,7 @@ def _read_parquet(path: Path) -> Iterator[_Reader]:
     with file:
         yield _Reader(
             file.schema_arrow,
-            lambda: file.iter_batches(batch_size=_together(file.metadata)),
+            lambda columns: file.iter_batches(_together(file.metadata), columns=columns),
             file.metadata.num_rows,
         )
 
@@ -314,7 +335,7 @@ def _read_csv(path: Path) -> Iterator[_Reader]:
             problem = True
         if problem or stream is None:
             raise _bad_csv(path, lengths, len(names))
-        reader = _Reader(stream.schema, lambda: _rows_of(stream, path, lengths, len(names)), None)
+        reader = _Reader(stream.schema, lambda _: _rows_of(stream, path, lengths, len(names)), None)
         size = max(path.stat().st_size, 1)
         reader.position = lambda: 0.0 if content.closed else content.tell() / size
         yield reader

@@ -7,6 +7,7 @@ do not know of each other, so a table may be cut into batches anywhere, by anyon
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -40,10 +41,20 @@ from rootguard.values import Domain, MechanismName, RootName
 REJECTS = pa.schema([("row", pa.int64()), ("column", pa.string()), ("reason", pa.string())])
 """The side table: which row, counted from 0, which column, and why. Never what stood there."""
 
-EntrySink = Callable[[Entries, int], None]
-"""Takes the fingerprints of people and how many rows they and those served by name make."""
-VaultLookup = Callable[[Array, Mapping[RootName, Numbers]], "Override"]
-"""Looks up people whom a vault knows by name, given ids and their numbers."""
+EntrySink = Callable[[Entries, Entries, int], None]
+"""Takes the entries of rows that are drawn here, those of other rows, how many are released."""
+
+
+class VaultLookup(Protocol):
+    """Looks up people whom a vault knows by name."""
+
+    def known(self, ids: Array) -> Mask:
+        """Which rows are theirs."""
+        ...
+
+    def __call__(self, ids: Array, given: Mapping[RootName, Numbers]) -> "Override":
+        """What the vault releases of them, given their numbers; a new value is charged."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,15 +164,7 @@ class Kernel:
 
     def make(self, batch: RecordBatch, first: int = 0) -> BatchResult:
         """The new columns; of the batch only the columns that `layout.needed` names are read."""
-        ids = texts(batch.column(self.layout.id_column))
-        if ids is None:
-            raise PrivateValueError("ids are texts or whole numbers, in", (self.layout.id_column,))
-        given: dict[RootName, Numbers] = {}
-        for root, column in self.layout.columns.items():
-            found = numbers(batch.column(column))
-            if found is None:
-                raise PrivateValueError("a column of numbers is needed for", (root,))
-            given[root] = found
+        ids, given = self._read(batch)
         tokens, unwritten = self._tokenised(batch)
         refused = self._refusals(ids, given, unwritten)
         people = self._prf.people(*text_bytes(ids))
@@ -171,22 +174,58 @@ class Kernel:
             over[override.capped] = True
             refused.append((self.layout.id_column, "over a cap of this person", over))
         keep, rejects = self._side(refused, first, len(batch))
-        snapped = {root: nearest(self._noise[root].domain, given[root].values) for root in given}
+        snapped = self._snapped(given)
         if self._sink is not None:
             released = len(batch) if keep is None else int(keep.sum())
-            entries = self._entries(people, snapped, given)
-            if keep is not None or override is not None:
-                rows = np.ones(len(batch), dtype=np.bool_) if keep is None else keep.copy()
-                if override is not None:
-                    rows[override.rows] = False
-                entries = entries[rows]
-            self._sink(entries, released)
+            here = np.ones(len(batch), dtype=np.bool_) if keep is None else keep.copy()
+            if override is not None:
+                here[override.rows] = False
+            self._gather(self._entries(people, snapped, given), ids, here, released)
         columns = self._answers(self._released(people, snapped, given, override), given)
         columns |= tokens
         if keep is not None:
             mask = pa.array(keep)
             columns = {name: array.filter(mask) for name, array in columns.items()}
         return BatchResult(columns=columns, keep=keep, rejects=rejects)
+
+    def survey(self, batch: RecordBatch) -> None:
+        """Gather a batch's entries before anything is drawn or anybody is charged."""
+        ids, given = self._read(batch)
+        here = ~np.logical_or.reduce([absent(ids), *(found.refused for found in given.values())])
+        if self._lookup is not None:
+            here &= ~self._lookup.known(ids)
+        people = self._prf.people(*text_bytes(ids))
+        self._gather(self._entries(people, self._snapped(given), given), ids, here, 0)
+
+    def entries(self, batch: RecordBatch) -> tuple[Entries, Mask]:
+        """An entry for each row of a batch, and where there is an id."""
+        ids, given = self._read(batch)
+        people = self._prf.people(*text_bytes(ids))
+        return self._entries(people, self._snapped(given), given), ~absent(ids)
+
+    def _gather(self, entries: Entries, ids: Array, here: Mask, released: int) -> None:
+        """Hand entries on: of rows that are drawn here, and of other rows that have an id."""
+        if self._sink is None:
+            return
+        if here.all():
+            self._sink(entries, entries[:0], released)
+        else:
+            self._sink(entries[here], entries[~here & ~absent(ids)], released)
+
+    def _read(self, batch: RecordBatch) -> tuple[Array, dict[RootName, Numbers]]:
+        ids = texts(batch.column(self.layout.id_column))
+        if ids is None:
+            raise PrivateValueError("ids are texts or whole numbers, in", (self.layout.id_column,))
+        given: dict[RootName, Numbers] = {}
+        for root, column in self.layout.columns.items():
+            found = numbers(batch.column(column))
+            if found is None:
+                raise PrivateValueError("a column of numbers is needed for", (root,))
+            given[root] = found
+        return ids, given
+
+    def _snapped(self, given: Mapping[RootName, Numbers]) -> dict[RootName, Indices]:
+        return {root: nearest(self._noise[root].domain, given[root].values) for root in given}
 
     def _entries(
         self,
@@ -199,7 +238,8 @@ class Kernel:
         entries["tag"] = self._prf.tags(people)
         for place, root in enumerate(sorted(given)):
             values = self._noise[root].fingerprints(people, snapped[root])
-            entries["marks"][:, place] = np.where(given[root].missing, np.uint32(0), values)
+            none = given[root].missing | given[root].refused
+            entries["marks"][:, place] = np.where(none, np.uint32(0), values)
         return entries
 
     def _tokenised(self, batch: RecordBatch) -> tuple[dict[str, Array], dict[str, Mask]]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rootguard.allocation import Plan
-from rootguard.batch.columns import Array, Layout, Numbers
+from rootguard.batch.columns import Array, Layout, Mask, Numbers
 from rootguard.batch.kernel import Kernel, Override
 from rootguard.batch.register import Register, check_levels
 from rootguard.calibration import Calibration, Level
@@ -75,11 +75,10 @@ class Secret:
             sink=None if register is None else register.add,
         )
 
-    def register(self, plan: Plan, version: int) -> Register | None:
-        """Where a run under this secret is written down; None without a store."""
-        if self.store is None:
-            return None
-        check_levels(self.store, plan, version)
+    def register(self, plan: Plan, version: int) -> Register:
+        """Where a run under this secret is written down, for as long as it takes or in a store."""
+        if self.store is not None:
+            check_levels(self.store, plan, version)
         return Register(plan, version, self.store)
 
     def keys(self) -> tuple[bytes, bytes | None]:
@@ -117,8 +116,12 @@ class _VaultPeople:
         self._roots = Graph.of(template).roots
         self._people = pa.array(list(store.principals()), pa.large_string())
 
+    def known(self, ids: Array) -> Mask:
+        found: Mask = pc.is_in(ids, self._people).to_numpy(zero_copy_only=False)
+        return found
+
     def __call__(self, ids: Array, given: Mapping[RootName, Numbers]) -> Override:
-        known = pc.is_in(ids, self._people).to_numpy(zero_copy_only=False)
+        known = self.known(ids)
         rows, capped = [], []
         values: dict[RootName, list[float]] = {root: [] for root in self._roots}
         refused = np.logical_or.reduce([found.refused for found in given.values()])

@@ -10,9 +10,10 @@ either the key itself or the name of a file on the executors that holds it.
 """
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,13 @@ import pyarrow as pa
 
 from rootguard.allocation import Plan
 from rootguard.batch.columns import Array, Layout, RecordBatch, Schema, foreign_errors_as, lay_out
+from rootguard.batch.job import OnConflict, check_choice, conflict_counts, differing
 from rootguard.batch.kernel import REJECTS, EntrySink, Kernel
 from rootguard.batch.keys import Secret, read_key
+from rootguard.batch.register import check_levels
 from rootguard.batch.tables import ROWS
 from rootguard.errors import (
+    ConflictError,
     NoiseError,
     PrivateValueError,
     StoreKeyError,
@@ -36,6 +40,7 @@ from rootguard.mechanisms.keyed import Prf
 from rootguard.store import Store
 from rootguard.store.tables import entry_type
 from rootguard.template import Template
+from rootguard.values import RootName
 
 DataFrame = Any
 """A `pyspark.sql.DataFrame`."""
@@ -71,6 +76,7 @@ def sanitize_spark(
     row_column: str | None = None,
     calibrate: bool = False,
     version: int = 1,
+    on_conflict: OnConflict = "refuse",
 ) -> SparkRelease:
     """`sanitize` for a Spark data frame: row for row what one machine makes under the same key.
 
@@ -81,8 +87,10 @@ def sanitize_spark(
 
     Rows have no order here, so the side table names them by `row_column`, a column of whole
     numbers, if there is one. The data frame is computed once for each of the two results and again
-    for a lost task: it must give the same rows each time.
+    for a lost task: it must give the same rows each time. Conflicts are looked for before this
+    returns, in one more pass; `on_conflict="charge"` spares it.
     """
+    check_choice("on_conflict", on_conflict, OnConflict)
     layout = lay_out(
         template, df.columns, id_column=id_column, columns=columns, identifiers=identifiers
     )
@@ -108,6 +116,10 @@ def sanitize_spark(
     )
     task.kernel()  # what is wrong with a plan is found here, not in a hundred tasks
     if secret.store is not None:
+        check_levels(secret.store, plan, version)
+    if on_conflict == "refuse":
+        _check_conflicts(df, task)
+    if secret.store is not None:
         return _with_store(df, task, secret)
     return _planned(df, task)
 
@@ -122,9 +134,9 @@ def _planned(df: DataFrame, task: "_Task") -> SparkRelease:
 def _with_store(df: DataFrame, task: "_Task", secret: Secret) -> SparkRelease:
     """What only the driver can do: serve the people whom the store knows, and keep the run."""
     store = secret.store
-    register = secret.register(task.plan, task.version)
-    if store is None or register is None:
+    if store is None:
         raise StoreKeyError("there is no store to keep this table in")
+    register = secret.register(task.plan, task.version)
     kernel = secret.kernel(
         task.template,
         task.plan,
@@ -134,12 +146,14 @@ def _with_store(df: DataFrame, task: "_Task", secret: Secret) -> SparkRelease:
         register=register,
     )
     named, rest = _split(df, task.layout.id_column, store.principals())
-    served = _served(named, task, kernel)
     found = rest.mapInArrow(_fingerprints(task), _FINGERPRINTS).persist()
     found.count()  # in all executors at once; what follows only fetches
+    kind = entry_type(len(task.plan.shares))
     for row in found.toLocalIterator():
-        register.add(np.frombuffer(row.entries, entry_type(len(task.plan.shares))), row.rows)
+        register.add(np.frombuffer(row.entries, kind), np.empty(0, kind), row.rows)
     found.unpersist()
+    register.check_lifetime()  # before anybody is charged by name
+    served = _served(named, task, kernel)
     register.keep()
     made = _planned(rest, task)
     return SparkRelease(
@@ -159,6 +173,38 @@ def _split(
     return tuple(
         df.join(functions.broadcast(known), same, kind) for kind in ("left_semi", "left_anti")
     )
+
+
+def _check_conflicts(df: DataFrame, task: "_Task") -> None:
+    """Refuse different values under one id, by grouping fingerprints in the cluster."""
+    from pyspark.sql import functions
+
+    roots = sorted(share.root for share in task.plan.shares)
+    places = range(len(roots))
+    marks = df.mapInArrow(_marks(task), ", ".join(f"{name} long" for name in _mark_names(roots)))
+    ends = [end(f"m{place}").alias(name + str(place)) for place in places
+            for name, end in (("least", functions.min), ("most", functions.max))]  # fmt: skip
+    people = marks.groupBy("tag").agg(functions.min("row").alias("row"), *ends)
+    apart = [functions.col(f"least{place}") < functions.col(f"most{place}") for place in places]
+    counted = people.agg(
+        *(functions.count_if(each).alias(root) for each, root in zip(apart, roots, strict=True))
+    ).first()
+    ids = {root: counted[root] for root in roots if counted[root]}
+    if not ids:
+        return
+    rows: tuple[int, ...] = ()
+    if task.row_column is not None:
+        first = people.where(reduce(or_, apart)).orderBy("row").first()
+        theirs = marks.where(functions.col("tag") == first.tag).orderBy("row").collect()
+        rows = differing(
+            (line.row, np.array([line[f"m{place}"] or 0 for place in places], np.uint32))
+            for line in theirs
+        )
+    raise ConflictError(conflict_counts(task.layout, ids), rows)
+
+
+def _mark_names(roots: Sequence[RootName]) -> list[str]:
+    return ["tag", "row", *(f"m{place}" for place in range(len(roots)))]
 
 
 def _served(df: DataFrame, task: "_Task", kernel: Kernel) -> SparkRelease:
@@ -197,6 +243,13 @@ def _told(task: "_Task") -> Callable[[Iterator[RecordBatch]], Iterator[RecordBat
     return told
 
 
+def _marks(task: "_Task") -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
+    def marks(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        return map(partial(_marked, _ready(task), task.row_column), batches)
+
+    return marks
+
+
 def _fingerprints(task: "_Task") -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
     def fingerprints(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         return task.fingerprints(batches)
@@ -229,7 +282,7 @@ class _Task:
     def fingerprints(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         """The fingerprints of each batch's people, for the driver to keep."""
         found: list[tuple[bytes, int]] = []
-        kernel = self.kernel(lambda entries, rows: found.append((entries.tobytes(), rows)))
+        kernel = self.kernel(lambda drawn, _, rows: found.append((drawn.tobytes(), rows)))
         for _ in map(partial(_made, kernel, None), batches):
             yield pa.RecordBatch.from_arrays(
                 [
@@ -285,6 +338,24 @@ def _made(
     ):
         released, rejects = kernel.apply(batch)
         return _plain(released), _numbered(rejects, batch, row_column)
+
+
+@shielded
+def _marked(kernel: Kernel, row_column: str | None, batch: RecordBatch) -> RecordBatch:
+    """The fingerprints of a batch's people and values; a value that is missing has none."""
+    with foreign_errors_as(
+        NoiseError("a part of the table could not be worked on; nothing was released")
+    ):
+        entries, there = kernel.entries(batch)
+        rows: Array = pa.nulls(len(batch), pa.int64())
+        if row_column is not None:
+            rows = batch.column(row_column).cast(pa.int64())
+        columns = [pa.array(entries["tag"].view(np.int64)), rows]
+        columns += [
+            pa.array(marks.astype(np.int64), mask=marks == 0) for marks in entries["marks"].T
+        ]
+        names = _mark_names(list(kernel.layout.columns))
+        return pa.RecordBatch.from_arrays(columns, names=names).filter(pa.array(there))
 
 
 def _plain(batch: RecordBatch) -> RecordBatch:

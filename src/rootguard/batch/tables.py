@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from rootguard.allocation import Plan
 from rootguard.batch.columns import Array, Mask, Table, foreign_errors_as, lay_out
+from rootguard.batch.job import Job, OnConflict
 from rootguard.batch.kernel import REJECTS, Kernel
 from rootguard.batch.keys import Secret
 from rootguard.errors import NoiseError, PrivateValueError, shielded
@@ -51,6 +52,7 @@ def sanitize(
     columns: Mapping[str, str] | None = None,
     calibrate: bool = False,
     version: int = 1,
+    on_conflict: OnConflict = "refuse",
 ) -> TableRelease:
     """Noise every person's roots once and compute everything else from the noised roots.
 
@@ -63,6 +65,9 @@ def sanitize(
     `columns` names the columns of roots that are called otherwise; `identifiers` gives columns to
     be replaced by tokens, with their kind. Missing values stay missing. Rows without an id, or
     with something else than a finite number, are told in the side table and left out.
+
+    Different values of a root under one id are refused, and nothing is released or charged. With
+    `on_conflict="charge"` each value is noised by itself and its person pays for each.
     """
     with foreign_errors_as(NoiseError("the table could not be worked on; nothing was released")):
         secret = Secret.of(key, store)
@@ -74,18 +79,23 @@ def sanitize(
             columns=columns,
             identifiers=identifiers,
         )
-        register = secret.register(plan, version)
-        kernel = secret.kernel(
-            template, plan, layout, calibrate=calibrate, version=version, register=register
+        read = form.arrow(table, layout.needed)
+        job = Job(
+            secret,
+            template,
+            plan,
+            layout,
+            lambda: _batches(read),
+            calibrate=calibrate,
+            version=version,
+            on_conflict=on_conflict,
         )
-        released = _run(form, table, kernel)
-        if register is not None:
-            register.keep()  # before anybody sees the table: a release is never unaccounted for
+        released = _run(form, table, read, job.kernel)
+        job.keep()  # before anybody sees the table: a release is never unaccounted for
         return released
 
 
-def _run(form: "_Form", table: Table, kernel: Kernel) -> TableRelease:
-    read = form.arrow(table, kernel.layout.needed)
+def _run(form: "_Form", table: Table, read: Table, kernel: Kernel) -> TableRelease:
     made: dict[str, list[Array]] = {}
     keeps: list[Mask] = []
     rejects = []

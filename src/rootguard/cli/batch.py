@@ -24,6 +24,7 @@ from rootguard.vault import open_store
 
 if TYPE_CHECKING:
     from rootguard.batch.files import Summary
+    from rootguard.batch.job import OnConflict
 
 _KEY_BYTES = 32
 
@@ -73,6 +74,13 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     type=_FILE,
     help="Secret of the noise instead of the store's; made, for you alone, if it is not there.",
 )
+@click.option(
+    "--on-conflict",
+    type=click.Choice(["refuse", "charge"]),
+    default="refuse",
+    show_default=True,
+    help="Different values of a root under one id: refuse the table, or noise and charge each.",
+)
 @plan_options
 @calibrate_option
 @preset_option(
@@ -93,6 +101,7 @@ def command(
     columns: tuple[tuple[str, str], ...],
     rejects: Path | None,
     key_file: Path | None,
+    on_conflict: "OnConflict",
     choice: PlanChoice,
     calibrate: bool,
     draw: int,
@@ -139,6 +148,7 @@ def command(
             rejects=rejects,
             calibrate=calibrate,
             version=draw,
+            on_conflict=on_conflict,
             progress=lambda share: bar.update(task, completed=share),
         )
     _tell(summary, plan.hash, rejects, as_json=as_json)

@@ -1,0 +1,125 @@
+"""One run over a table: what is checked before it is drawn, and before it is shown.
+
+Rows do not know of each other, but two things about a table are known only at its end: whether an
+id has different values, and who would pass the lifetime cap. Usually the table is drawn meanwhile
+and thrown away if it is refused, since drawing costs nothing that is not kept. Where drawing itself
+charges people, because the store knows them by name, the table is read once more before.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rootguard.allocation import Plan
+from rootguard.batch.columns import Layout, RecordBatch
+from rootguard.batch.kernel import Kernel
+from rootguard.batch.keys import Secret
+from rootguard.batch.register import Register, lifetime_refusal
+from rootguard.errors import BudgetError, ConflictError, UnknownNameError
+from rootguard.mechanisms.exact import Words
+from rootguard.template import Template
+from rootguard.values import RootName
+
+OnConflict = Literal["refuse", "charge"]
+"""What is done if an id has different values of a root in one table."""
+
+Batches = Callable[[], Iterator[RecordBatch]]
+"""Reads the table from its beginning."""
+NumberedMarks = tuple[int, NDArray[np.uint32]]
+"""A row's number and the fingerprints of its values."""
+
+
+class Job:
+    """A kernel that draws a table, and the register of what it draws."""
+
+    def __init__(
+        self,
+        secret: Secret,
+        template: Template,
+        plan: Plan,
+        layout: Layout,
+        batches: Batches,
+        *,
+        calibrate: bool,
+        version: int,
+        on_conflict: OnConflict,
+    ) -> None:
+        check_choice("on_conflict", on_conflict, OnConflict)
+        self._layout, self._batches, self._on_conflict = layout, batches, on_conflict
+
+        def begin() -> tuple[Kernel, Register]:
+            register = secret.register(plan, version)
+            # Without a store, and with nothing to refuse, nobody asks what was gathered.
+            idle = secret.store is None and on_conflict == "charge"
+            kernel = secret.kernel(
+                template,
+                plan,
+                layout,
+                calibrate=calibrate,
+                version=version,
+                register=None if idle else register,
+            )
+            return kernel, register
+
+        self.kernel, self._register = begin()
+        if secret.store is not None and secret.store.principals():
+            for batch in batches():
+                self.kernel.survey(batch)
+            self._refuse(self._register.check_lifetime)
+            self.kernel, self._register = begin()
+
+    def keep(self) -> None:
+        """Refuse the table or write it down; before anybody sees it."""
+        self._refuse(self._register.keep)
+
+    def _refuse(self, last: Callable[[], None]) -> None:
+        """Refuse conflicts, then do what may refuse people over the lifetime cap."""
+        if self._on_conflict == "refuse" and (found := self._register.conflicts()):
+            raise ConflictError(
+                conflict_counts(self._layout, {root: len(each) for root, each in found.items()}),
+                differing(self._rows_of_first(found)),
+            )
+        with contextlib.suppress(BudgetError):
+            return last()
+        row = next(self._rows_of_first(self._register.over))[0]
+        raise lifetime_refusal(self._register.over, row)
+
+    def _rows_of_first(self, found: Mapping[RootName, Words]) -> Iterator[NumberedMarks]:
+        """The rows of the first of these people whom the table comes to."""
+        people = np.concatenate(list(found.values()))
+        first, who = 0, None
+        for batch in self._batches():
+            entries, there = self.kernel.entries(batch)
+            tags = entries["tag"]
+            if who is None:
+                places = np.flatnonzero(there & np.isin(tags, people))
+                who = tags[places[0]] if len(places) else None
+            if who is not None:
+                for row in np.flatnonzero(there & (tags == who)):
+                    yield first + int(row), entries["marks"][row]
+            first += len(batch)
+
+
+def check_choice(option: str, chosen: str, choices: object) -> None:
+    """Refuse what is none of an option's choices."""
+    if chosen not in get_args(choices):
+        raise UnknownNameError(f"choice of {option}", chosen, get_args(choices))
+
+
+def conflict_counts(layout: Layout, ids: Mapping[RootName, int]) -> dict[str, int]:
+    """How many ids conflict, by a column's name and the root that it holds."""
+    columns = ((root, layout.columns[root][:64]) for root in ids)
+    return {root if root == column else f"{column} ({root})": ids[root] for root, column in columns}
+
+
+def differing(rows: Iterable[NumberedMarks]) -> tuple[int, ...]:
+    """The first two of a person's rows that have different values of a root."""
+    seen: dict[int, tuple[int, int]] = {}
+    for row, marks in rows:
+        for column, mark in enumerate(marks.tolist()):
+            if mark and seen.setdefault(column, (row, mark))[1] != mark:
+                return seen[column][0], row
+    return ()
