@@ -341,7 +341,7 @@ def _confidence(reading: Reading, reasons: dict[str, str], meanings: Meanings) -
         return min(0.99, 0.92 + 0.02 * count)
     if puzzling and "formula" not in reasons:
         count = count - 1 if "description" in reasons else 0
-    if contextual >= 1 and count >= 2:
+    if count >= 2:
         return min(0.98, 0.86 + 0.03 * count)
     return 0.5 + 0.1 * max(count, 0)
 
@@ -390,7 +390,7 @@ def formula_of(
         best = max(score for score, _ in ranked)
         top = [each for score, each in ranked if score == best]
         return top[0] if len(top) == 1 else None
-    exact = [each for each in every if each.roots == inputs & each.roots == inputs]
+    exact = [each for each in every if each.roots == inputs]
     telling = nothing_else and len(inputs) >= _LEAST_INPUTS
     return exact[0] if len(exact) == 1 and telling else None
 
