@@ -1,10 +1,8 @@
 """Mentions of roots: how people write them, what is written back, and what is not a mention."""
 
 import math
-import tomllib
 from collections.abc import Mapping
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -18,31 +16,11 @@ from rootguard.language.units import convert
 from rootguard.template import Root, load_template
 from rootguard.values import RootName
 from tests.support.growth import grows_linearly
-
-SPELLED = [
-    (template, text, expected)
-    for template, rows in tomllib.loads(
-        (Path(__file__).parents[2] / "data" / "spelled_mentions.toml").read_text("utf-8")
-    ).items()
-    for text, expected in rows.items()
-]
-ALL = {
-    name: root
-    for template in (
-        *("fib4", "homa", "nlr", "tyg", "aip", "anemia", "conicity", "vascular", "bmi"),
-        *("debt_to_income", "loan_payment", "egfr", "qtc"),
-    )
-    for name, root in load_template(template).roots.items()
-}
+from tests.support.mention_texts import ALL, RECORD, SPELLED, read_as, released_of, texts
 
 
 def roots_of(template: str) -> Mapping[RootName, Root]:
     return load_template(template).roots
-
-
-def released_of(root: Root) -> float:
-    """A grid point that nobody would write."""
-    return root.domain.value(root.domain.size * 2 // 3)
 
 
 def rewritten(text: str, roots: Mapping[RootName, Root]) -> str:
@@ -92,6 +70,11 @@ def test_only_the_numbers_change(template: str, text: str, expected: str) -> Non
     tail = text[found[-1].end :] if found else ""
     assert once.startswith(head)
     assert once.endswith(tail)
+
+
+def test_every_text_is_read_as_it_was_recorded() -> None:
+    """`python -m tests.support.mention_texts` writes the record anew; its diff is the change."""
+    assert [read_as(text) for text in texts()] == RECORD.read_text("utf-8").splitlines()
 
 
 @pytest.mark.parametrize(
