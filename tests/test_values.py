@@ -297,6 +297,8 @@ def test_there_is_no_way_out_of_a_raw_value(leave: object) -> None:
         np.array([1.0, 2.0]),
         np.str_("54"),
         np.complex128(1),
+        np.array(54.0),
+        np.timedelta64(54, "ns"),
     ],
 )
 def test_what_is_not_a_finite_real_number_cannot_be_sealed(value: object) -> None:
@@ -330,7 +332,7 @@ def test_refusing_a_value_does_not_show_it() -> None:
         np.float32(54),
         np.int64(54),
         np.uint8(54),
-        np.array(54.0),
+        np.longdouble(54),
     ],
 )
 def test_numbers_of_every_kind_are_sealed_as_the_same_value(value: object) -> None:

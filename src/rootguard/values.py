@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from numbers import Real
 from typing import Literal, NewType, NoReturn, SupportsIndex, get_args
 
 from rootguard.errors import BudgetError, DomainError, PrivateValueError, UnknownNameError
@@ -179,20 +180,24 @@ def _seal(number: float) -> Callable[[], float]:
 
 
 def _finite(value: object) -> float | None:
-    """The value as a float if it is a finite real number, else None; raises nothing."""
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | Fraction):
-        try:  # NumPy scalars are numbers too, but not subclasses of int or float
-            item = value.item()  # type: ignore[attr-defined]
-        except Exception:  # noqa: BLE001 - whatever a stranger's object raises means "no"
+    """The value as a float if it is a finite real number, else None; raises nothing.
+
+    Numbers are int, float, Decimal, Fraction and NumPy's scalars. Refused are truth values, spans
+    of time, which NumPy calls whole numbers, and arrays and columns of one number.
+    """
+    try:  # whatever a stranger's object raises means "no"; its text may hold the number
+        if isinstance(value, bool) or not (
+            isinstance(value, int | float | Decimal | Fraction) or _is_numpy_real(value)
+        ):
             return None
-        if isinstance(item, bool) or not isinstance(item, int | float):
-            return None
-        value = item
-    try:
-        number = float(value)
-    except (OverflowError, ValueError):
+        number = float(value)  # type: ignore[arg-type]
+    except Exception:  # noqa: BLE001 - see above
         return None
     return number + 0.0 if math.isfinite(number) else None  # -0.0 and 0.0 are one value
+
+
+def _is_numpy_real(value: object) -> bool:
+    return isinstance(value, Real) and value.dtype.kind in "iuf"  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,6 +5,7 @@ type, its missing values and its categories do too.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -197,10 +198,12 @@ class _Polars(_Form):
 
 def _series(series: Any) -> Array:  # noqa: ANN401 - pandas has no types
     """A pandas column as Arrow has it; objects of all kinds as the numbers they are."""
-    try:
-        return pa.Array.from_pandas(series)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-        pass
+    # Arrow reads a truth value among floats as the number 1.
+    mixed = series.dtype == object and any(isinstance(cell, bool) for cell in series)
+    with suppress(pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        column = pa.Array.from_pandas(series)
+        if not mixed or pa.types.is_boolean(column.type):
+            return column
     import pandas
 
     cells = [
