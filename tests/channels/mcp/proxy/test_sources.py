@@ -1,13 +1,20 @@
 """Who may teach a value behind the proxy: the owner in a form, and a trusted tool."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
+from rootguard.channels.mcp.jsonrpc import Limits
+from rootguard.channels.mcp.proxy.offers import Arguments, MissingValueError, Offers
+from rootguard.channels.mcp.proxy.relay import Relay
+from rootguard.channels.mcp.proxy.rewriting import ReplyRestorer, RequestRewriter
+from rootguard.errors import BudgetError, RootGuardError
 from rootguard.session import Person, load_profile
 from rootguard.vault import open_store
+from tests.support.canary import everything
 from tests.support.mcp_proxies import DOUBLE, Message, Reply, Wire, proxy_command, text_of
 
 # At this budget the noise hardly ever moves a value, so a released one shows whose number it was.
@@ -28,10 +35,10 @@ class Owner:
         (folder / "policy.toml").write_text(POLICY + sources, encoding="utf-8")
         self.seen = folder / "seen"
         self.seen.touch()
-        self._vault = f"sqlite:///{folder}/v.sqlite3"
+        self.vault = f"sqlite:///{folder}/v.sqlite3"
         self.profile = folder / "me.toml"
         self.profile.write_text(
-            f'templates = ["fib4"]\npolicy = "policy.toml"\nstore = "{self._vault}"\n',
+            f'templates = ["fib4"]\npolicy = "policy.toml"\nstore = "{self.vault}"\n',
             encoding="utf-8",
         )
 
@@ -40,7 +47,7 @@ class Owner:
         return Wire(command, replies)
 
     def person(self) -> Person:
-        return Person.open(load_profile(self.profile), store=open_store(self._vault))
+        return Person.open(load_profile(self.profile), store=open_store(self.vault))
 
     @property
     def untouched(self) -> bool:
@@ -146,3 +153,59 @@ def test_a_trusted_tools_structured_result_teaches(tmp_path: Path) -> None:
         assert owner.untouched
         wire.call("panel", {})
     assert abs(float(owner.person().release("ast")) - 271) < 2
+
+
+SENTINEL = 171.37
+RESULT = {"structuredContent": {"ast": SENTINEL}, "content": [{"text": f"AST {SENTINEL}"}]}
+SCHEMA = {"type": "object", "properties": {"ast": {"type": "number", "description": "AST in U/L"}}}
+REFUSED: dict[str, Callable[[Arguments], object]] = {
+    "a parameter": lambda made: made.fill(
+        made.reading("t", "A laboratory.", SCHEMA), {"ast": SENTINEL}
+    ),
+    "a note": lambda made: made.fill(made.reading("t", "", {}), {"note": f"AST {SENTINEL}"}),
+    "a text": lambda made: made.text(f"AST is {SENTINEL}"),
+    "a document": lambda made: made.json({"ast": SENTINEL}),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_refusal_names_the_value_and_holds_nothing_of_it(tmp_path: Path, case: str) -> None:
+    person = Owner(tmp_path).person()
+    with pytest.raises(MissingValueError) as caught:
+        REFUSED[case](Arguments(person))
+    assert caught.value.roots == ("ast",)
+    assert str(SENTINEL) not in everything(caught.value)
+    assert not any(person.spent().values())
+
+
+def test_a_value_that_cannot_be_stored_costs_the_client_nothing_and_is_told_to_the_owner(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    owner = Owner(tmp_path, '[sources]\ntools = ["labs"]\n')
+    person = owner.person()
+    open_store(owner.vault).set_cap(person.principal, "ast", 1)
+    arguments, offers = Arguments(person), Offers()
+    with pytest.raises(BudgetError) as caught:
+        arguments.learn("clinic", "labs", RESULT)
+    assert str(SENTINEL) not in everything(caught.value)
+    rewriter = RequestRewriter(arguments, offers)
+    restorer = ReplyRestorer(person.restore)
+    relay = Relay("clinic", unreachable, rewriter, restorer, offers, Limits())
+    relay._learn("labs", RESULT)
+    told = capsys.readouterr().err
+    assert told.startswith("rootguard: values in a result of the server clinic were not stored")
+    assert str(SENTINEL) not in told
+    assert owner.untouched
+
+
+def unreachable(*_: object) -> NoReturn:
+    raise RootGuardError("there is no server here")
+
+
+@pytest.mark.parametrize("result", [{**RESULT, "isError": True}, {}, {"content": "AST 171.37"}])
+def test_an_error_of_a_trusted_tool_and_a_result_without_text_teach_nothing(
+    tmp_path: Path, result: Message
+) -> None:
+    owner = Owner(tmp_path, '[sources]\ntools = ["labs"]\n')
+    Arguments(owner.person()).learn("clinic", "labs", result)
+    assert owner.untouched

@@ -252,6 +252,7 @@ class Arguments:
         """The same, for what the owner writes."""
         return Arguments(self._person, pins=self._pins, of_owner=True)
 
+    @shielded
     def learn(self, server: str, tool: str, result: Message) -> None:
         """Teach what a tool says, if the policy trusts it by its name or as "server/tool"."""
         if not self._person.trusts(tool, f"{server}/{tool}") or result.get("isError") is True:
@@ -353,10 +354,12 @@ class Arguments:
             return made
         raise MissingValueError(missing)
 
+    @shielded
     def json(self, value: Message) -> Message:
         """A JSON object by the rules for texts."""
         return self._json(self.channel, value)
 
+    @shielded
     def text(self, text: str, *, strict: bool = False) -> str:
         """A text by the usual rules, or by those that let no number through."""
         channel = self.strict if strict else self.channel
