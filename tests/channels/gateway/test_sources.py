@@ -296,12 +296,16 @@ def test_the_result_of_a_tool_that_the_policy_trusts_teaches(made: Guarded, case
 
 def both(shape: Callable[..., dict[str, Any]]) -> Turns:
     """Two tools that a model called under one id."""
-    return [shape(LABS), shape("look_up")]
+    return [shape("look_up"), shape(LABS)]
 
 
 UNTRUSTED: dict[str, tuple[str, Turns]] = {
     "arguments of a trusted tool": ("chat", [chat_call(LABS, ARGUMENTS), chat_result("ok")]),
     "one id for two tools": ("chat", [*both(chat_call), chat_result(POISON)]),
+    "one id for two tools, the other way round": (
+        "chat",
+        [*reversed(both(chat_call)), chat_call(LABS), chat_result(POISON)],
+    ),
     "one id for two tools, responses": (
         "responses",
         [*both(response_call), response_result(ARGUMENTS)],
