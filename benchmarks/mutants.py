@@ -85,6 +85,7 @@ NEIGHBOURS = {
     # Policies, tiers and refinement are tested on a store, and so is what the audit log hides.
     "session": (
         *("tests/store/test_vault.py", "tests/store/test_journal.py", "tests/test_canary.py"),
+        "tests/calibration/test_sessions.py",
     ),
     "store": ("tests/session/test_person.py", "tests/test_canary.py"),
     "channels/text": ("tests/channels/gateway/test_openai.py",),

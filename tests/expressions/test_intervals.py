@@ -92,6 +92,8 @@ def span(lower: float, upper: float) -> Interval:
         (divide, (span(-2, -1), span(-4, 0)), 0.25, INF),
         (divide, (span(1, 2), span(-4, 4)), -INF, INF),
         (divide, (span(1, INF), span(1, INF)), 0, INF),
+        (divide, (span(-INF, -1), span(-INF, -1)), 0, INF),
+        (divide, (span(-1, 0), span(0, 4)), -INF, 0),
         (divide, (span(1, 1), span(0, 0)), None, None),
         (square_root, (span(-2, -1),), None, None),
         (square_root, (span(-1, 0),), 0, 0),
@@ -177,6 +179,8 @@ def assert_ends(found: Interval | None, low: float | None, high: float | None) -
         ("not x", 0, 0, 1, 1),
         ("x and x", 1, 2, 1, 1),
         ("x and 1 / 0", 0, 1, 0, 0),
+        ("x and 1 / 0", 0, 0, 0, 0),
+        ("-x", 1, 2, -2, -1),
         ("x or 1 / 0", 1, 2, 1, 1),
         ("not x", 0, 1, 0, 1),
         ("1 == x", 0, 2, 0, 1),
@@ -252,6 +256,7 @@ def test_exponents_beyond_the_limit_have_no_power(lower: float, upper: float) ->
         ("x < 3", 0, 4, -INF, INF),
         ("-x", 0, 4, -1, -1),
         ("2 - x", 0, 4, -1, -1),
+        ("x / 2", 0, 4, 0.5, 0.5),
     ],
 )
 def test_slopes_end_where_calculus_says(

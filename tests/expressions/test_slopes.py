@@ -139,7 +139,13 @@ def test_inexact_bounds_are_rounded_outwards() -> None:
     assert found.lower < 0.2 + 0.1 < found.upper
 
 
-@pytest.mark.parametrize("text", ["log(-x)", "sqrt(-x)", "1 / (x * 0)", "(-x)**0.5", "x**(x+199)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("log(-x)", "sqrt(-x)", "1 / (x * 0)", "(-x)**0.5", "x**(x+199)", "-log(-x)"),
+        *("x + log(-x)", "log(-x) + x", "x < log(-x)", "log(-x) < x", "max(x, log(-x))"),
+    ],
+)
 def test_a_formula_defined_nowhere_in_the_box_is_refused(text: str) -> None:
     box = {"x": Interval(1.0, 2.0)}
     with pytest.raises(FormulaUndefinedError):

@@ -38,6 +38,9 @@ FIB4 = [
     ("What is the AST from your latest blood test?", "ast"),
     ("A\u200bST", "ast"),
     ("ＡＳＴ", "ast"),
+    ("How many y/o?", "age"),
+    ("shoe_size", "?"),
+    ("the patient's/user's AST", "ast"),
     # The target, its class, identifiers, everything.
     ("What is your FIB-4?", "fib4"),
     ("fib4 score", "fib4"),
@@ -60,6 +63,9 @@ FIB4 = [
     ("What are your numbers?", "all 4"),
     ("the values of AST and ALT", "ast | alt"),
     ("all values of AST", "ast"),
+    ("every value", "all 4"),
+    ("all of lab values", "all 4"),
+    ("a value", "?"),
     # Arithmetic.
     ("age times AST", "age * ast"),
     ("age multiplied by AST", "age * ast"),
@@ -127,6 +133,14 @@ FIB4 = [
     ("ast * (-alt)", "ast * -alt"),
     ("ratio of (age * AST) to (platelets * sqrt(ALT))", "age * ast / (plt * sqrt(alt))"),
     ("one hundred times AST", "100 * ast"),
+    ("one third of AST", "ast / 3"),
+    ("sum of AST and ALT:age", "ast + alt / age"),
+    ("ALT times AST result", "alt * ast"),
+    ("Tell me -AST", "-ast"),
+    (
+        "six hundred and ten thousand nine hundred and ten point one two three four five six * AST",
+        "610910.123456 * ast",
+    ),
     # Units.
     ("your current AST (U/L) and ALT (IU/L)?", "ast | alt"),
     ("Before we continue, what's your platelet count (x10^9/L)?", "plt"),

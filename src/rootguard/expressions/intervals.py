@@ -363,8 +363,8 @@ def _opposite(x: Interval | None) -> Interval | None:
 
 
 def _both(left: Interval | None, right: Interval | None) -> Interval | None:
-    if left is None or left == ZERO:
-        return left
+    if left is None:
+        return None
     if right is None:  # a value only where the left side is false
         return ZERO if 0.0 in left else None
     return Interval(

@@ -23,6 +23,7 @@ from rootguard.session.questions.answers import (
     answer,
     read_question,
 )
+from rootguard.session.questions.tokens import tokens_of
 from rootguard.session.questions.wording import (
     NO_VALUE,
     NOT_ALLOWED,
@@ -80,6 +81,19 @@ def test_a_question_is_read_as_what_it_asks_for(
     template: str, question: str, expected: str
 ) -> None:
     assert asked(question, template) == expected
+
+
+def test_a_question_has_a_token_for_each_thing_in_it_and_ends() -> None:
+    kinds = [token.kind for token in tokens_of("AST? zyzzyva times 2", vocabulary("fib4"))]
+    assert kinds == ["name", "end", "unknown", "operator", "number", "end"]
+
+
+def test_a_number_of_more_than_sixteen_words_is_not_read_as_one() -> None:
+    digits_after = "one two three four five"
+    number = (
+        f"nine hundred and ninety-nine thousand nine hundred and ninety-nine point {digits_after}"
+    )
+    assert asked(f"{number} times AST", "fib4") == "?"
 
 
 def test_the_table_is_long_and_covers_the_paper() -> None:
@@ -299,6 +313,12 @@ def test_an_instruction_in_a_question_gets_the_released_value_or_fixed_words(que
 def test_a_declined_question_is_never_said_back() -> None:
     for question in ("What is your zyzzyva?", "zyzzyva and AST", "AST times zyzzyva", "zyzzyva!"):
         assert "zyzz" not in SESSIONS["fib4"].answer(question).casefold()
+
+
+def test_a_question_has_up_to_four_thousand_characters() -> None:
+    session = SESSIONS["fib4"]
+    assert session.answer("AST".ljust(4_000)).startswith("AST is")
+    assert session.answer("AST".ljust(4_001)) == TOO_LONG
 
 
 def test_long_questions_are_declined_unread() -> None:

@@ -7,7 +7,7 @@ a questioner's own words back. Nothing is computed and nothing is released here.
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rootguard.language.fold import unaccented
@@ -63,7 +63,7 @@ class _Piece:
     text: str
     small: bool
     tight: bool
-    leads: bool = False
+    leads: bool
 
 
 def tokens_of(question: str, vocabulary: Vocabulary) -> list[Token]:
@@ -98,8 +98,7 @@ def _plain(question: str) -> str:
     text = "".join(c for c in text if unicodedata.category(c) != "Cf")
     text = _CHARGE.sub(r"\1", _SPECIMEN.sub("", text))
     text = _DOTTED.sub(lambda found: re.sub(r"\W", "", found[0]), text)
-    text = _SHORTENED.sub(lambda found: " " if found[0] != "'" else "", text)
-    text = _DASHES.sub(" - ", text)
+    text = _DASHES.sub(" - ", _SHORTENED.sub("", text))
     return _BOLD.sub(r" \1 ", _BULLET.sub(" ; ", text))
 
 
@@ -141,7 +140,7 @@ def _parted(pieces: list[_Piece], vocabulary: Vocabulary) -> Iterator[_Piece]:
         else:
             for word in re.findall(r"[a-z]+|[0-9]+", piece.text):
                 kind = "number" if word.isdigit() else "word"
-                yield _Piece(kind=kind, text=word, small=piece.small, tight=False)
+                yield replace(piece, kind=kind, text=word)
 
 
 def _longest(pieces: list[_Piece], start: int, vocabulary: Vocabulary) -> tuple[list[Token], int]:
