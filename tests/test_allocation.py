@@ -434,9 +434,11 @@ def test_half_a_budget_or_two_budgets_are_refused() -> None:
         read_budget(total="0.9", epsilon="0.1", turns=9)
     with pytest.raises(BudgetError, match="either"):
         read_budget(total="0.9", turns=9)
-    for turns in (0, -3):
+    for turns in (0, -3, 1.5, math.nan, math.inf, True, "3", 1j):
         with pytest.raises(BudgetError, match="turns"):
-            read_budget(epsilon="0.1", turns=turns)
+            read_budget(epsilon="0.1", turns=turns)  # type: ignore[arg-type]
+    for whole in (3, 3.0, np.int64(3)):
+        assert read_budget(epsilon="0.1", turns=whole) == Fraction(3, 10)  # type: ignore[arg-type]
     with pytest.raises(BudgetError):
         read_budget(total="-1")
 

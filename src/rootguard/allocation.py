@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from numbers import Real
 
 from rootguard.errors import BudgetError, PlanError, UnknownNameError
 from rootguard.expressions import Node, gradient, parse
@@ -95,7 +96,7 @@ def read_budget(
     if total is not None and epsilon is None and turns is None:
         return parse_epsilon(total)
     if total is None and epsilon is not None and turns is not None:
-        if turns < 1 or turns != int(turns):
+        if isinstance(turns, bool) or not isinstance(turns, Real) or not turns >= 1 or turns % 1:
             raise BudgetError("turns must be a whole number, 1 or more")
         return parse_epsilon(epsilon) * int(turns)
     raise BudgetError("give a budget either as a total, or as epsilon and turns together")

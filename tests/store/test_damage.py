@@ -12,7 +12,7 @@ import pytest
 from rootguard.errors import StoreDamagedError, StoreError, StoreKeyError
 from rootguard.store import Record
 from rootguard.store.rows import DRAWS, Rows
-from rootguard.values import Domain, Sanitized
+from rootguard.values import Domain, Principal, RootName, Sanitized
 from rootguard.vault import open_store
 from tests.support.store_contents import (
     AGE,
@@ -202,6 +202,28 @@ def test_what_cannot_be_kept_exactly_is_refused(url: str, record: Record) -> Non
         with pytest.raises(StoreError):
             store.commit(ANA, [record])
         assert store.principals() == ()
+
+
+@pytest.mark.parametrize("name", ["\ud800", "a\udfffb"])
+def test_nobody_can_be_asked_for_by_a_name_that_cannot_be_kept(url: str, name: str) -> None:
+    who = Principal(name)
+    with closing(sql(url)) as store:
+        fill(store)
+        for ask in (
+            lambda: store.levels(who, AGE),
+            lambda: store.levels(ANA, RootName(name)),
+            lambda: store.version(who, AGE),
+            lambda: store.events(who),
+            lambda: store.caps(who),
+            lambda: store.disclosures(who),
+            lambda: store.log(who),
+            lambda: store.log_size(who),
+            lambda: store.erase(who),
+        ):
+            with pytest.raises(StoreError, match="cannot be stored") as caught:
+                ask()
+            assert caught.value.__cause__ is caught.value.__context__ is None
+        assert store.verify() == ()
 
 
 @pytest.mark.parametrize("letter", ["\ud7ff", "\ue000"])

@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from rootguard.errors import BudgetError
+from rootguard.errors import BudgetError, StoreError
 from rootguard.events import Charge, Event
 from rootguard.identifiers import IssuedTokens
 from rootguard.values import MICRO, Domain, MechanismName, Principal, RootName, Sanitized
@@ -259,6 +259,11 @@ def check_caps(spent: dict[str, int], cost: dict[str, int], caps: dict[str, int]
             f"this would bring the total to epsilon {total / MICRO:g}, over its cap of "
             f"{caps[''] / MICRO:g}; nothing was drawn"
         )
+
+
+def unstorable_name() -> StoreError:
+    """What is raised for a name that no database can keep or look up, without the name."""
+    return StoreError("a name holds a character that cannot be stored; choose another name")
 
 
 Cell = str | int | bytes

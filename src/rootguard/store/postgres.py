@@ -19,7 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool
 
 from rootguard.errors import StoreDamagedError, StoreError, StoreUnavailableError
-from rootguard.store.base import Cell, Row, Transaction
+from rootguard.store.base import Cell, Row, Transaction, unstorable_name
 from rootguard.store.keys import KeyPlace, given_key
 from rootguard.store.sql import SqlStore, create, unlock
 
@@ -181,6 +181,8 @@ def _at_the_border(work: Callable[[], T]) -> T:
         return work()
     except psycopg.Error as error:
         fault = _fault(error)
+    except UnicodeEncodeError:
+        fault = unstorable_name()
     raise fault
 
 

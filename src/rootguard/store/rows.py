@@ -37,6 +37,7 @@ from rootguard.store.base import (
     Row,
     Transaction,
     UnnumberedEntry,
+    unstorable_name,
 )
 from rootguard.store.envelope import Integrity, Secrets
 from rootguard.values import MICRO, Domain, Sanitized
@@ -58,7 +59,7 @@ def storable(*cells: Cell) -> None:
         if isinstance(cell, str) and (
             "\x00" in cell or any("\ud800" <= c <= "\udfff" for c in cell)
         ):
-            raise StoreError("a name holds a character that cannot be stored; choose another name")
+            raise unstorable_name()
 
 
 class SealedTable(Generic[W, R]):

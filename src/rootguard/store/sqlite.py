@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from rootguard.errors import StoreDamagedError, StoreError, StoreUnavailableError
-from rootguard.store.base import Cell, Row, Transaction
+from rootguard.store.base import Cell, Row, Transaction, unstorable_name
 from rootguard.store.keys import KeyPlace, given_key
 from rootguard.store.migrations import MIGRATIONS
 from rootguard.store.sql import SqlStore, create, unlock
@@ -242,6 +242,8 @@ def _at_the_border(work: Callable[[], T]) -> T:
         return work()
     except (sqlite3.Error, UnicodeDecodeError) as error:
         fault = _fault(error)
+    except UnicodeEncodeError:
+        fault = unstorable_name()
     raise fault
 
 
