@@ -108,6 +108,26 @@ class TestLocal:
         expected = one_machine().table
         assert same(made, expected.filter(pc.less(expected["number"], 20)))
 
+    def test_a_change_draws_everybody_anew_as_on_one_machine(self, local: Path) -> None:
+        told = json.loads((local / "told.json").read_text())
+        assert told["changes"] == [[1, False], [2, True], [2, False]]
+        first, second, third = (
+            pq.read_table(local / f"changing-{turn}.parquet") for turn in range(3)
+        )
+        assert third.sort_by("number") == second.sort_by("number")
+        apart = pc.equal(first.sort_by("number")["age"], second.sort_by("number")["age"])
+        assert pc.sum(apart).as_py() < 100  # of 301: chance gives nine
+        moved = people().slice(100, 301)
+        ages = [age + 5 if row == 50 else age for row, age in enumerate(moved["age"].to_pylist())]
+        moved = moved.set_column(2, "age", pa.array(ages))
+        store = open_store(f"sqlite:///{local / 'changing.sqlite3'}")
+        expected = sanitize(
+            moved, PLAN, template=FIB4, id_column="mrn", store=store, fresh="changed"
+        )
+        assert (expected.version, expected.fresh) == (2, False)
+        assert same(second, expected.table)
+        store.close()
+
 
 class _Conf:
     def __init__(self, settings: dict[str, str]) -> None:

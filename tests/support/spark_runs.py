@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark
 from pyspark import TaskContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from rootguard import Guard, load_template, open_store
 from rootguard.batch import sanitize, sanitize_spark
@@ -91,6 +91,20 @@ def conflicts(people: DataFrame, folder: Path) -> dict[str, str]:
     return told
 
 
+def changes(people: DataFrame, folder: Path) -> dict[str, Any]:
+    """A table, the same with one value changed, and that again."""
+    store = open_store(f"sqlite:///{folder / 'changing.sqlite3'}")
+    some = people.where("number between 100 and 400")
+    moved = some.withColumn("age", functions.expr("if(number = 150, age + 5, age)"))
+    told = []
+    for turn, table in enumerate((some, moved, moved)):
+        made = sanitize_spark(table, PLAN, store=store, fresh="changed", **OPTIONS)
+        keep(folder, f"changing-{turn}", made.table)
+        told.append([made.version, made.fresh])
+    store.close()
+    return {"changes": told}
+
+
 def keep(folder: Path, name: str, frame: DataFrame) -> None:
     pq.write_table(frame.toArrow(), folder / f"{name}.parquet")
 
@@ -129,7 +143,7 @@ def local(folder: Path) -> None:
     (folder / "key-of-others").chmod(0o600)
     swapped = sanitize_spark(people, PLAN, key_file=str(folder / "key-of-others"), **OPTIONS)
     (folder / "key-of-others").write_text(KEY.hex())
-    told = conflicts(people, folder)
+    told = {**conflicts(people, folder), **changes(people, folder)}
     for name, table in (
         ("column", sanitize_spark(bad, PLAN, key=KEY, **OPTIONS).table),
         ("key", swapped.table),

@@ -23,8 +23,9 @@ from pyarrow import parquet
 from rootguard.allocation import Plan
 from rootguard.batch.columns import Layout, RecordBatch, Schema, Table, lay_out
 from rootguard.batch.job import Job, OnConflict
-from rootguard.batch.kernel import REJECTS, Kernel
+from rootguard.batch.kernel import REJECTS
 from rootguard.batch.keys import Secret
+from rootguard.batch.register import Fresh
 from rootguard.batch.tables import ROWS
 from rootguard.errors import FileError, NoiseError, RootGuardError, shielded
 from rootguard.identifiers import Kind
@@ -61,6 +62,10 @@ class Summary:
     released: int
     rejected: int
     """Rows that are told in the side file instead."""
+    version: int
+    """Which draw of the table this is."""
+    fresh: bool
+    """Whether everybody in it was drawn anew, because a value had changed."""
 
 
 @shielded
@@ -76,9 +81,14 @@ def sanitize_file(
     calibrate: bool = False,
     version: int = 1,
     on_conflict: OnConflict = "refuse",
+    fresh: Fresh = "never",
+    announce: Callable[[int], None] | None = None,
     progress: Progress | None = None,
 ) -> Summary:
-    """Sanitize a file into another; the endings of their names say which is CSV or Parquet."""
+    """Sanitize a file into another; the endings of their names say which is CSV or Parquet.
+
+    `announce` is told the number of a fresh draw before it is made.
+    """
     for path in (source, target, *(() if rejects is None else (rejects,))):
         _format(path)
     places = [path.absolute() for path in (source, target, rejects) if path is not None]
@@ -103,10 +113,12 @@ def sanitize_file(
                 calibrate=calibrate,
                 version=version,
                 on_conflict=on_conflict,
+                fresh=fresh,
+                announce=announce,
             )
             out = stack.enter_context(_Draft(target, job.kernel.schema(reader.schema)))
             side = None if rejects is None else stack.enter_context(_Draft(rejects, REJECTS))
-            summary = _flow(reader, job.kernel, out, side, progress or _quiet)
+            summary = _flow(reader, job, out, side, progress or _quiet)
             # The ledger first, the table last: killed in between, a run has charged for rows that
             # nobody saw, and the same run charges nothing more.
             job.keep()
@@ -136,7 +148,7 @@ def _quiet(share: float) -> None:
 
 def _flow(
     reader: "_Reader",
-    kernel: Kernel,
+    job: Job,
     out: "_Draft",
     side: "_Draft | None",
     progress: Progress,
@@ -147,7 +159,7 @@ def _flow(
         for whole in batches:
             for start in range(0, len(whole), ROWS):
                 batch = whole.slice(start, ROWS)
-                done, told = kernel.apply(batch, first)
+                done, told = job.kernel.apply(batch, first)
                 first += len(batch)
                 released += len(done)
                 rejected += len(batch) - len(done)
@@ -155,7 +167,7 @@ def _flow(
                 if side is not None and len(told):
                     side.write(told)
             progress(reader.share(first))
-    return Summary(released=released, rejected=rejected)
+    return Summary(released=released, rejected=rejected, version=job.version, fresh=job.fresh)
 
 
 class _ReadAhead:

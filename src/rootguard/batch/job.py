@@ -3,11 +3,13 @@
 Rows do not know of each other, but two things about a table are known only at its end: whether an
 id has different values, and who would pass the lifetime cap. Usually the table is drawn meanwhile
 and thrown away if it is refused, since drawing costs nothing that is not kept. Where drawing itself
-charges people, because the store knows them by name, the table is read once more before.
+charges people, because the store knows them by name, the table is read once more before. So it is
+where a change decides what is drawn.
 """
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -17,9 +19,16 @@ from rootguard.allocation import Plan
 from rootguard.batch.columns import Layout, RecordBatch
 from rootguard.batch.kernel import Kernel
 from rootguard.batch.keys import Secret
-from rootguard.batch.register import Register, lifetime_refusal
-from rootguard.errors import BudgetError, ConflictError, UnknownNameError
+from rootguard.batch.register import (
+    Fresh,
+    Register,
+    lifetime_refusal,
+    next_version,
+    standing_version,
+)
+from rootguard.errors import BudgetError, ConflictError, StoreKeyError, UnknownNameError
 from rootguard.mechanisms.exact import Words
+from rootguard.store import Store
 from rootguard.template import Template
 from rootguard.values import RootName
 
@@ -46,12 +55,16 @@ class Job:
         calibrate: bool,
         version: int,
         on_conflict: OnConflict,
+        fresh: Fresh,
+        announce: Callable[[int], None] | None = None,
     ) -> None:
         check_choice("on_conflict", on_conflict, OnConflict)
         self._layout, self._batches, self._on_conflict = layout, batches, on_conflict
+        store = check_fresh(secret.store, fresh)
+        by_name = secret.by_name(fresh)
 
-        def begin() -> tuple[Kernel, Register]:
-            register = secret.register(plan, version)
+        def begin(version: int) -> tuple[Kernel, Register]:
+            register = secret.register(plan, version, by_name, steady=fresh == "changed")
             # Without a store, and with nothing to refuse, nobody asks what was gathered.
             idle = secret.store is None and on_conflict == "charge"
             kernel = secret.kernel(
@@ -61,15 +74,25 @@ class Job:
                 calibrate=calibrate,
                 version=version,
                 register=None if idle else register,
+                by_name=by_name,
             )
             return kernel, register
 
-        self.kernel, self._register = begin()
-        if secret.store is not None and secret.store.principals():
+        self.fresh = False
+        """Whether everybody is drawn anew."""
+        if store is not None and fresh == "changed":
+            version = standing_version(store, plan, version)
+        self.kernel, self._register = begin(version)
+        if store is not None and (by_name or fresh == "changed"):
             for batch in batches():
                 self.kernel.survey(batch)
-            self._refuse(self._register.check_lifetime)
-            self.kernel, self._register = begin()
+            if fresh == "changed" and self._register.changed():
+                self.fresh, version = True, next_version(store, plan)
+            self._refuse(partial(self._register.check_lifetime, version))
+            if self.fresh and announce is not None:
+                announce(version)
+            self.kernel, self._register = begin(version)
+        self.version = version
 
     def keep(self) -> None:
         """Refuse the table or write it down; before anybody sees it."""
@@ -101,6 +124,17 @@ class Job:
                 for row in np.flatnonzero(there & (tags == who)):
                     yield first + int(row), entries["marks"][row]
             first += len(batch)
+
+
+def check_fresh(store: Store | None, fresh: Fresh) -> Store | None:
+    """Refuse to compare with earlier tables where nobody remembers them."""
+    check_choice("fresh", fresh, Fresh)
+    if store is None and fresh == "changed":
+        raise StoreKeyError(
+            'whether a value changed is known to a store alone; give one for fresh="changed" '
+            "(--fresh changed)"
+        )
+    return store
 
 
 def check_choice(option: str, chosen: str, choices: object) -> None:

@@ -7,7 +7,7 @@ after an erasure the noise is a fresh one.
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn, SupportsIndex
 
@@ -18,9 +18,10 @@ import pyarrow.compute as pc
 from rootguard.allocation import Plan
 from rootguard.batch.columns import Array, Layout, Mask, Numbers
 from rootguard.batch.kernel import Kernel, Override
-from rootguard.batch.register import Register, check_levels
+from rootguard.batch.register import Fresh, Register, check_levels
 from rootguard.calibration import Calibration, Level
 from rootguard.errors import BudgetError, FileError, StoreKeyError, shielded
+from rootguard.events import ProfileErased
 from rootguard.graph import Graph
 from rootguard.mechanisms.keyed import KEY_BYTES, Prf
 from rootguard.session.draws import noise_once
@@ -58,8 +59,9 @@ class Secret:
         calibrate: bool = False,
         version: int = 1,
         register: Register | None = None,
+        by_name: Sequence[Principal] = (),
     ) -> Kernel:
-        """The kernel that draws under this secret."""
+        """The kernel that draws under this secret, but for people whom the store serves by name."""
         store = self.store
         return Kernel(
             template,
@@ -71,15 +73,35 @@ class Secret:
             version=version,
             lookup=None
             if store is None
-            else _VaultPeople(store, template, plan, calibrate=calibrate),
+            else _VaultPeople(store, by_name, template, plan, calibrate=calibrate),
             sink=None if register is None else register.add,
         )
 
-    def register(self, plan: Plan, version: int) -> Register:
+    def register(
+        self, plan: Plan, version: int, by_name: Sequence[Principal] = (), *, steady: bool = False
+    ) -> Register:
         """Where a run under this secret is written down, for as long as it takes or in a store."""
         if self.store is not None:
             check_levels(self.store, plan, version)
-        return Register(plan, version, self.store)
+        return Register(plan, version, self.store, by_name, steady=steady)
+
+    def by_name(self, fresh: Fresh) -> tuple[Principal, ...]:
+        """Whose rows the store serves by name.
+
+        Their draw stands as long as their value does, whatever becomes of the others'. So where
+        nobody's change is to show, they are drawn with everybody else; but the erased, whom the key
+        would give their old noise again.
+        """
+        if self.store is None:
+            return ()
+        known = self.store.principals()
+        if fresh == "never":
+            return known
+        return tuple(
+            name
+            for name in known
+            if any(isinstance(event, ProfileErased) for event in self.store.events(name))
+        )
 
     def keys(self) -> tuple[bytes, bytes | None]:
         """The keys of the noise and of identifiers, for tasks that run elsewhere."""
@@ -110,11 +132,19 @@ def read_key(file: Path) -> bytes:
 class _VaultPeople:
     """Rows of people whom a store knows by name."""
 
-    def __init__(self, store: Store, template: Template, plan: Plan, *, calibrate: bool) -> None:
+    def __init__(
+        self,
+        store: Store,
+        people: Sequence[Principal],
+        template: Template,
+        plan: Plan,
+        *,
+        calibrate: bool,
+    ) -> None:
         self._store, self._template, self._plan = store, template, plan
         self._calibrate = calibrate
         self._roots = Graph.of(template).roots
-        self._people = pa.array(list(store.principals()), pa.large_string())
+        self._people = pa.array(list(people), pa.large_string())
 
     def known(self, ids: Array) -> Mask:
         found: Mask = pc.is_in(ids, self._people).to_numpy(zero_copy_only=False)

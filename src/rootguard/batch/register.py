@@ -12,20 +12,25 @@ new, and nothing is charged twice.
 
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import NoReturn, SupportsIndex
+from itertools import groupby
+from typing import Literal, NoReturn, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rootguard.accounting import Ledger
 from rootguard.allocation import Plan
 from rootguard.errors import BudgetError, PlanError, StoreError
 from rootguard.mechanisms.exact import Words
-from rootguard.store import Store, TableRun, table_number, tables
+from rootguard.store import Store, TableRun, check_caps, table_number, tables
 from rootguard.store.base import LIFETIME, TableView
 from rootguard.store.tables import Entries
-from rootguard.values import MICRO, RootName, to_micro
+from rootguard.values import MICRO, Principal, RootName, to_micro
+
+Fresh = Literal["never", "changed"]
+"""When everybody in a table is drawn anew: never, or if a value changed since it was released."""
 
 PIECE = 1 << 17
 """Entries that are put in order together: few enough for the processor's cache."""
@@ -81,9 +86,19 @@ class EntryFile:
 class Register:
     """Gathers the entries of a table, says what is wrong with them, and keeps them in a store."""
 
-    def __init__(self, plan: Plan, version: int, store: Store | None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        version: int,
+        store: Store | None,
+        by_name: Iterable[Principal] = (),
+        *,
+        steady: bool = False,
+    ) -> None:
         self._plan, self._version, self._store = plan, version, store
-        self._named = frozenset(() if store is None else store.principals())
+        self._known = frozenset(() if store is None else store.principals())
+        self._named = [] if store is None else _tagged(store, self._known.difference(by_name))
+        self._steady = steady  # whether a change since the last release refuses the run
         self._drawn, self._others = EntryFile(len(plan.shares)), EntryFile(len(plan.shares))
         self.rows = 0
         """Rows that are released, those of people who are served by name included."""
@@ -118,17 +133,29 @@ class Register:
         }
         return {root: people for root, people in whole.items() if len(people)}
 
-    def check_lifetime(self) -> None:
-        """Refuse the run if it brings anybody over the lifetime cap, as far as is known now."""
+    def changed(self) -> bool:
+        """Whether somebody's value is another than at the last release under this version."""
+        return any(
+            tables.changed(self._view(), number, new, self._levels(self._version))
+            for number in range(tables.PARTITIONS)
+            if len(new := self._drawn.partition(number))
+        )
+
+    def check_lifetime(self, version: int) -> None:
+        """Refuse the run, if it is drawn as this version, for anybody over a cap as of now.
+
+        Only how many values there are counts, so entries of another version will do for a new one.
+        """
         if self._store is None:
             return
-        view = TableView(runs=self._store.tables(), fingerprints=self._store.fingerprints)
-        place = table_number(view.runs, self._table) * tables.PARTITIONS
+        view = self._view()
+        place = table_number(view.runs, table_name(self._plan, version)) * tables.PARTITIONS
         for number in range(tables.PARTITIONS):
             new = self._drawn.partition(number)
             if len(new):
                 entries = tables.merge(view.fingerprints(place + number), new)
-                self._find_over(view, number, new, tables.count(entries).most)
+                self._find_over(view, number, new, tables.count(entries).most, version)
+        self._find_capped(view, version)
         self._refuse_over()
 
     def keep(self) -> None:
@@ -137,12 +164,17 @@ class Register:
             return
         drawn = np.zeros(len(self.roots), dtype=np.int64)
         most = np.zeros(len(self.roots), dtype=np.int64)
-        self.over = {}
+        self.over, changed = {}, False
+        self._find_capped(self._view(), self._version)
+        self._refuse_over()
 
         def merge(number: int, stored: bytes, view: TableView) -> bytes | None:
+            nonlocal changed
             new = self._drawn.partition(number)
             if not len(new):
                 return None
+            if self._steady:
+                changed |= tables.changed(view, number, new, self._levels(self._version))
             entries = tables.merge(stored, new)
             counted = tables.count(entries)
             np.maximum(most, counted.most, out=most)
@@ -152,30 +184,37 @@ class Register:
             drawn[:] += counted.values
             if before:
                 drawn[:] -= tables.count(tables.read(stored, len(self.roots))).values
-            self._find_over(view, number, new, counted.most)
+            self._find_over(view, number, new, counted.most, self._version)
             return entries.tobytes()
 
         def told() -> list[TableRun]:
             self._refuse_over()
+            if changed:
+                raise StoreError(
+                    "another table with these people was released meanwhile; nothing was "
+                    "released, run it again"
+                )
             return [
                 replace(run, rows=self.rows, drawn=int(drawn[place]), most=int(most[place]))
-                for place, run in enumerate(self._levels())
+                for place, run in enumerate(self._levels(self._version))
             ]
 
-        self._store.keep_table(self._table, merge, told)
+        self._store.keep_table(table_name(self._plan, self._version), merge, told)
         self._check_newcomers(self._store)
 
-    @property
-    def _table(self) -> str:
-        return table_name(self._plan, self._version)
+    def _view(self) -> TableView:
+        """What the store's tables hold now; nothing without a store."""
+        if self._store is None:
+            return TableView(runs=(), fingerprints=lambda _: b"")
+        return TableView(runs=self._store.tables(), fingerprints=self._store.fingerprints)
 
-    def _levels(self) -> list[TableRun]:
+    def _levels(self, version: int) -> list[TableRun]:
         """At which level this run draws each root."""
         return [
             TableRun(
-                table=self._table,
+                table=table_name(self._plan, version),
                 root=root,
-                version=self._version,
+                version=version,
                 micro_epsilon=to_micro(self._plan[root].epsilon),
                 mechanism=self._plan.mechanism,
                 domain=self._plan[root].domain,
@@ -187,12 +226,43 @@ class Register:
         ]
 
     def _find_over(
-        self, view: TableView, number: int, new: Entries, most: NDArray[np.int64]
+        self,
+        view: TableView,
+        number: int,
+        new: Entries,
+        most: NDArray[np.int64],
+        version: int,
     ) -> None:
-        found = tables.over_lifetime(view, number, new, self._levels(), most)
+        """Note who passes the lifetime cap, but for people who have a ledger by name."""
+        found = tables.over_lifetime(view, number, new, self._levels(version), most)
+        named = np.array([tag for tag, _ in self._named], np.uint64)
         for root, people in zip(self.roots, found, strict=True):
-            if len(people):
-                self.over[root] = np.concatenate([self.over.get(root, people[:0]), people])
+            self._note_over(root, people[~np.isin(people, named)])
+
+    def _find_capped(self, view: TableView, version: int) -> None:
+        """Note people known by name whom the run, which draws them here, brings over a cap.
+
+        Not in the transaction that keeps the run: what a session draws for them at the same moment
+        is not counted.
+        """
+        if self._store is None:
+            return
+        for number, people in groupby(self._named, lambda each: tables.partition_of(each[0])):
+            entries = self._drawn.partition(number)
+            for tag, name in people:
+                new = entries[entries["tag"] == tag]
+                prices = tables.prices(view, number, new, self._levels(version))
+                try:
+                    check_caps(
+                        Ledger(self._store.events(name)).micro, prices, self._store.caps(name)
+                    )
+                except BudgetError:
+                    for root in prices:
+                        self._note_over(RootName(root), np.array([tag], np.uint64))
+
+    def _note_over(self, root: RootName, people: Words) -> None:
+        if len(people):
+            self.over[root] = np.concatenate([self.over.get(root, people[:0]), people])
 
     def _refuse_over(self) -> None:
         """Refuse the run if somebody is over the lifetime cap; inside a transaction, undo it."""
@@ -205,7 +275,7 @@ class Register:
         Whoever opens a session from now on finds the fingerprints.
         """
         prf = tables.table_prf(store.fingerprint_key)
-        for name in set(store.principals()) - self._named:
+        for name in set(store.principals()) - self._known:
             tag = prf.tags(prf.person(name))[0]
             if tag in self._drawn.partition(tables.partition_of(int(tag)))["tag"]:
                 raise StoreError(
@@ -220,15 +290,35 @@ class Register:
         raise TypeError("a register cannot be pickled or copied")
 
 
+def _tagged(store: Store, people: Iterable[Principal]) -> list[tuple[int, Principal]]:
+    """People and their tags, in the order of the tags."""
+    prf = tables.table_prf(store.fingerprint_key)
+    return sorted((int(prf.tags(prf.person(name))[0]), name) for name in people)
+
+
+def standing_version(store: Store, plan: Plan, version: int) -> int:
+    """The latest version of the plan's tables, or this one if it is later."""
+    runs = store.tables()
+    return max(
+        version, *(run.version for run in runs if run.table == table_name(plan, run.version)), 0
+    )
+
+
+def next_version(store: Store, plan: Plan) -> int:
+    """A version under which no table of the store has shown any of the plan's roots."""
+    roots = {share.root for share in plan.shares}
+    return 1 + max((run.version for run in store.tables() if run.root in roots), default=0)
+
+
 def lifetime_refusal(over: Mapping[RootName, Words], row: int | None = None) -> BudgetError:
     """What is said of a table that brings people over the lifetime cap."""
     counts = ", ".join(f"{root} ({len(people)})" for root, people in over.items())
     where = "" if row is None else f"; row {row} (from 0) is of the first of them"
     return BudgetError(
-        f"so many people have had too many values of a root: {counts}{where}. With this table it "
-        f"would have cost them more than {LIFETIME} times its first price. Nothing was released "
-        "or charged. Release the values that they had before, leave their rows out, or give them "
-        "caps of their own (rootguard vault spend --cap)"
+        f"people who would pass the cap of a root with this table: {counts}{where}. Unless they "
+        f"have a cap of their own, a root may cost {LIFETIME} times its first price. Nothing was "
+        "released or charged. Release the values that they had before, leave their rows out, or "
+        "give them a higher cap (rootguard vault spend --cap)"
     )
 
 

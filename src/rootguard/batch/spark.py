@@ -11,7 +11,7 @@ either the key itself or the name of a file on the executors that holds it.
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import or_
 from pathlib import Path
@@ -22,10 +22,22 @@ import pyarrow as pa
 
 from rootguard.allocation import Plan
 from rootguard.batch.columns import Array, Layout, RecordBatch, Schema, foreign_errors_as, lay_out
-from rootguard.batch.job import OnConflict, check_choice, conflict_counts, differing
+from rootguard.batch.job import (
+    OnConflict,
+    check_choice,
+    check_fresh,
+    conflict_counts,
+    differing,
+)
 from rootguard.batch.kernel import REJECTS, EntrySink, Kernel
 from rootguard.batch.keys import Secret, read_key
-from rootguard.batch.register import check_levels
+from rootguard.batch.register import (
+    Fresh,
+    Register,
+    check_levels,
+    next_version,
+    standing_version,
+)
 from rootguard.batch.tables import ROWS
 from rootguard.errors import (
     ConflictError,
@@ -59,6 +71,10 @@ class SparkRelease:
     """The rows that may be shown."""
     rejects: DataFrame
     """Row, column and reason of what is not among them."""
+    version: int
+    """Which draw of the table this is."""
+    fresh: bool
+    """Whether everybody in it was drawn anew, because a value had changed."""
 
 
 @shielded
@@ -77,6 +93,7 @@ def sanitize_spark(
     calibrate: bool = False,
     version: int = 1,
     on_conflict: OnConflict = "refuse",
+    fresh: Fresh = "never",
 ) -> SparkRelease:
     """`sanitize` for a Spark data frame: row for row what one machine makes under the same key.
 
@@ -91,6 +108,7 @@ def sanitize_spark(
     returns, in one more pass; `on_conflict="charge"` spares it.
     """
     check_choice("on_conflict", on_conflict, OnConflict)
+    check_fresh(store, fresh)
     layout = lay_out(
         template, df.columns, id_column=id_column, columns=columns, identifiers=identifiers
     )
@@ -101,6 +119,8 @@ def sanitize_spark(
     if key_file is None:
         _check_encrypted(df)
     keys = secret.keys()
+    if store is not None and fresh == "changed":
+        version = standing_version(store, plan, version)
     task = _Task(
         run=secrets.token_hex(8),
         template=template,
@@ -120,23 +140,33 @@ def sanitize_spark(
     if on_conflict == "refuse":
         _check_conflicts(df, task)
     if secret.store is not None:
-        return _with_store(df, task, secret)
-    return _planned(df, task)
+        return _with_store(df, task, secret, fresh)
+    table, rejects = _planned(df, task)
+    return SparkRelease(table=table, rejects=rejects, version=version, fresh=False)
 
 
-def _planned(df: DataFrame, task: "_Task") -> SparkRelease:
-    return SparkRelease(
-        table=df.mapInArrow(_rows(task), _schema(df, task.layout)),
-        rejects=df.mapInArrow(_told(task), _SIDE),
+def _planned(df: DataFrame, task: "_Task") -> tuple[DataFrame, DataFrame]:
+    return (
+        df.mapInArrow(_rows(task), _schema(df, task.layout)),
+        df.mapInArrow(_told(task), _SIDE),
     )
 
 
-def _with_store(df: DataFrame, task: "_Task", secret: Secret) -> SparkRelease:
+def _with_store(df: DataFrame, task: "_Task", secret: Secret, fresh: Fresh) -> SparkRelease:
     """What only the driver can do: serve the people whom the store knows, and keep the run."""
     store = secret.store
     if store is None:
         raise StoreKeyError("there is no store to keep this table in")
-    register = secret.register(task.plan, task.version)
+    by_name, steady, anew = secret.by_name(fresh), fresh == "changed", False
+    named, rest = _split(df, task.layout.id_column, by_name)
+    register = secret.register(task.plan, task.version, by_name, steady=steady)
+    _register(rest, task, register)
+    if steady and register.changed():
+        version, anew = next_version(store, task.plan), True
+        task = replace(task, run=secrets.token_hex(8), version=version)
+        register = secret.register(task.plan, version, by_name, steady=steady)
+        _register(rest, task, register)
+    register.check_lifetime(task.version)  # before anybody is charged by name
     kernel = secret.kernel(
         task.template,
         task.plan,
@@ -144,21 +174,27 @@ def _with_store(df: DataFrame, task: "_Task", secret: Secret) -> SparkRelease:
         calibrate=task.calibrate,
         version=task.version,
         register=register,
+        by_name=by_name,
     )
-    named, rest = _split(df, task.layout.id_column, store.principals())
-    found = rest.mapInArrow(_fingerprints(task), _FINGERPRINTS).persist()
+    served = _served(named, task, kernel)
+    register.keep()
+    made = _planned(rest, task)
+    return SparkRelease(
+        table=made[0].unionByName(served[0]),
+        rejects=made[1].unionByName(served[1]),
+        version=task.version,
+        fresh=anew,
+    )
+
+
+def _register(df: DataFrame, task: "_Task", register: Register) -> None:
+    """Fetch the fingerprints of all rows."""
+    found = df.mapInArrow(_fingerprints(task), _FINGERPRINTS).persist()
     found.count()  # in all executors at once; what follows only fetches
     kind = entry_type(len(task.plan.shares))
     for row in found.toLocalIterator():
         register.add(np.frombuffer(row.entries, kind), np.empty(0, kind), row.rows)
     found.unpersist()
-    register.check_lifetime()  # before anybody is charged by name
-    served = _served(named, task, kernel)
-    register.keep()
-    made = _planned(rest, task)
-    return SparkRelease(
-        table=made.table.unionByName(served.table), rejects=made.rejects.unionByName(served.rejects)
-    )
 
 
 def _split(
@@ -207,7 +243,7 @@ def _mark_names(roots: Sequence[RootName]) -> list[str]:
     return ["tag", "row", *(f"m{place}" for place in range(len(roots)))]
 
 
-def _served(df: DataFrame, task: "_Task", kernel: Kernel) -> SparkRelease:
+def _served(df: DataFrame, task: "_Task", kernel: Kernel) -> tuple[DataFrame, DataFrame]:
     """Rows that the driver works on itself. They are few: people opened one by one."""
     released, told = [], []
     schema = _schema(df, task.layout)
@@ -216,12 +252,9 @@ def _served(df: DataFrame, task: "_Task", kernel: Kernel) -> SparkRelease:
         released.append(made)
         told.append(rejects)
     session = df.sparkSession
-    none = session.createDataFrame([], schema), session.createDataFrame([], _SIDE)
-    return SparkRelease(
-        table=session.createDataFrame(pa.Table.from_batches(released), schema)
-        if released
-        else none[0],
-        rejects=session.createDataFrame(pa.Table.from_batches(told), _SIDE) if told else none[1],
+    return (
+        session.createDataFrame(pa.Table.from_batches(released) if released else [], schema),
+        session.createDataFrame(pa.Table.from_batches(told) if told else [], _SIDE),
     )
 
 

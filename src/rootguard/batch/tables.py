@@ -15,8 +15,9 @@ import pyarrow as pa
 from rootguard.allocation import Plan
 from rootguard.batch.columns import Array, Mask, Table, foreign_errors_as, lay_out
 from rootguard.batch.job import Job, OnConflict
-from rootguard.batch.kernel import REJECTS, Kernel
+from rootguard.batch.kernel import REJECTS
 from rootguard.batch.keys import Secret
+from rootguard.batch.register import Fresh
 from rootguard.errors import NoiseError, PrivateValueError, shielded
 from rootguard.identifiers import Kind
 from rootguard.store import Store
@@ -35,6 +36,10 @@ class TableRelease:
     rejects: Table
     rows: int
     """How many rows were released."""
+    version: int
+    """Which draw of the table this is."""
+    fresh: bool
+    """Whether everybody in it was drawn anew, because a value had changed."""
 
     def __repr__(self) -> str:
         return f"<{self.rows} rows released>"
@@ -54,6 +59,7 @@ def sanitize(
     calibrate: bool = False,
     version: int = 1,
     on_conflict: OnConflict = "refuse",
+    fresh: Fresh = "never",
 ) -> TableRelease:
     """Noise every person's roots once and compute everything else from the noised roots.
 
@@ -69,6 +75,10 @@ def sanitize(
 
     Different values of a root under one id are refused, and nothing is released or charged. With
     `on_conflict="charge"` each value is noised by itself and its person pays for each.
+
+    Equal values give equal releases, so a later table shows whose value has changed. With
+    `fresh="changed"`, which needs a store, a table in which a value changed since its last release
+    is drawn anew for everybody in it, as the next version, and each of them pays again.
     """
     with foreign_errors_as(NoiseError("the table could not be worked on; nothing was released")):
         secret = Secret.of(key, store)
@@ -90,13 +100,15 @@ def sanitize(
             calibrate=calibrate,
             version=version,
             on_conflict=on_conflict,
+            fresh=fresh,
         )
-        released = _run(form, table, read, job.kernel)
+        released = _run(form, table, read, job)
         job.keep()  # before anybody sees the table: a release is never unaccounted for
         return released
 
 
-def _run(form: "_Form", table: Table, read: Table, kernel: Kernel) -> TableRelease:
+def _run(form: "_Form", table: Table, read: Table, job: Job) -> TableRelease:
+    kernel = job.kernel
     made: dict[str, list[Array]] = {}
     keeps: list[Mask] = []
     rejects = []
@@ -120,6 +132,8 @@ def _run(form: "_Form", table: Table, read: Table, kernel: Kernel) -> TableRelea
         table=out,
         rejects=form.made(pa.Table.from_batches(rejects, REJECTS)),
         rows=int(keep.sum()),
+        version=job.version,
+        fresh=job.fresh,
     )
 
 

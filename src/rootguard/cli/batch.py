@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import click
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
+from rootguard.allocation import Plan
 from rootguard.cli.options import (
     PlanChoice,
     calibrate_option,
@@ -25,6 +26,7 @@ from rootguard.vault import open_store
 if TYPE_CHECKING:
     from rootguard.batch.files import Summary
     from rootguard.batch.job import OnConflict
+    from rootguard.batch.register import Fresh
 
 _KEY_BYTES = 32
 
@@ -81,6 +83,14 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     show_default=True,
     help="Different values of a root under one id: refuse the table, or noise and charge each.",
 )
+@click.option(
+    "--fresh",
+    type=click.Choice(["never", "changed"]),
+    default="never",
+    show_default=True,
+    help="Draw everybody anew if a value changed since the last release, so that it does not show"
+    " whose; each pays again. Needs a store.",
+)
 @plan_options
 @calibrate_option
 @preset_option(
@@ -102,6 +112,7 @@ def command(
     rejects: Path | None,
     key_file: Path | None,
     on_conflict: "OnConflict",
+    fresh: "Fresh",
     choice: PlanChoice,
     calibrate: bool,
     draw: int,
@@ -149,14 +160,32 @@ def command(
             calibrate=calibrate,
             version=draw,
             on_conflict=on_conflict,
+            fresh=fresh,
+            announce=lambda version: _announce(version, plan),
             progress=lambda share: bar.update(task, completed=share),
         )
     _tell(summary, plan.hash, rejects, as_json=as_json)
 
 
+def _announce(draw: int, plan: Plan) -> None:
+    click.echo(
+        f"A value changed since the last release: everybody in this table is drawn anew (draw "
+        f"{draw}), at epsilon {float(plan.budget):g} each",
+        err=True,
+    )
+
+
 def _tell(summary: "Summary", plan: str, rejects: Path | None, *, as_json: bool) -> None:
     if as_json:
-        write_json({"plan": plan, "released": summary.released, "rejected": summary.rejected})
+        write_json(
+            {
+                "plan": plan,
+                "draw": summary.version,
+                "fresh": summary.fresh,
+                "released": summary.released,
+                "rejected": summary.rejected,
+            }
+        )
         return
     click.echo(f"{summary.released} rows released")
     if summary.rejected:

@@ -276,6 +276,24 @@ def changed(view: TableView, number: int, new: Entries, levels: Sequence[TableRu
     return False
 
 
+def prices(
+    view: TableView, number: int, new: Entries, levels: Sequence[TableRun]
+) -> dict[str, int]:
+    """What one person's entries cost, in micro-epsilon for each root that has new values."""
+    if not len(new):
+        return {}
+    held, tag, cost = _held(view, number), new["tag"][0], {}
+    for column, level in enumerate(levels):
+        values = set(new["marks"][:, column].tolist()) - {0}
+        for columns in held:
+            at, (tags, marks) = columns.get(level.root, (None, _joined([])))
+            if at == _level(level):
+                values -= set(marks[tags == tag].tolist())
+        if values:
+            cost[str(level.root)] = len(values) * level.micro_epsilon
+    return cost
+
+
 def _held(view: TableView, number: int) -> list[dict[RootName, tuple[_Level, _Values]]]:
     """Of each table, root by root: its level, and who has which values in a partition."""
     found = []
