@@ -35,7 +35,7 @@ from rootguard.session.questions.wording import (
     statement,
 )
 from rootguard.template import catalog
-from tests.support.questions import TABLE
+from tests.support.questions import FORMULAS, TABLE
 
 PAPER = ("fib4", "homa", "nlr", "tyg", "aip", "anemia", "conicity", "vascular")
 IDENTIFIERS = {"name": "Ada Byron", "mrn": "4415-8820"}
@@ -81,6 +81,32 @@ def test_a_question_is_read_as_what_it_asks_for(
     template: str, question: str, expected: str
 ) -> None:
     assert asked(question, template) == expected
+
+
+class Twos:
+    """A speaker for whom every value is 2."""
+
+    def release(self, name: str) -> float | str:
+        return 2.0
+
+    def derive(self, formula: str) -> float:
+        return 2.0
+
+
+@pytest.mark.parametrize(("question", "expected", "words"), FORMULAS)
+def test_a_formula_is_read_and_said_back(question: str, expected: str, words: str) -> None:
+    assert asked(question, "fib4") == expected
+    assert answer(question, Twos(), vocabulary("fib4")) == words
+
+
+def test_brackets_are_read_as_deep_as_a_formula_may_be() -> None:
+    assert asked("(" * 59 + "ast" + ")" * 59, "fib4") == "ast"
+    assert asked("(" * 60 + "ast" + ")" * 60, "fib4") == "undefined"
+
+
+def test_a_function_of_more_values_than_it_takes_is_not_read_as_one() -> None:
+    assert asked(f"max({'ast, ' * 7}alt)", "fib4") == f"max({'ast, ' * 7}alt)"
+    assert asked(f"max({'ast, ' * 8}alt)", "fib4").startswith("ast | ast")
 
 
 def test_a_question_has_a_token_for_each_thing_in_it_and_ends() -> None:

@@ -87,16 +87,16 @@ class Formulas:
     def __init__(self, tokens: list[Token], vocabulary: Vocabulary) -> None:
         self._tokens = tokens
         self._kinds = vocabulary.kinds
-        self._next = 0
-        self._depth = 0
 
     def at(self, position: int) -> Spoken | None:
         """The longest formula that starts here and rests on a value; None if there is none."""
         first = self._tokens[position]
         if first.kind in _SKIPPED:
             return None
-        if first.kind == "operator" and not (first.leads or self._kind_after(position) == "number"):
-            return None  # a dash
+        if first.kind == "operator":
+            after = self._tokens[position + 1]  # an end, if nothing else
+            if not (first.leads or after.kind == "number"):
+                return None  # a dash
         self._next = position
         self._depth = 0
         term = self._comparison()
@@ -108,9 +108,6 @@ class Formulas:
     @property
     def _token(self) -> Token:
         return self._tokens[self._next]
-
-    def _kind_after(self, position: int) -> str:
-        return self._tokens[min(position + 1, len(self._tokens) - 1)].kind
 
     def _takes(self, kind: str, *texts: str) -> bool:
         """Step over a token of this kind, and of one of these texts if any are given."""
