@@ -127,7 +127,8 @@ def test_rows_left_out_are_told_by_number_column_and_reason(tmp_path: Path) -> N
         "a,40,20,30,200\nb,forty,20,30,200\n,40,20,30,200\nc,40,inf,x,200\nd,40,20,30,200\n"
     )
     result = run(source, target, "--rejects", str(side), "--json")
-    assert json.loads(result.output) | {"plan": ""} == {"plan": "", "released": 2, "rejected": 3}
+    told_of = {"draw": 1, "fresh": False, "released": 2, "rejected": 3}
+    assert json.loads(result.output) | {"plan": ""} == {"plan": "", **told_of}
     with side.open(newline="") as told:
         lines = [(line["row"], line["column"], line["reason"]) for line in csv.DictReader(told)]
     assert lines == [
