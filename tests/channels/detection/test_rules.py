@@ -20,6 +20,7 @@ from rootguard.evaluation.study.tables import to_markdown
 from rootguard.identifiers.formats import KINDS, Kind, read
 from rootguard.identifiers.names import read_name
 from rootguard.language.fold import caseless
+from tests.support.finds import RECORD, marked, texts
 from tests.support.growth import grows_linearly
 
 RULES = Rules()
@@ -311,6 +312,11 @@ def test_documentation_quotes_the_measured_figures() -> None:
             assert (f"made, {group}", kind, *figures) in rows
         elif kind in ("code", "date", "email") and group.startswith("by hand"):
             assert (title, kind, *figures) in rows
+
+
+def test_in_every_text_what_was_recorded_is_found() -> None:
+    """`python -m tests.support.finds` writes the record anew; its diff is the change."""
+    assert [marked(text) for text in texts()] == RECORD.read_text("utf-8").splitlines()
 
 
 def test_the_bound_with_misses_is_met_by_an_adversary_who_wins_on_every_miss() -> None:

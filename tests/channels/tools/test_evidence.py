@@ -6,6 +6,7 @@ import pytest
 
 from rootguard.channels.tools import ToolMap
 from rootguard.channels.tools.evidence import clean
+from rootguard.template import parse_template
 from tests.support.schemas import NUMBER, tool
 
 
@@ -158,3 +159,39 @@ def test_a_calculation_is_known_by_its_name_and_most_of_its_inputs(
     properties = {name: schema for name, schema in AGES.items() if name not in left_out}
     properties |= dict.fromkeys(beside, NUMBER)
     assert tool(properties, name=form, about=about).formula == formula
+
+
+def test_of_two_calculations_that_a_tool_names_the_one_is_known_whose_inputs_are_all_there() -> (
+    None
+):
+    properties = {
+        "weight_kg": NUMBER,
+        "height_m": NUMBER,
+        "age": NUMBER,
+        "creatinine_mg_dl": NUMBER,
+    }
+    assert tool(properties, name="bmi_and_egfr", about="Of a patient").formula == "bmi"
+    del properties["height_m"]
+    properties["sex"] = {"type": "string", "enum": ["male", "female"]}
+    assert tool(properties, name="bmi_and_egfr", about="Of a patient").formula == "egfr"
+
+
+LOAD = """
+name = "load"
+title = "Sugar burden (oral)"
+[roots.fasting]
+lower = 60
+upper = 400
+unit = "mg/dL"
+[target]
+name = "rise"
+formula = "2 * fasting"
+"""
+
+
+def test_a_target_goes_by_the_title_of_its_template_too() -> None:
+    own = parse_template(LOAD, file="load.toml")
+    found = tool(
+        {"sugar_burden": NUMBER}, name="patient_form", roots=dict(own.roots), templates=(own,)
+    )
+    assert [each.name for each in found.bindings] == ["rise"]

@@ -424,9 +424,8 @@ class _Reading:
             then = at + 1
             if then < end and words[then].given and words[then].standing == "strong":
                 long = end - at > 2
-                if (words[at].standing == "unknown" and (long or not words[then].surname)) or (
-                    words[at].standing == "weak" and (long or not words[then].surname)
-                ):
+                doubted = words[at].standing in {"unknown", "weak"}
+                if doubted and (long or not words[then].surname):
                     at = then
         if words[at].key in lists.PLACE_OPENERS or self._after_opener(at, end):
             return None

@@ -39,10 +39,10 @@ _ABBREVIATED = ("approx.", "ca.", "avg.", "no.", "max.", "min.")
 class Gap:
     """A unit found in a gap, whether the gap ties strongly, opens a bracket, or is blank."""
 
-    unit: str | None = None
-    strong: bool = False
-    bracket: bool = False
-    empty: bool = True
+    unit: str | None
+    strong: bool
+    bracket: bool
+    empty: bool
 
 
 def read_gap(
