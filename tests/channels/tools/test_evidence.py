@@ -164,7 +164,7 @@ def test_a_calculation_is_known_by_its_name_and_most_of_its_inputs(
 def test_of_two_calculations_that_a_tool_names_the_one_is_known_whose_inputs_are_all_there() -> (
     None
 ):
-    properties = {
+    properties: dict[str, Any] = {
         "weight_kg": NUMBER,
         "height_m": NUMBER,
         "age": NUMBER,

@@ -1,6 +1,7 @@
 """What is kept of requests and replies: rules by method, and nothing that has no rule."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -306,6 +307,28 @@ def test_levels_are_restored_down_to_a_depth(sides: Sides) -> None:
             part = {"note": part}
         assert (NAME in json.dumps(sides.restorer.params(part))) is reached
     assert sides.restorer.anything({sides.token: 1, NAME: 2}) == {sides.token: 1, NAME: 2}
+
+
+WRAPPED: dict[str, Callable[[object, Sides], object]] = {
+    "an object": lambda value, _: {"note": value},
+    "an object whose names would be one": lambda value, s: {s.token: 1, NAME: 2, "note": value},
+    "a list": lambda value, _: [value],
+}
+
+
+@pytest.mark.parametrize("around", WRAPPED)
+def test_whatever_is_around_a_text_counts_as_a_level(sides: Sides, around: str) -> None:
+    def restored(levels: int, restore: Callable[[object], object]) -> bool:
+        value: object = f"about {sides.token}"
+        for _ in range(levels):
+            value = WRAPPED[around](value, sides)
+        return f"about {NAME}" in json.dumps(restore(value))
+
+    assert restored(65, sides.restorer.anything)
+    assert not restored(66, sides.restorer.anything)
+    params = lambda value: sides.restorer.params({"note": value})  # noqa: E731
+    assert restored(64, params)
+    assert not restored(65, params)
 
 
 PROMPT = {

@@ -470,10 +470,10 @@ class ReplyRestorer:
         if isinstance(value, list):
             return [self.anything(each, depth + 1) for each in value]
         if isinstance(value, dict):
-            made = {self._restore(key): self.anything(v, depth + 1) for key, v in value.items()}
-            if len(made) == len(value):
-                return made
-            return {key: self.anything(v, depth + 1) for key, v in value.items()}
+            # Once: done again for names that fall together, every level would double the work.
+            made = {key: self.anything(inside, depth + 1) for key, inside in value.items()}
+            named = {self._restore(key): inside for key, inside in made.items()}
+            return named if len(named) == len(made) else made
         return value
 
     def _touched(self, content: Message) -> bool:
