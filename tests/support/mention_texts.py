@@ -34,6 +34,20 @@ ALL: dict[RootName, Root] = {
     )
     for name, root in load_template(template).roots.items()
 }
+_MORE = (
+    *("AST one", "AST ten", "AST two", "AST is one", "AST one U/L", "BP one over two"),
+    *("I am AST 23", "I'm AST 23 and age 50", "I'm AST", "I am 50 mg AST 23", "AST 23 in total"),
+    *("astU/L 23", "ast U/L 23", "glucoseMmol 5.9", "in 2023 AST was 23", "ast.value 23"),
+    *("she is 50 years of age", "I am 50 yearsish", "I am 50, she is 5 ft 4", "e.g. AST 23"),
+    *("23 or 24 and 30 for AST and ALT", "23, 30 AST", "1 2 3 4 5 6 7 8 9 10 11 12 AST"),
+    *("my dose is 50", "patient 12345", "version 2.3", "1. Blood test", "see [3] on blood"),
+    *("my blood test was 3 weeks ago", "cardBalance=500", "AST, as they told me, 23"),
+    *("name | AST | ALT\nme | 23 | 30", "age\tast\n50\t23\n51\t24", "AST,unit\n23,U/L"),
+    *("AST 23 (reference range 10-40)", "AST (10-40 U/L): 23", "normal AST: 10-40"),
+    *("income: $85,000", "I earn 85k", "salary of $4,000 a month", "income 7000 USD monthly"),
+    *("6 ft 1 in tall", "6'1\"", "height 6 feet", "11 st 4 lb", "weight 80.5 kilos"),
+)
+"""Numbers that are values only just, or not quite."""
 _BESIDE = ("{0}, {1}", "{0}. {1}", "{1}\n{0}", "{0} ({1})", "{1} and {0}", "my {0} / {1}")
 
 
@@ -44,7 +58,7 @@ def released_of(root: Root) -> float:
 
 def texts() -> Iterator[str]:
     """The spelled values, each alone, in capitals and beside the next in some way."""
-    every = [text for _, text, _ in SPELLED]
+    every = [*(text for _, text, _ in SPELLED), *_MORE]
     for place, text in enumerate(every):
         yield text
         yield text.upper()

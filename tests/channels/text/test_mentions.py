@@ -160,6 +160,19 @@ def test_mentions_are_in_order_and_do_not_overlap() -> None:
     assert all(a.end <= b.start for a, b in pairwise(found))
 
 
+def test_feet_and_inches_before_two_names_are_one_value() -> None:
+    for text in ("6 ft 1 in tall, salary 4000", "6 ft 1 in tall / salary of $4,000 a month"):
+        found = find_mentions(text, ALL)
+        assert [mention.root for mention in found] == ["ht", "income"]
+        assert found[0].end <= found[1].start
+        assert found[1].number == 4000.0
+
+
+def test_in_the_texts_of_the_record_no_mentions_overlap() -> None:
+    for text in texts():
+        assert all(a.end <= b.start for a, b in pairwise(find_mentions(text, ALL))), text
+
+
 def test_a_mention_shows_no_number_in_its_repr() -> None:
     (mention,) = find_mentions("AST is 2323 U/L", roots_of("fib4"))
     assert "2323" not in repr(mention)

@@ -62,6 +62,7 @@ def test_what_is_sure_enough_is_acted_on(name: str, text: str, said: str) -> Non
         ("weight", "Target weight in kg", "0.4: its description is of another quantity (target)"),
         ("weight", "Weight of the doctor in kg", "0.4: its description is of something else"),
         ("doctor_weight_kg", "", "0.4: its name says more than wt (doctor)"),
+        ("weight_kg", "ALT or platelets", "0.4: its description names alt"),
         ("mother_weight_kg", "", "0.4: it names someone else (mother)"),
     ],
 )

@@ -421,6 +421,8 @@ class _Binder:
             quantity = self._backward(number, self._measure(root, slots), names[0], numbers[-1])
             if quantity is None:
                 return 1, None
+            if quantity.form.minor and number is not numbers[-1]:  # "6 ft 1" is one value, not two
+                return self._bind_one_backward(numbers, names[0])
             pairs.append((number, quantity if root is not None else None))
         self._keep_series(pairs, slots)
         return len(numbers) + len(names), names[-1]

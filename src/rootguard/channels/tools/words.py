@@ -71,7 +71,7 @@ def without_periods(words: Sequence[str]) -> tuple[Words, frozenset[str]]:
     table = period_words()
     found = frozenset(table[word] for word in words if word in table)
     kept = tuple(word for word in words if word not in table)
-    if found and "per" in kept:
+    if found:
         kept = tuple(word for word in kept if word != "per")
     return kept, found
 
