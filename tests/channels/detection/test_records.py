@@ -115,6 +115,9 @@ def test_what_no_number_can_be_is_refused_though_its_sum_is_right(
         ("19811228-9874", ["19811228-9874"]),
         ("811228-9875", []),
         ("PT-44718", ["PT-44718"]),
+        ("PESEL-like 44051401359 here", ["44051401359"]),
+        ("it is 10000000146.", ["10000000146"]),
+        ("it is 10000000147.", []),
         ("nothing here", []),
     ],
 )
@@ -186,3 +189,10 @@ def test_a_phone_number_is_found_by_its_plan_or_by_the_word_beside_it(
     text: str, wanted: list[str]
 ) -> None:
     assert found(text, "phone") == wanted
+
+
+def test_a_number_that_nothing_marks_is_found_in_the_first_region_only() -> None:
+    text = "It was 2125550143 then."
+    for regions, wanted in ((("US", "GB"), 1), (("GB", "US"), 0), ((), 0)):
+        finds = Rules(regions=regions).find(text)
+        assert len(finds) == wanted
