@@ -5,6 +5,7 @@ used with a store of one's own and without any driver. What a kind of store need
 a store of that kind is opened.
 """
 
+import os
 from pathlib import Path
 
 from rootguard.errors import StoreError
@@ -24,6 +25,12 @@ def open_store(url: str, *, key: bytes | None = None) -> Store:
             raise StoreError("write sqlite:///path/to/file, or sqlite:////path for an absolute one")
         from rootguard.store.sqlite import open_sqlite
 
+        try:
+            os.lstat(rest[3:])
+        except (FileNotFoundError, NotADirectoryError):
+            pass  # where it is made, if it can be
+        except (OSError, ValueError):
+            raise StoreError("the store's path cannot be used; choose another one") from None
         return open_sqlite(Path(rest[3:]), key)
     if scheme in {"postgresql", "postgres"}:
         try:

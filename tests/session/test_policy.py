@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from rootguard import Guard, MemoryStore, Person, Session, load_template
-from rootguard.errors import AccessError
+from rootguard import Guard, MemoryStore, Person, Session, load_policy, load_template
+from rootguard.errors import AccessError, PolicyError
 from rootguard.events import RequestRefused
 from rootguard.session import parse_policy
 from rootguard.session.profile import parse_profile
@@ -79,3 +79,15 @@ def test_a_policy_trusts_the_tools_that_it_names_and_no_other() -> None:
     assert parse_policy(tier, file="policy.toml").sources == frozenset()
     assert parse_policy(tier + "[sources]", file="policy.toml").sources == frozenset()
     assert not Person.open(profile, store=MemoryStore()).trusts("get_lab_results")
+
+
+@pytest.mark.parametrize("path", ["a\x00b", "\ud800", "", "x" * 5000, "."])
+def test_a_path_that_is_none_is_refused_as_any_file_that_cannot_be_read(path: str) -> None:
+    with pytest.raises(PolicyError, match="cannot be read"):
+        load_policy(path)
+
+
+@pytest.mark.parametrize("text", ["x = " + "[" * 3_000, "x = 1" + "0" * 5_000, "x = [", "\x00"])
+def test_a_policy_that_no_reader_takes_is_refused(text: str) -> None:
+    with pytest.raises(PolicyError, match="not TOML"):
+        parse_policy(text, file="policy.toml")

@@ -34,6 +34,19 @@ def test_an_unknown_url_is_refused_with_a_remedy(url: str) -> None:
         open_store(url)
 
 
+@pytest.mark.parametrize("path", ["a\x00b", "\ud800", "x" * 5000])
+def test_a_path_that_no_file_can_have_is_refused(path: str) -> None:
+    with pytest.raises(StoreError, match="path cannot be used"):
+        open_store(f"sqlite:///{path}", key=KEY)
+
+
+@pytest.mark.parametrize("host", [".", "x" * 300])
+def test_a_host_that_is_no_name_is_refused(host: str) -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(StoreError, match="write postgresql://user@host/name"):
+        open_store(f"postgresql://{host}", key=KEY)
+
+
 def test_a_missing_driver_is_named_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     monkeypatch.delitem(sys.modules, "rootguard.store.postgres", raising=False)

@@ -89,7 +89,7 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
     file = os.fspath(path)
     try:
         text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+    except (OSError, ValueError):  # not there, not text, or no path at all
         raise PolicyError(
             file, "", "cannot be read", "check the path and that it is text"
         ) from None
@@ -102,6 +102,8 @@ def parse_policy(text: str, *, file: str) -> Policy:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
         raise PolicyError(file, "", f"not TOML: {problem}", "correct that line") from None
+    except (ValueError, RecursionError):  # a number of 5,000 digits, brackets 1,000 deep
+        raise PolicyError(file, "", "not TOML that can be read", "write a plain policy") from None
     unknown = set(content) - {"tiers", "services", "sources"}
     if unknown:
         remedy = "use [tiers.NAME], [services.NAME] and [sources]"

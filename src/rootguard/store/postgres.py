@@ -183,6 +183,8 @@ def _at_the_border(work: Callable[[], T]) -> T:
         fault = _fault(error)
     except UnicodeEncodeError:
         fault = unstorable_name()
+    except UnicodeError:  # a host that is no host name
+        fault = StoreError("the database's address is not one; write postgresql://user@host/name")
     raise fault
 
 
