@@ -166,6 +166,27 @@ def test_feet_and_inches_before_two_names_are_one_value() -> None:
         assert [mention.root for mention in found] == ["ht", "income"]
         assert found[0].end <= found[1].start
         assert found[1].number == 4000.0
+    found = find_mentions("6'1\"\nweight 80.5 kilos", ALL)
+    assert [(mention.root, mention.end) for mention in found] == [("ht", 3), ("wt", 16)]
+
+
+@pytest.mark.parametrize(
+    ("text", "monthly"),
+    [
+        ("yearly income of 48,000", 4000.0),
+        ("annual income: $6000", 500.0),
+        ("monthly income of 85,000", 85000.0),
+        ("annual salary 48k", 4000.0),
+        ("monthly-income=5000", 5000.0),
+    ],
+)
+def test_the_period_in_the_name_of_an_income_counts_whatever_the_amount(
+    text: str, monthly: float
+) -> None:
+    (mention,) = find_mentions(text, ALL)
+    assert (mention.root, mention.number) == ("income", monthly)
+    written = rewritten(text, ALL)
+    assert rewritten(written, ALL) == written
 
 
 def test_in_the_texts_of_the_record_no_mentions_overlap() -> None:

@@ -138,7 +138,8 @@ _WORD = re.compile(r"[^\W\d_]+")
 _BETWEEN_SIGNS = frozenset(":=~≈|\"'({[)}]<>/\\,;*_-–—→&#+^")
 _JOINING_SIGNS = frozenset(",/&+()[]|-\"'_;")
 _ONWARD_SIGNS = frozenset(",/-–—→>&~;\"'([+")
-_PERIOD_BEFORE = re.compile(r"(annual|yearly|monthly|weekly|daily|hourly)[ \-]$")
+_PERIOD = "(annual|yearly|monthly|weekly|daily|hourly)[ \\-]"
+_PERIOD_BEFORE, _PERIOD_FIRST = re.compile(f"{_PERIOD}$"), re.compile(_PERIOD)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -240,12 +241,21 @@ class _Binder:
                 fresh = False
                 place += after
                 continue
-            taken, name = self._bind_backward(items, place)
+            taken, name = (1, None) if self._inches(item) else self._bind_backward(items, place)
             if name is not None:
                 run, fresh = [name], False
                 place += taken
             else:
                 place += 1
+
+    def _inches(self, number: WrittenNumber) -> bool:
+        """Whether it is what follows feet: it is no value of its own, whatever name comes next."""
+        height = self.page.vocabulary.named("ht")
+        before = bisect_left(self._starts, number.start) - 1
+        if height is None or before < 0 or self._starts[before] in self.bound:
+            return False
+        quantity = self._read(self.numbers[before], height, None)
+        return quantity is not None and bool(quantity.form.minor)
 
     def bind_bare(self) -> None:
         """Numbers that need no name: feet and inches, a pressure in mmHg, a yearly amount."""
@@ -505,6 +515,7 @@ class _Binder:
             return None
         # 9 characters: the longest, "monthly ", has eight.
         found = _PERIOD_BEFORE.search(self.text[max(0, name.start - 9) : name.start])
+        found = found or _PERIOD_FIRST.match(self.text, name.start, name.end)  # "yearly income"
         period = None if found is None else units.read_period(found[1], 0)
         return None if period is None else f"{measure.unit.partition('/')[0]}/{period[0]}"
 
