@@ -82,6 +82,8 @@ def test_a_profile_shows_nothing_private_and_has_no_other_form() -> None:
     profile = parse_profile(GOOD, file="me.toml")
     shown = repr(profile) + str(profile) + f"{profile}" + repr(profile.identifiers)
     assert not [sentinel for sentinel in SENTINELS if sentinel in shown]
+    assert "templates=" not in shown  # long, and public anyway
+    assert "policy=" not in shown
     for attempt in (
         lambda: pickle.dumps(profile),
         lambda: pickle.dumps(profile.identifiers),
@@ -125,6 +127,8 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "identifiers.ast",
     ),
     "no template": ("budget = 1\n[values]\nage = 47.318264951", "templates"),
+    "no template in the list": ("templates = []\nbudget = 1", "templates"),
+    "templates as text": ('templates = "fib4"\nbudget = 1', "templates"),
     "an unknown template": ('templates = ["Zebulon"]\nbudget = 1', "templates.1"),
     "a template that is a number": ("templates = [91.827364519]\nbudget = 1", "templates.1"),
     "a template file that is not there": (

@@ -163,6 +163,15 @@ FIB4 = [
     ("mean platelet volume", "?"),
     ("AST 2019", "?"),
     ("AST ** , ALT", "? | alt"),
+    ("+AST", "?"),
+    ("AST - ", "ast"),
+    ("the colour of the AST", "?"),
+    ("AST? And shoes?", "ast || ?"),
+    ("shoe size big red and AST", "? | ast"),
+    ("shoe size big red blue and AST", "ast"),
+    ("the shoes are in Rome, AST", "? | ast"),
+    ("5 of Rome, AST", "? | ast"),
+    ("age AST in years", "age | ast | units"),
     ("the 2019 AST", "?"),
     ("your name times two", "?"),
     ("2 + 2", "?"),
@@ -245,6 +254,8 @@ TABLE = [("fib4", *case) for case in FIB4] + [
 ]
 
 FORMULAS = [
+    ("age times platelets", "age * plt", "Age times platelets is 2."),
+    ("sum(AST ALT)", "ast | alt", "AST is 2 U/L and ALT is 2 U/L."),
     ("AST to the power of minus one", "ast**-1", "AST to the power of (minus one) is 2."),
     ("AST**2**3", "ast**2**3", "AST to the power of (two to the power of three) is 2."),
     ("AST squared squared", "(ast**2)**2", "(AST squared) squared is 2."),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rootguard import Guard, MemoryStore, Session, load_template
-from rootguard.errors import StoreUnavailableError
+from rootguard.errors import AccessError, FormulaUndefinedError, StoreUnavailableError
 from rootguard.events import ValueReleased
 from rootguard.expressions import FUNCTIONS, to_text
 from rootguard.session import parse_policy
@@ -286,6 +286,14 @@ def test_what_the_policy_forbids_gets_fixed_words() -> None:
     assert session.answer("AST times two").startswith("AST times two is")
     assert session.answer("all your values") == shown
     assert session.answer("name") == NO_VALUE
+
+
+def test_where_all_values_are_refused_the_first_refusal_is_told() -> None:
+    class Refusing(Twos):
+        def release(self, name: str) -> float | str:
+            raise AccessError("s") if name == "age" else FormulaUndefinedError("no value")
+
+    assert answer("all your values", Refusing(), vocabulary("fib4")) == NOT_ALLOWED
 
 
 def test_a_store_that_is_down_is_not_mistaken_for_an_unknown_value() -> None:
