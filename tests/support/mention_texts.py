@@ -46,6 +46,13 @@ _MORE = (
     *("AST 23 (reference range 10-40)", "AST (10-40 U/L): 23", "normal AST: 10-40"),
     *("income: $85,000", "I earn 85k", "salary of $4,000 a month", "income 7000 USD monthly"),
     *("weekly-income: 900", "monthly income of 85,000", "annual income of 4000", "AST 1, 2 and 3"),
+    *(
+        "height 6'",
+        "waist: 3'",
+        "5 ft 11 inches tall",
+        "height 5 feet, 3",
+        "weight 11 stone 4 pounds",
+    ),
     *("6 ft 1 in tall", "6'1\"", "height 6 feet", "11 st 4 lb", "weight 80.5 kilos"),
 )
 """Numbers that are values only just, or not quite."""
