@@ -112,7 +112,7 @@ def test_a_command_that_cannot_be_started_is_refused(words: list[str]) -> None:
 
 
 def test_a_line_may_be_so_long_and_a_longer_one_ends_the_reading(start: Start) -> None:
-    program = "print('1' * 99); print('2' * 100, flush=True)"
+    program = "print('1' * 99); print('2' * 100); print('3', flush=True)"
     server = start(program, Limits(from_server=100))
     assert server.ended() == ["unreadable_reply"]
     assert server.lines == [b"1" * 99 + b"\n"]
