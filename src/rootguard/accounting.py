@@ -7,18 +7,14 @@ distance gives advantage 0, a formula that is flat somewhere implies nothing abo
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
-from heapq import heappop, heappush
-from itertools import count, islice, product
 from typing import ClassVar
 
-from rootguard.errors import FormulaError, FormulaNameError, UnknownNameError
+from rootguard.errors import FormulaNameError, UnknownNameError
 from rootguard.events import Event, RootNoised, RootRefined
-from rootguard.expressions import Interval, Node, derivative_bounds, gradient, names
+from rootguard.expressions import Extremes, Interval, Node, names
 from rootguard.values import MICRO, Domain
 
 
@@ -197,12 +193,32 @@ class Slopes:
 
     `amplification` is L_idx = L * D_x / D_y and `flattest` is alpha * D_x / D_y, where L and alpha
     bound |df/dx| from above and below and D_y is the width of the formula's range. Both err on
-    the side of more loss: L_idx is never too small, alpha never too large.
+    the side of more loss: L_idx is never too small, alpha never too large. `attained` is what a
+    point of the bounds certainly has: the true factor lies between it and the amplification.
     """
 
     root: str
     amplification: float
+    attained: float
     flattest: float
+
+    @property
+    def tight(self) -> bool:
+        """Whether the amplification is at most 10 % above what is attained."""
+        return self.amplification <= _NEAR * self.attained
+
+    @property
+    def remark(self) -> str:
+        """What has to stand beside the amplification; empty if it is tight."""
+        if self.tight:
+            return ""
+        met = f"; {self.attained:.3g} is" if self.attained > 0 else ""
+        return f"upper bound, not attained{met}"
+
+
+_NEAR = 1.1
+_WITHOUT_LIMIT = 1e6
+"""A slope that is met and this steep, where no bound was found, counts as unbounded: a jump."""
 
 
 def slopes(formula: Node, domains: Mapping[str, Domain]) -> tuple[Slopes, ...]:
@@ -213,21 +229,23 @@ def slopes(formula: Node, domains: Mapping[str, Domain]) -> tuple[Slopes, ...]:
     box = {name: Interval(domains[name].lower, domains[name].upper) for name in used}
     if not box:
         return ()
-    corners = _corners(formula, box)
-    top, over = _supremum(formula, box, corners, lambda value, _: value.upper)
-    bottom, under = _supremum(formula, box, corners, lambda value, _: -value.lower)
-    reached, enclosed = top + bottom, over + under
+    search = Extremes(formula, box)
+    reached, enclosed = search.width()
     found = []
     for name in used:
-        _, rise = _supremum(formula, box, corners, partial(_rise, name))
-        _, fall = _supremum(formula, box, corners, partial(_fall, name))
+        (risen, rise), (fallen, fall) = search.slope(name)
         # A slope that takes both signs is flat in between, wherever that is.
         steep, flat = max(rise, fall), max(0.0, -rise, -fall)
         width = domains[name].width
+        amplification = _amplification(steep * width, reached)
+        attained = _amplification(max(risen, fallen) * width, enclosed)
+        if amplification == math.inf and attained > _WITHOUT_LIMIT:
+            attained = math.inf
         found.append(
             Slopes(
                 root=name,
-                amplification=_amplification(steep * width, reached),
+                amplification=amplification,
+                attained=attained,
                 flattest=flat * width / enclosed if 0 < enclosed < math.inf else 0.0,
             )
         )
@@ -256,90 +274,3 @@ def implied_epsilon(epsilon: Fraction, slope: Slopes) -> float:
     A formula that is flat somewhere (alpha = 0) says nothing there about its own value: infinite.
     """
     return float(epsilon) / slope.flattest if slope.flattest > 0 else math.inf
-
-
-_Measure = Callable[[Interval, dict[str, Interval]], float]
-# The work is bounded: where cells run out, the wider bound is given, which is still one.
-_MAX_CELLS = 200
-_MAX_CORNERS = 256  # all of them for eight roots
-_TOLERANCE = 0.02  # a bound that is 2 % too wide misleads nobody
-
-
-def _rise(root: str, _: Interval, partials: dict[str, Interval]) -> float:
-    """The largest partial in an enclosure."""
-    return partials[root].upper
-
-
-def _fall(root: str, _: Interval, partials: dict[str, Interval]) -> float:
-    """Minus the smallest partial in an enclosure."""
-    return -partials[root].lower
-
-
-_Point = tuple[Interval, dict[str, Interval]]
-
-
-def _corners(formula: Node, box: Mapping[str, Interval]) -> list[_Point]:
-    """Value and slopes at the corners of a box, where most extremes are; at most 256 of them."""
-    corners = product(*((side.lower, side.upper) for side in box.values()))
-    points = (
-        _at(formula, dict(zip(box, corner, strict=True)))
-        for corner in islice(corners, _MAX_CORNERS)
-    )
-    return [point for point in points if point is not None]
-
-
-def _supremum(
-    formula: Node, box: Mapping[str, Interval], corners: Iterable[_Point], measure: _Measure
-) -> tuple[float, float]:
-    """The supremum of a measure over a box, from below (met) and from above (bounded).
-
-    Best first: the cell with the largest bound is cut across its relatively widest side, until
-    that bound is within 2 % of a value that was met at a point, or the cells run out. Cells in
-    which the formula is nowhere defined hold nothing.
-    """
-    widths = {name: _width(side) for name, side in box.items()}
-    met = max((measure(*corner) for corner in corners), default=-math.inf)
-    cells: list[tuple[float, int, dict[str, Interval]]] = []
-    number = count()
-
-    def push(cell: dict[str, Interval]) -> None:
-        nonlocal met
-        middle = _at(formula, {name: _middle(side) for name, side in cell.items()})
-        if middle is not None:
-            met = max(met, measure(*middle))
-        with suppress(FormulaError):
-            bound = measure(*derivative_bounds(formula, cell))
-            heappush(cells, (-bound, next(number), cell))
-
-    push(dict(box))
-    for _ in range(_MAX_CELLS):
-        if not cells or -cells[0][0] <= met + _TOLERANCE * abs(met):
-            break
-        _, _, cell = heappop(cells)
-        spans = {name: _width(s) / widths[name] for name, s in cell.items()}
-        side = max(spans, key=spans.__getitem__)
-        low, high, cut = cell[side].lower, cell[side].upper, _middle(cell[side])
-        push({**cell, side: Interval(low, cut)})
-        push({**cell, side: Interval(cut, high)})
-    return met, max(-cells[0][0], met) if cells else met
-
-
-def _at(formula: Node, point: Mapping[str, float]) -> _Point | None:
-    """Value and slopes at a point; None where either is undefined."""
-    try:
-        value, partials = gradient(formula, point)
-    except FormulaError:
-        return None
-    return Interval(value, value), {name: Interval(p, p) for name, p in partials.items()}
-
-
-def _middle(side: Interval) -> float:
-    """Where to cut: formulas of positive quantities mostly change by ratio, the others by sum."""
-    if side.lower > 0:
-        ratio = math.sqrt(side.lower) * math.sqrt(side.upper)
-        return min(max(ratio, side.lower), side.upper)  # rounding leaves a side of one last bit
-    return side.lower + (side.upper - side.lower) / 2
-
-
-def _width(side: Interval) -> float:
-    return math.log(side.upper / side.lower) if side.lower > 0 else side.upper - side.lower

@@ -79,6 +79,20 @@ def test_plan_says_what_independent_noising_would_leak() -> None:
     assert "amplification" in run("plan", "nlr", "--budget", "1", "--amplification").output
 
 
+def test_plan_marks_a_factor_that_is_not_attained() -> None:
+    plan = ("plan", "loan_payment", "--budget", "1", "--amplification")
+    body = json.loads(run(*plan, "--json").output)
+    leaks = {(leak["value"], leak["root"]): leak for leak in body["amplification"]}
+    rate, years = leaks["payment", "rate"], leaks["payment", "years"]
+    assert rate["attained"] == pytest.approx(0.298, rel=0.01)
+    assert 1.1 * rate["attained"] < rate["amplification"] < 3 * rate["attained"]
+    assert rate["remark"] == "upper bound, not attained; 0.298 is"
+    assert (years["remark"], years["amplification"]) == ("", pytest.approx(32.5, rel=0.1))
+    printed = CliRunner(env={"COLUMNS": "200"}).invoke(cli, list(plan)).output
+    (line,) = (line for line in printed.splitlines() if "not attained" in line)
+    assert "upper bound, not attained; 0.298 is" in line
+
+
 WEIGHT = """
 name = "mine"
 title = "t"

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from rootguard import Guard, MemoryStore, load_template, make_plan, open_store
-from rootguard.accounting import Ledger
+from rootguard.accounting import Ledger, Slopes
 from rootguard.cli.main import cli
 from rootguard.console import Viewer, of_profile, views
 from rootguard.console.self_attack import PEOPLE, TURNS
@@ -75,6 +75,19 @@ def test_the_graphs_roots_have_the_plans_figures(served: Served, name: str) -> N
     assert target["expected_error"] == pytest.approx(first_order)
 
 
+def test_a_factor_that_is_not_attained_is_marked_where_it_is_drawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    template = load_template("fib4")
+    wide = Slopes(root="plt", amplification=2.0, attained=1.0, flattest=0.0)
+    monkeypatch.setattr(views, "amplifications", lambda _: {"fib4": wide})
+    drawn: Any = graph_json(template, make_plan(template, Fraction(1)))
+    (target,) = (node for node in drawn["nodes"] if node["kind"] == "target")
+    assert target["amplification"] == 2.0
+    assert target["amplification_remark"] == "upper bound, not attained; 1 is"
+    assert "not attained" not in json.dumps([n for n in drawn["nodes"] if n["kind"] == "root"])
+
+
 @pytest.mark.parametrize("name", ["fib4", "conicity"])
 def test_amplifications_are_those_of_the_command_line(name: str) -> None:
     template = load_template(name)
@@ -93,7 +106,8 @@ def test_every_template_of_the_catalog_can_be_drawn(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nodes = Graph.of(load_template(name)).order
-    known = dict.fromkeys((node.name for node in nodes), 1.0)  # looked at elsewhere, slow for some
+    one = Slopes(root="x", amplification=1.0, attained=1.0, flattest=0.0)
+    known = dict.fromkeys((node.name for node in nodes), one)  # looked at elsewhere, slow for some
     monkeypatch.setattr(views, "amplifications", lambda _: known)
     template = load_template(name)
     drawn: Any = graph_json(template, make_plan(template, Fraction(1)))

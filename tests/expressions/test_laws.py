@@ -22,6 +22,7 @@ from rootguard.expressions import (
     Arithmetic,
     Choose,
     Compare,
+    Extremes,
     FunctionCall,
     Interval,
     Logic,
@@ -40,6 +41,7 @@ from rootguard.expressions import (
     substitute,
     to_text,
 )
+from rootguard.expressions.extremes import _enclosed
 from rootguard.expressions.nodes import ArithmeticOperator, CompareOperator, parts
 
 NAMES = ("a", "b", "c", "d")
@@ -403,3 +405,35 @@ def test_many_rows_have_their_values_for_two_and_a_half_thousand_formulas() -> N
         table = [{name: rng.choice(cells) for name in NAMES} for _ in range(rng.randint(1, 5))]
         seen += rows_have_their_values(node, table)
     assert min(seen["refused"], seen["exact"], seen["close"]) > 500
+
+
+def test_sharper_bounds_hold_for_two_thousand_formulas() -> None:
+    """Beside the plain bounds stand those by elasticities and by parts, from `extremes`."""
+    seen = 0
+    for seed in range(2_000):
+        rng = random.Random(seed)
+        node = grown(rng, rng.randint(1, 14))
+        lows = {name: rng.choice(CORNERS) for name in sorted(names(node))}
+        box = {name: Interval(low, low + rng.choice(WIDTHS)) for name, low in lows.items()}
+        found = _enclosed(node, box, repeats=True)
+        by_part = Extremes(node, box)._composed() if box else {}
+        for _ in range(3):
+            share = {name: rng.choice((0.0, 0.5, 1.0, rng.random())) for name in NAMES}
+            point = inside(box | {n: Interval(0, 0) for n in NAMES if n not in box}, share)
+            try:
+                value, partials = gradient(node, point)
+            except FormulaError:
+                continue
+            assert found is not None
+            assert nearly(value, found.value)
+            for name, partial in partials.items():
+                assert nearly(partial, found.slopes.get(name, Interval(0.0, 0.0)))
+                assert name not in by_part or nearly(partial, by_part[name])
+            seen += 1
+    assert seen > 3_000
+
+
+def nearly(number: float, bounds: Interval) -> bool:
+    """These bounds hold the real function; `gradient` rounds on its own way."""
+    room = 1e-9 * abs(number)
+    return bounds.lower - room <= number <= bounds.upper + room

@@ -101,9 +101,10 @@ function offBy(node) {
 
 function amplified(node) {
   if (node.kind === "root") return "–";
+  const remark = node.amplification_remark ? ` (${node.amplification_remark})` : "";
   return typeof node.amplification === "number"
-    ? `× ${number(node.amplification, 3)}`
-    : "no finite bound";
+    ? `× ${number(node.amplification, 3)}${remark}`
+    : `no finite bound${remark}`;
 }
 
 function subtitle(node) {

@@ -112,7 +112,16 @@ def _print(
     out.print(table(title, columns, rows))
     out.print(str(promise(template, plan)), markup=False)
     if leaks is not None:
-        cells = [[_cell(value) for value in leak.values()] for leak in leaks]
+        cells = [
+            (
+                str(leak["value"]),
+                str(leak["root"]),
+                _cell(leak["amplification"]) + (f" ({leak['remark']})" if leak["remark"] else ""),
+                _cell(leak["accumulated_level"]),
+                _cell(leak["implied_epsilon"]),
+            )
+            for leak in leaks
+        ]
         out.print(
             table(
                 "what independent noising of a computed value, once, would do to a root's epsilon",
@@ -139,6 +148,8 @@ def _amplifications(template: Template, plan: Plan) -> list[dict[str, object]]:
             "value": node.name,
             "root": slope.root,
             "amplification": _finite(slope.amplification),
+            "attained": _finite(slope.attained),
+            "remark": slope.remark,
             "accumulated_level": _finite(
                 accumulated_level(
                     plan[slope.root].epsilon, repeats=1, amplifications=[slope.amplification]

@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Final, assert_never
 
-from rootguard.accounting import Ledger, slopes
+from rootguard.accounting import Ledger, Slopes, slopes
 from rootguard.allocation import Plan
 from rootguard.console.people import Viewer
 from rootguard.errors import FormulaError
@@ -72,7 +72,8 @@ AMPLIFICATION: Final = (
     "If this value were noised on its own range at a root's epsilon, that one answer would tell "
     "its most exposed root up to this many times as well as an answer about the root itself "
     "(Theorem 2). Under RootGuard it is computed from roots that were noised once and tells "
-    "nothing more. No number: there is no finite bound."
+    "nothing more. No number: there is no finite bound. Where the figure is an upper bound that no "
+    "value attains, it says so and gives the largest one that is attained."
 )
 EXPECTED_ERROR: Final = (
     "Mean absolute error under the plan; for computed values to first order, at the template's "
@@ -308,6 +309,7 @@ class _Figures:
             "expected_error": _finite(error),
             "expected_error_percent": _finite(100 * error / abs(value)) if value else None,
             "amplification": None,
+            "amplification_remark": "",
         }
         if node.formula is None:
             share = self._plan[node.name]
@@ -315,7 +317,9 @@ class _Figures:
             body["share"] = float(share.epsilon / self._plan.budget)
             body["sensitivity"] = share.sensitivity
         else:
-            body["amplification"] = amplifications(self._template)[node.name]
+            worst = amplifications(self._template)[node.name]
+            body["amplification"] = None if worst is None else _finite(worst.amplification)
+            body["amplification_remark"] = "" if worst is None else worst.remark
         return body
 
     def edge(self, parent: str, node: GraphNode) -> dict[str, object]:
@@ -367,24 +371,24 @@ def _gradient(formula: Node, point: Mapping[str, float]) -> dict[str, float]:
         return {}
 
 
-def amplifications(template: Template) -> Mapping[str, float | None]:
-    """Theorem 2's largest factor for each computed value; None where none is finite.
+def amplifications(template: Template) -> Mapping[str, Slopes | None]:
+    """Theorem 2 for each computed value and the root that it tells most about; None: no root.
 
-    Takes seconds for some templates, so it is computed once: who comes meanwhile waits.
+    Takes a second for some templates, so it is computed once: who comes meanwhile waits.
     """
     with _AT_A_TIME:
         return _amplifications(template)
 
 
 @lru_cache(maxsize=256)
-def _amplifications(template: Template) -> Mapping[str, float | None]:
+def _amplifications(template: Template) -> Mapping[str, Slopes | None]:
     graph = Graph.of(template)
     domains: dict[str, Domain] = {str(r): template.roots[r].domain for r in graph.roots}
-    found: dict[str, float | None] = {}
+    found: dict[str, Slopes | None] = {}
     for node in graph.order:
         if node.formula is not None:
             each = slopes(graph.in_roots(node.formula), domains)
-            found[node.name] = _finite(max((one.amplification for one in each), default=0.0))
+            found[node.name] = max(each, key=lambda one: one.amplification, default=None)
     return found
 
 

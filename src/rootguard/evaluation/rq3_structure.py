@@ -258,6 +258,8 @@ class Amplification:
     value: str
     root: str
     factor: float
+    attained: float
+    remark: str
 
 
 def amplifications(template: Template) -> tuple[Amplification, ...]:
@@ -274,7 +276,12 @@ def amplifications(template: Template) -> tuple[Amplification, ...]:
             continue
         found += [
             Amplification(
-                template=template.name, value=node.name, root=slope.root, factor=slope.amplification
+                template=template.name,
+                value=node.name,
+                root=slope.root,
+                factor=slope.amplification,
+                attained=slope.attained,
+                remark=slope.remark,
             )
             for slope in steep
         ]
@@ -428,9 +435,15 @@ def rq3_sheets(found: Structure, *, focus: Fraction = FOCUS) -> tuple[Sheet, ...
             title="Amplification: what noising a computed value on its own does to a root's ε",
             header=("template", "value", "root", "factor"),
             lines=tuple(
-                (a.template.upper(), a.value, a.root, number(a.factor)) for a in found.amplified
+                (
+                    a.template.upper(),
+                    a.value,
+                    a.root,
+                    f"{number(a.factor)} ({a.remark})" if a.remark else number(a.factor),
+                )
+                for a in found.amplified
             ),
-            note="Theorem 2: L·D_x/D_y over the bounds, an upper bound.",
+            note="Theorem 2: L·D_x/D_y over the bounds, at most 10 % above what is attained.",
             labels=3,
         ),
     )

@@ -8,6 +8,7 @@ numbers.
 
 from rootguard.expressions.columns import evaluate_many
 from rootguard.expressions.evaluation import evaluate, gradient
+from rootguard.expressions.extremes import Extremes
 from rootguard.expressions.grammar import parse, substitute, to_text
 from rootguard.expressions.intervals import Interval, bounds, derivative_bounds
 from rootguard.expressions.nodes import (
@@ -46,6 +47,7 @@ __all__ = [
     "Arithmetic",
     "Choose",
     "Compare",
+    "Extremes",
     "FunctionCall",
     "Interval",
     "Logic",

@@ -71,6 +71,9 @@ def add(x: Interval, y: Interval) -> Interval:
 
 def multiply(x: Interval, y: Interval) -> Interval:
     """The product x * y, treating the two as unrelated."""
+    if x.lower >= 0.0 and y.lower >= 0.0:  # most of them, and four times as quick
+        lower = _product(x.lower, y.lower, -math.inf)
+        return Interval(lower, _product(x.upper, y.upper, math.inf))
     corners = [(a, b) for a in (x.lower, x.upper) for b in (y.lower, y.upper)]
     return Interval(
         min(_product(a, b, -math.inf) for a, b in corners),
@@ -86,6 +89,9 @@ def divide(x: Interval, y: Interval) -> Interval | None:
         return ZERO
     if y.lower < 0.0 < y.upper:
         return WHOLE
+    if x.lower >= 0.0 and y.lower > 0.0:
+        lower = _quotient(x.lower, y.upper, 1.0, -math.inf)
+        return Interval(lower, _quotient(x.upper, y.lower, 1.0, math.inf))
     corners = [(a, b) for a in (x.lower, x.upper) for b in (y.lower, y.upper)]
     side = 1.0 if y.upper > 0.0 else -1.0
     return Interval(
@@ -142,7 +148,7 @@ def fixed_power(x: Interval, exponent: float) -> Interval | None:
     if exponent.is_integer():
         if exponent < 0.0:
             raised = fixed_power(x, -exponent)
-            return None if raised is None else _loosen(divide(ONE, raised))
+            return None if raised is None else loosened(divide(ONE, raised))
         base = magnitude(x) if exponent % 2.0 == 0.0 else x
         if exponent == 2.0:
             return _square(base)
@@ -228,11 +234,14 @@ def _quotient(a: float, b: float, side: float, towards: float) -> float:
     return math.nextafter(quotient, towards)
 
 
-def _whole(*numbers: float) -> bool:
-    return all(n.is_integer() and abs(n) < _EXACT_BELOW for n in numbers)
+def _whole(a: float, b: float, result: float) -> bool:
+    return (a.is_integer() and b.is_integer() and result.is_integer()) and max(
+        abs(a), abs(b), abs(result)
+    ) < _EXACT_BELOW
 
 
-def _loosen(x: Interval | None) -> Interval | None:
+def loosened(x: Interval | None) -> Interval | None:
+    """Wider by what a library's functions may be off."""
     return None if x is None else Interval(_down(x.lower), _up(x.upper))
 
 
@@ -288,7 +297,7 @@ def derivative_bounds(
     return value, {name: partials.get(name, ZERO) for name in sorted(node.free)}
 
 
-def _fixed(node: nodes.Node) -> Interval | None:
+def constant(node: nodes.Node) -> Interval | None:
     """The one value of a formula without names, as `evaluate` has it."""
     outcome = outcome_of(node, {})
     return None if isinstance(outcome, FormulaError) else Interval(outcome, outcome)
@@ -296,7 +305,7 @@ def _fixed(node: nodes.Node) -> Interval | None:
 
 def _bounds(node: nodes.Node, box: Mapping[str, Interval]) -> Interval | None:
     if not node.free:
-        return _fixed(node)
+        return constant(node)
     match node:
         case nodes.NumberLiteral():
             return Interval(node.value, node.value)
@@ -334,10 +343,10 @@ def _bounds(node: nodes.Node, box: Mapping[str, Interval]) -> Interval | None:
             first, second = _bounds(left, box), _bounds(right, box)
             if first is None or second is None:
                 return None
-            return _arithmetic(node, first, second)
+            return arithmetic(node, first, second)
         case nodes.FunctionCall(function, parts):
             arguments = _defined(_bounds(part, box) for part in parts)
-            return None if arguments is None else _call(function, arguments)
+            return None if arguments is None else call(function, arguments)
         case _:
             assert_never(node)
 
@@ -385,7 +394,8 @@ def _compare(operator: nodes.CompareOperator, left: Interval, right: Interval) -
     return Interval(float(first and second), float(first or second))
 
 
-def _arithmetic(node: nodes.Arithmetic, left: Interval, right: Interval) -> Interval | None:
+def arithmetic(node: nodes.Arithmetic, left: Interval, right: Interval) -> Interval | None:
+    """The bounds of an operation's result from those of its sides; None if it has none."""
     match node.operator:
         case "+":
             return add(left, right)
@@ -409,7 +419,8 @@ def _arithmetic(node: nodes.Arithmetic, left: Interval, right: Interval) -> Inte
             assert_never(node.operator)
 
 
-def _call(function: str, arguments: list[Interval]) -> Interval | None:
+def call(function: str, arguments: list[Interval]) -> Interval | None:
+    """The bounds of a function's result from those of its arguments; None if it has none."""
     x = arguments[0]
     if function in _LOGARITHMS:
         return logarithm(x, _LOGARITHMS[function])
@@ -427,7 +438,7 @@ def _call(function: str, arguments: list[Interval]) -> Interval | None:
         case "max":
             return Interval(max(a.lower for a in arguments), max(a.upper for a in arguments))
         case "clip":
-            return _call("min", [_highest(x, arguments[1]), arguments[2]])
+            return call("min", [_highest(x, arguments[1]), arguments[2]])
         case _:
             raise FormulaNameError(function)
 
@@ -439,7 +450,7 @@ def _highest(x: Interval, y: Interval) -> Interval:
 def _slopes(node: nodes.Node, box: Mapping[str, Interval]) -> Slopes | None:
     """Bounds and partials; a name that does not occur has no entry."""
     if not node.free:
-        fixed = _fixed(node)
+        fixed = constant(node)
         return None if fixed is None else (fixed, {})
     match node:
         case nodes.NumberLiteral():
@@ -462,11 +473,11 @@ def _slopes(node: nodes.Node, box: Mapping[str, Interval]) -> Slopes | None:
             first, second = _slopes(left, box), _slopes(right, box)
             if first is None or second is None:
                 return None
-            value = _arithmetic(node, first[0], second[0])
+            value = arithmetic(node, first[0], second[0])
             if value is None:
                 return None
-            slopes = _arithmetic_slopes(node, first[0], second[0], value)
-            return value, _chain(slopes, [first, second])
+            slopes = arithmetic_slopes(node, first[0], second[0], value)
+            return value, chained(slopes, [first, second])
         case nodes.FunctionCall(function, parts):
             inputs = _defined(_slopes(part, box) for part in parts)
             return None if inputs is None else _call_slopes(function, inputs)
@@ -474,7 +485,7 @@ def _slopes(node: nodes.Node, box: Mapping[str, Interval]) -> Slopes | None:
             assert_never(node)
 
 
-def _chain(slopes: list[Interval], inputs: list[Slopes]) -> dict[str, Interval]:
+def chained(slopes: list[Interval], inputs: list[Slopes]) -> dict[str, Interval]:
     """The chain rule, in the order of operations of `gradient`, so that it holds its result."""
     total: dict[str, Interval] = {}
     for slope, (_, partials) in zip(slopes, inputs, strict=True):
@@ -501,7 +512,7 @@ def _choose_slopes(node: nodes.Choose, box: Mapping[str, Interval]) -> Slopes | 
 
 def _extreme(function: str, inputs: list[Slopes]) -> Slopes:
     """`min` or `max`: the hull of the slopes of every argument that can attain the value."""
-    value = _call(function, [argument for argument, _ in inputs]) or WHOLE
+    value = call(function, [argument for argument, _ in inputs]) or WHOLE
     attaining = [
         partials
         for argument, partials in inputs
@@ -511,9 +522,10 @@ def _extreme(function: str, inputs: list[Slopes]) -> Slopes:
     return value, {name: hull(partials.get(name, ZERO) for partials in attaining) for name in names}
 
 
-def _arithmetic_slopes(
+def arithmetic_slopes(
     node: nodes.Arithmetic, left: Interval, right: Interval, value: Interval
 ) -> list[Interval]:
+    """The slopes of an operation's result along its two sides."""
     match node.operator:
         case "+":
             return [ONE, ONE]
@@ -550,13 +562,14 @@ def _call_slopes(function: str, inputs: list[Slopes]) -> Slopes | None:
     if function == "clip":
         return _extreme("min", [_extreme("max", inputs[:2]), inputs[2]])
     x = inputs[0][0]
-    value = _call(function, [x])
+    value = call(function, [x])
     if value is None:
         return None
-    return value, _chain([_call_slope(function, x, value)], inputs)
+    return value, chained([call_slope(function, x, value)], inputs)
 
 
-def _call_slope(function: str, x: Interval, value: Interval) -> Interval:
+def call_slope(function: str, x: Interval, value: Interval) -> Interval:
+    """The slope of a function of one argument."""
     match function:
         case "sqrt":
             return divide(Interval(0.5, 0.5), value) or WHOLE

@@ -237,6 +237,13 @@ def test_amplification_covers_every_computed_value() -> None:
     assert found["pp", "sbp"] == pytest.approx(144 / (144 + 135.99), rel=0.03)
 
 
+def test_an_amplification_that_is_not_attained_says_so() -> None:
+    found = {(a.value, a.root): a for a in amplifications(load_template("loan_payment"))}
+    assert found["payment", "rate"].remark == "upper bound, not attained; 0.298 is"
+    assert found["payment", "rate"].attained == pytest.approx(0.298, rel=0.01)
+    assert found["payment", "loan"].remark == ""
+
+
 def test_tables_escape_what_their_language_would_read() -> None:
     sheet = Sheet(title="a_b & 5%", header=("x|y", "ε"), lines=(("p|q", Strong("1 ± 2")),))
     markdown, latex = to_markdown(sheet), to_latex(sheet)

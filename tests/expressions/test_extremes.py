@@ -1,0 +1,121 @@
+"""Extremes over a box: bounds hold every point, and come near what is met."""
+
+import math
+import random
+
+import pytest
+
+from rootguard.errors import FormulaError
+from rootguard.expressions import Extremes, Interval, Node, derivative_bounds, gradient, parse
+from rootguard.expressions import extremes as module
+from rootguard.graph import Graph
+from rootguard.template import catalog, load_template
+
+
+def box(**sides: tuple[float, float]) -> dict[str, Interval]:
+    return {name: Interval(*ends) for name, ends in sides.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "rise", "fall"),
+    [
+        # Each with names that cancel, so that plain interval arithmetic is 25 % to 500 times off.
+        ("log10(a / b)", "b", -1 / 150 / math.log(10), 1 / 20 / math.log(10)),
+        ("a / b**2", "b", -2 * 20 / 150**3, 2 * 100 / 20**3),
+        ("1 - exp(-a * ln(1 + b / 1200))", "a", None, None),
+        ("100 / (1 + exp(60 - a - b))", "a", 25.0, None),
+        ("b * a / (a + b)", "a", (150 / 170) ** 2, None),
+        ("sqrt(a * b)", "a", 0.5 * math.sqrt(150 / 20), -0.5 * math.sqrt(20 / 100)),
+    ],
+)
+def test_slopes_are_bounded_near_what_calculus_says(
+    text: str, name: str, rise: float | None, fall: float | None
+) -> None:
+    sides = box(a=(20.0, 100.0), b=(20.0, 150.0))
+    search = Extremes(parse(text), sides)
+    for (met, bound), exact in zip(search.slope(name), (rise, fall), strict=True):
+        assert met <= bound
+        if exact is not None:
+            assert met == pytest.approx(exact, rel=1e-3)
+            assert exact - 1e-12 <= bound <= exact + 0.051 * abs(exact)
+
+
+def test_interest_at_a_low_rate_is_no_quotient_of_nothings() -> None:
+    """Both sides of the division vanish with the rate; its slope is about one half there."""
+    sides = box(q=(1e-6, 1e-3), n=(12.0, 480.0))
+    (met, bound), _ = Extremes(parse("q / (1 - exp(-n * ln(1 + q)))"), sides).slope("q")
+    natural = derivative_bounds(parse("q / (1 - exp(-n * ln(1 + q)))"), sides)[1]["q"]
+    assert 0.5 < met < 0.6
+    assert met <= bound < natural.upper / 1e4
+
+
+def test_the_width_is_that_of_a_formula_that_only_rises_or_falls() -> None:
+    met, bound = Extremes(parse("(a - b) / (a + b)"), box(a=(1.0, 9.0), b=(1.0, 9.0))).width()
+    assert met == pytest.approx(1.6)
+    assert met <= bound <= 1.6 * 1.021
+
+
+def test_all_corners_of_eight_names_are_visited_and_no_more_of_nine() -> None:
+    for many, corners in ((7, 128), (8, 256), (9, 256)):
+        sides = {f"x{number}": Interval(1.0, 2.0) for number in range(many)}
+        assert len(Extremes(parse(" + ".join(sides)), sides).points()) == corners
+
+
+def test_a_search_that_is_near_at_once_cuts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+    enclosed = module._enclosed
+
+    def counted(node: Node, cell: module.Box, *, repeats: bool) -> module.Enclosure | None:
+        nonlocal asked
+        asked += 1
+        return enclosed(node, cell, repeats=repeats)
+
+    monkeypatch.setattr(module, "_enclosed", counted)
+    search = Extremes(parse("7 - 3 * x"), box(x=(1.0, 100.0)))
+    assert search.width() == (297.0, 297.0)
+    assert search.slope("x") == ((-3.0, -3.0), (3.0, 3.0))
+    assert asked == 1
+
+
+def test_a_cell_that_cannot_be_cut_keeps_its_bound() -> None:
+    side = box(x=(1.0, math.nextafter(1.0, 2.0)))
+    (_, bound), _ = Extremes(parse("round(x / 2)"), box(x=(1.0, 100.0))).slope("x")
+    assert bound == math.inf
+    assert Extremes(parse("x"), side).width()[1] >= 2.0**-52
+
+
+@pytest.mark.parametrize("name", catalog())
+def test_enclosures_of_random_cells_hold_the_value_and_every_slope(name: str) -> None:
+    template = load_template(name)
+    graph = Graph.of(template)
+    rng = random.Random(name)
+    seen = 0
+    for formula in [graph.in_roots(node.formula) for node in graph.order if node.formula]:
+        domains = {str(root): template.roots[root].domain for root in graph.rests_on(formula)}
+        for _ in range(20):
+            cell = {}
+            for root, domain in domains.items():
+                ends = sorted(domain.lower + rng.random() ** 3 * domain.width for _ in "ab")
+                cell[root] = Interval(*ends)
+            found = module._enclosed(formula, cell, repeats=True)
+            for _ in range(5):
+                point = {
+                    root: min(s.lower + rng.random() * (s.upper - s.lower), s.upper)
+                    for root, s in cell.items()
+                }
+                try:
+                    value, partials = gradient(formula, point)
+                except FormulaError:
+                    continue
+                assert found is not None
+                assert holds(found.value, value)
+                for root, slope in partials.items():
+                    assert holds(found.slopes.get(root, Interval(0.0, 0.0)), slope)
+                    seen += 1
+    assert seen >= 80
+
+
+def holds(bounds: Interval, number: float) -> bool:
+    """To the rounding of `gradient`, which is not that of the bounds."""
+    room = 1e-9 * abs(number) + 1e-15
+    return bounds.lower - room <= number <= bounds.upper + room
