@@ -83,6 +83,11 @@ def test_a_conflict_is_told_by_column_count_and_rows_and_by_nothing_else() -> No
     assert refused(moved, columns={"ast": "SGOT"}).ids == {"SGOT (ast)": 2, "plt": 1}
 
 
+def test_the_rows_that_are_told_are_two_that_differ() -> None:
+    rows = [person("a", ast=None), person("a"), person("a", ast=None), person("a", ast=31.0)]
+    assert refused(table(*rows)).rows == (1, 3)
+
+
 def test_a_fresh_key_refuses_as_one_that_was_given() -> None:
     assert refused(CONFLICT, key=None).rows == (1, 3)
 
@@ -245,6 +250,13 @@ def test_the_lifetime_cap_holds_in_one_table_and_over_draws(store: Store) -> Non
     with pytest.raises(BudgetError):
         run(table(values[0]), store=store, version=3)
     assert run(table(values[0]), store=store, version=1).rows == 1
+
+
+def test_a_cap_by_name_leaves_rows_out_and_refuses_no_table(store: Store) -> None:
+    opened(store, "a")
+    values = [person("a", ast=60.0 + number) for number in range(LIFETIME + 1)]
+    released = run(table(person("b"), *values), store=store, on_conflict="charge")
+    assert released.rows + len(released.rejects) == LIFETIME + 2
 
 
 def test_nobody_is_charged_by_name_for_a_table_that_the_lifetime_cap_refuses(store: Store) -> None:

@@ -191,6 +191,42 @@ def test_a_cap_of_somebody_known_by_name_refuses_a_fresh_draw_too(store: Store) 
     assert run(people(), store).version == 1
 
 
+def test_a_cap_of_their_own_may_be_higher_than_the_lifetime_cap(store: Store) -> None:
+    for name in people(10)["mrn"].to_pylist():
+        for root in ROOTS:
+            store.set_cap(Principal(name), root, 20 * to_micro(PLAN[root].epsilon))
+    for step in range(LIFETIME + 1):
+        assert run(people(10, moved=step), store).version == step + 1
+
+
+def test_nobody_is_charged_by_name_for_a_fresh_draw_that_a_cap_refuses(store: Store) -> None:
+    run(people(), store)
+    store.erase(Principal("P000008"))
+    store.set_cap(Principal("P000003"), "age", to_micro(PLAN[AGE].epsilon) - 1)
+    events = store.events(Principal("P000008"))
+    with pytest.raises(BudgetError):
+        run(people(moved=1), store)
+    assert store.events(Principal("P000008")) == events
+
+
+def test_a_cap_that_is_set_while_the_table_is_drawn_holds(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.set_cap(Principal("P000003"), "age", MICRO)
+    run(people(), store)
+    check = registers.Register.check_lifetime
+
+    def meanwhile(self: registers.Register, version: int) -> None:
+        check(self, version)
+        store.set_cap(Principal("P000003"), "age", 1)
+
+    monkeypatch.setattr(registers.Register, "check_lifetime", meanwhile)
+    runs = store.tables()
+    with pytest.raises(BudgetError):
+        run(people(moved=1), store)
+    assert store.tables() == runs
+
+
 def test_an_erased_person_is_not_given_the_old_noise_again(store: Store) -> None:
     first = run(people(), store)
     for row in range(20):
