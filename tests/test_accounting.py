@@ -286,6 +286,7 @@ def test_a_guarantee_as_json_says_the_same() -> None:
     assert content["roots"] == {
         "age": {
             "epsilon": 0.1,
+            "draws": 1,
             "step": 0.5,
             "unit": "years",
             "mechanism": "geometric",
@@ -293,6 +294,7 @@ def test_a_guarantee_as_json_says_the_same() -> None:
         },
         "ratio": {
             "epsilon": 0.5,
+            "draws": 1,
             "step": 0.01,
             "unit": "",
             "mechanism": "laplace",

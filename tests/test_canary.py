@@ -169,9 +169,10 @@ roots = "*"
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert len(files) >= 3  # the database, its write-ahead log and its key
     content = b"".join(file.read_bytes() for file in files)
+    promised = first.guarantee()
     store.close()
     content += b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
-    assert first.guarantee().roots[0].root.encode() in content  # the search can find things
+    assert promised.roots[0].root.encode() in content  # the search can find things
     for value in SENTINELS.values():
         for form in forms(value):
             assert form not in content

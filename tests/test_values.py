@@ -337,28 +337,54 @@ def test_refusing_a_value_does_not_show_it() -> None:
 )
 def test_numbers_of_every_kind_are_sealed_as_the_same_value(value: object) -> None:
     assert Raw.accepts(value)
-    assert Raw(value).fingerprint(KEY, "age") == Raw(54).fingerprint(KEY, "age")
-    assert Raw(value).snap(Domain(lower=50, upper=60, size=11)) == 4
+    grid = Domain(lower=50, upper=60, size=11)
+    assert Raw(value).fingerprint(KEY, "age", grid) == Raw(54).fingerprint(KEY, "age", grid)
+    assert Raw(value).number_fingerprint(KEY, "age") == Raw(54).number_fingerprint(KEY, "age")
+    assert Raw(value).snap(grid) == 4
 
 
-def test_a_fingerprint_tells_apart_values_keys_and_contexts_and_nothing_else() -> None:
-    base = Raw(54).fingerprint(KEY, "age")
+def test_a_fingerprint_tells_apart_grid_points_keys_contexts_and_grids_and_nothing_else() -> None:
+    grid = Domain(lower=0, upper=100, size=101)
+    base = Raw(54).fingerprint(KEY, "age", grid)
     assert len(base) == 32
-    assert base == Raw(54.0).fingerprint(KEY, "age")
+    for same in (54.0, math.nextafter(54, 55), 54.49, float(np.float32(53.9))):
+        assert base == Raw(same).fingerprint(KEY, "age", grid)
     others = [
-        Raw(math.nextafter(54, 55)).fingerprint(KEY, "age"),
-        Raw(-54).fingerprint(KEY, "age"),
-        Raw(54).fingerprint(bytes(32), "age"),
-        Raw(54).fingerprint(KEY, "weight"),
-        Raw(54).fingerprint(KEY, ""),
+        Raw(54.5).fingerprint(KEY, "age", grid),  # half-way goes up
+        Raw(53.4).fingerprint(KEY, "age", grid),
+        Raw(54).fingerprint(bytes(32), "age", grid),
+        Raw(54).fingerprint(KEY, "weight", grid),
+        Raw(54).fingerprint(KEY, "", grid),
+        Raw(54).fingerprint(KEY, "age", Domain(lower=0, upper=100, size=201)),
+        Raw(54).fingerprint(KEY, "age", Domain(lower=-1, upper=100, size=102)),
+        Raw(54).fingerprint(KEY, "age", Domain(lower=0, upper=101, size=101)),
+        Raw(54).number_fingerprint(KEY, "age"),
     ]
-    assert len({base, *others}) == 6
-    assert Raw(0.0).fingerprint(KEY, "age") == Raw(-0.0).fingerprint(KEY, "age")
+    assert len({base, *others}) == 10
+
+
+def test_the_fingerprint_of_early_stores_tells_numbers_apart() -> None:
+    base = Raw(54).number_fingerprint(KEY, "age")
+    others = [
+        Raw(math.nextafter(54, 55)).number_fingerprint(KEY, "age"),
+        Raw(-54).number_fingerprint(KEY, "age"),
+        Raw(54).number_fingerprint(bytes(32), "age"),
+        Raw(54).number_fingerprint(KEY, "weight"),
+    ]
+    assert len({base, *others}) == 5
+    assert Raw(0.0).number_fingerprint(KEY, "age") == Raw(-0.0).number_fingerprint(KEY, "age")
+
+
+def test_a_converted_value_is_sealed_as_well() -> None:
+    grid = Domain(lower=0, upper=100, size=101)
+    months = Raw(648).converted(lambda months: months / 12)
+    assert repr(months) == "<raw>"
+    assert months.fingerprint(KEY, "age", grid) == Raw(54).fingerprint(KEY, "age", grid)
 
 
 def test_a_context_that_cannot_be_encoded_does_not_carry_the_value_into_an_error() -> None:
-    odd = Raw(CANARY).fingerprint(KEY, "principal\udc80")
-    assert odd != Raw(CANARY).fingerprint(KEY, "principal")
+    odd = Raw(CANARY).number_fingerprint(KEY, "principal\udc80")
+    assert odd != Raw(CANARY).number_fingerprint(KEY, "principal")
 
 
 def test_only_the_owner_is_told_that_a_value_lies_outside() -> None:

@@ -10,26 +10,57 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from types import MappingProxyType
 from typing import ClassVar
 
 from rootguard.errors import FormulaNameError, UnknownNameError
-from rootguard.events import Event, RootNoised, RootRefined
+from rootguard.events import Event, RootNoised, RootRefined, TableCharged, TableDrawKept
 from rootguard.expressions import Extremes, Interval, Node, names
-from rootguard.values import MICRO, Domain
+from rootguard.values import MICRO, Domain, RootName
+
+TableDraws = Mapping[RootName, Sequence[tuple[int, int]]]
+"""Of each root that tables drew for a person: the price of a draw, in micro-epsilon, how many."""
 
 
 class Ledger:
-    """What a principal has spent, per root, in whole micro-epsilon. It only ever grows."""
+    """What a principal has spent, per root, in whole micro-epsilon. It only ever grows.
 
-    def __init__(self, events: Iterable[Event] = ()) -> None:
+    It is made of the principal's events and of what released tables drew for this person, who may
+    never have been opened by name.
+    """
+
+    def __init__(
+        self, events: Iterable[Event] = (), tables: TableDraws = MappingProxyType({})
+    ) -> None:
         self._spent: defaultdict[str, int] = defaultdict(int)
+        self._draws: defaultdict[str, int] = defaultdict(int)
+        self._first: dict[str, int] = {}
+        self._mechanisms: dict[str, str] = {}
         for event in events:
             self.record(event)
+        for root, drawn in tables.items():
+            for micro, draws in drawn:
+                self._charge(root, micro * draws, draws)
 
     def record(self, event: Event) -> None:
-        """Count an event; only noising and refining a root cost anything."""
-        if isinstance(event, RootNoised | RootRefined):
-            self._spent[event.root] += event.micro_epsilon
+        """Count an event; only drawing a root's value, and refining it, cost anything."""
+        match event:
+            case RootNoised():
+                self._charge(event.root, event.micro_epsilon, 1)
+            case RootRefined():
+                self._charge(event.root, event.micro_epsilon, 0)
+            case TableCharged():
+                self._charge(event.root, event.micro_epsilon, event.draws)
+            case _:
+                pass
+        if isinstance(event, RootNoised | TableDrawKept):
+            self._mechanisms[event.root] = event.mechanism
+
+    def _charge(self, root: str, micro: int, draws: int) -> None:
+        self._spent[root] += micro
+        self._draws[root] += draws
+        if draws:
+            self._first.setdefault(root, micro // draws)
 
     @property
     def micro(self) -> dict[str, int]:
@@ -44,6 +75,20 @@ class Ledger:
     def total(self) -> Fraction:
         """Epsilon spent in all."""
         return Fraction(sum(self._spent.values()), MICRO)
+
+    @property
+    def draws(self) -> dict[str, int]:
+        """How often each root was noised: once for each of its values, and again after erasures."""
+        return dict(self._draws)
+
+    @property
+    def first_prices(self) -> dict[str, int]:
+        """What the first draw of each root cost, in micro-epsilon."""
+        return dict(self._first)
+
+    def mechanism_of(self, root: str) -> str:
+        """The mechanism of a root's latest draw by name; empty if only tables drew it."""
+        return self._mechanisms.get(root, "")
 
 
 def advantage_bound(steps: Mapping[str, float], epsilons: Mapping[str, Fraction]) -> float:
@@ -75,13 +120,18 @@ def paper_advantage_bound(steps: Mapping[str, float], epsilons: Mapping[str, Fra
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RootGuarantee:
-    """What is promised about one root. `step` is a grid step in the root's unit."""
+    """What is promised about one root. `step` is a grid step in the root's unit.
+
+    Epsilon is the sum over all its `draws`, one for each value it has had, each at its finest
+    level.
+    """
 
     root: str
     unit: str
     epsilon: Fraction
     step: float
     mechanism: str
+    draws: int = 1
 
     @property
     def hidden_within(self) -> float:
@@ -91,22 +141,51 @@ class RootGuarantee:
         """
         return math.floor(2 * math.atanh(0.5) / float(self.epsilon)) * self.step
 
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "epsilon": float(self.epsilon),
+            "draws": self.draws,
+            "step": self.step,
+            "unit": self.unit,
+            "mechanism": self.mechanism,
+            "hidden_within": self.hidden_within,
+        }
+
+    def __str__(self) -> str:
+        unit = f" {self.unit}" if self.unit else ""
+        drawn = f", noised {self.draws} times" if self.draws > 1 else ""
+        return (
+            f"{self.root}: epsilon {float(self.epsilon):g} per step of {self.step:.4g}{unit} "
+            f"({self.mechanism or 'tables'}{drawn}); "
+            f"advantage at most 1/2 within {self.hidden_within:.4g}{unit}"
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Guarantee:
-    """What is promised, in which unit, and what is not."""
+    """What is promised, in which unit, and what is not.
+
+    It composes every draw that a store ever made for the principal: of all values that a root has
+    had, of erased ones, by tables. `others` are roots that were noised under other templates.
+    """
 
     principal: str
     roots: tuple[RootGuarantee, ...]
     computed: tuple[str, ...]
     identifiers: int
+    others: tuple[RootGuarantee, ...] = ()
 
     COVERS: ClassVar[tuple[str, ...]] = (
         "every release: repeats, formulas of any kind, other services, later conversations",
+        "every draw that this store made for this person: earlier values, erased ones, tables",
         "services that pool all they received",
         "an adversary who knows the mechanism, the budget of each root and the population",
     )
     EXCLUDES: ClassVar[tuple[str, ...]] = (
+        (
+            "the pattern of changes: equal values give equal releases, so it shows that a value "
+            'changed, or came back to an earlier one; on_change="keep" hides that'
+        ),
         "values that were never declared as roots, and whatever the person types past the guard",
         "identifiers: they are encrypted, but equal ones look equal, and length and shape show",
         "facts about whole populations, which follow from public figures",
@@ -114,20 +193,33 @@ class Guarantee:
 
     @property
     def total(self) -> Fraction:
-        """The sum of epsilon over all roots."""
-        return sum((root.epsilon for root in self.roots), Fraction(0))
+        """The sum of epsilon over all roots: what the ledger says was spent."""
+        return sum((root.epsilon for root in self._all), Fraction(0))
+
+    @property
+    def _all(self) -> tuple[RootGuarantee, ...]:
+        return self.roots + self.others
 
     def epsilon_of(self, root: str) -> Fraction:
-        """Epsilon per grid step spent on a root."""
-        for promised in self.roots:
+        """Epsilon per grid step spent on a root, over all its draws."""
+        return self._of(root).epsilon
+
+    def draws_of(self, root: str) -> int:
+        """How often a root was noised: once for each of its values, and again after an erasure."""
+        return self._of(root).draws
+
+    def _of(self, root: str) -> RootGuarantee:
+        for promised in self._all:
             if promised.root == root:
-                return promised.epsilon
-        raise UnknownNameError("root", root, tuple(promised.root for promised in self.roots))
+                return promised
+        raise UnknownNameError("root", root, tuple(promised.root for promised in self._all))
 
     def advantage(self, distances: Mapping[str, float]) -> float:
         """The tanh bound for two people whose roots differ by these amounts, in root units.
 
         Snapping can set them apart by the next whole number of grid steps, so that is what counts.
+        Of a root that was noised more than once, the two differ by at most this much each time,
+        and their values changed at the same times.
         """
         apart, epsilons = self._in_steps(distances)
         # An even number of steps comes out of the division with rounding errors.
@@ -140,27 +232,16 @@ class Guarantee:
     def _in_steps(
         self, distances: Mapping[str, float]
     ) -> tuple[dict[str, float], dict[str, Fraction]]:
-        steps = {root.root: root.step for root in self.roots}
-        for name in distances:
-            if name not in steps:
-                raise UnknownNameError("root", name, tuple(steps))
-        apart = {name: abs(distance) / steps[name] for name, distance in distances.items()}
-        return apart, {root.root: root.epsilon for root in self.roots}
+        promised = {name: self._of(name) for name in distances}
+        apart = {name: abs(d) / promised[name].step for name, d in distances.items()}
+        return apart, {name: root.epsilon for name, root in promised.items()}
 
     def to_dict(self) -> dict[str, object]:
         return {
             "unit": "epsilon per grid step",
             "total_epsilon": float(self.total),
-            "roots": {
-                root.root: {
-                    "epsilon": float(root.epsilon),
-                    "step": root.step,
-                    "unit": root.unit,
-                    "mechanism": root.mechanism,
-                    "hidden_within": root.hidden_within,
-                }
-                for root in self.roots
-            },
+            "roots": {root.root: root.to_dict() for root in self.roots},
+            "other_roots": {root.root: root.to_dict() for root in self.others},
             "computed_at_no_cost": list(self.computed),
             "identifiers": self.identifiers,
             "covers": list(self.COVERS),
@@ -168,23 +249,34 @@ class Guarantee:
         }
 
     def __str__(self) -> str:
-        promise = (
-            f"Each root is noised exactly once. Total epsilon {float(self.total):g} per grid step. "
-            "Of two values d steps apart, an adversary who collects any number of answers guesses "
-            "the true one with an advantage over chance of at most tanh(epsilon * d / 2)."
-        )
-        lines = [promise, ""]
-        for root in self.roots:
-            unit = f" {root.unit}" if root.unit else ""
-            lines.append(
-                f"  {root.root}: epsilon {float(root.epsilon):g} per step of {root.step:.4g}{unit} "
-                f"({root.mechanism}); advantage at most 1/2 within {root.hidden_within:.4g}{unit}"
-            )
+        lines = [f"{self._once()} {self._bound()}", ""]
+        lines += [f"  {root}" for root in self.roots]
         if self.computed:
             lines.append(f"  computed from these at no cost: {', '.join(self.computed)}")
+        if self.others:
+            lines += ["Noised for this person under other templates:"]
+            lines += [f"  {root}" for root in self.others]
         lines += ["", "Covered:", *(f"  - {line}" for line in self.COVERS)]
         lines += ["Not covered:", *(f"  - {line}" for line in self.EXCLUDES)]
         return "\n".join(lines)
+
+    def _once(self) -> str:
+        again = [root for root in self._all if root.draws > 1]
+        if not again:
+            return "Each root is noised exactly once."
+        counted = ", ".join(f"{root.root} {root.draws} times" for root in again)
+        return (
+            "Each value of a root is noised exactly once; a value that changed, or came again "
+            f"after an erasure, is another one. So far noised: {counted}. What the draws of a root "
+            "tell adds up, and the figures here are the sums."
+        )
+
+    def _bound(self) -> str:
+        return (
+            f"Total epsilon {float(self.total):g} per grid step. "
+            "Of two values d steps apart, an adversary who collects any number of answers guesses "
+            "the true one with an advantage over chance of at most tanh(epsilon * d / 2)."
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -52,6 +52,50 @@ class LevelDerived:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TableDrawKept:
+    """A draw that a table had shown is kept as a version. The table's run paid for it."""
+
+    principal: str
+    root: str
+    version: int
+    level: int
+    mechanism: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RootReturned:
+    """A root's value is that of an earlier version again. It costs nothing."""
+
+    principal: str
+    root: str
+    version: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableCharged:
+    """What tables had cost a person on a root when their entries of that person were deleted."""
+
+    principal: str
+    root: str
+    draws: int
+    micro_epsilon: int
+
+    def __post_init__(self) -> None:
+        if self.draws < 1 or self.micro_epsilon < 1:
+            raise EventError("a table-charged event counts one draw or more")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServiceCharged:
+    """What a service had been given of a root when the profile was erased: its tier's budget."""
+
+    principal: str
+    root: str
+    service: str
+    level: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ProfileErased:
     """A profile's values were deleted. What was spent on them stays spent."""
 
@@ -100,7 +144,10 @@ class TokenRefused:
             raise EventError("a token-refused event counts one token or more")
 
 
-Charge = RootNoised | RootRefined | LevelDerived | ProfileErased
+Draw = RootNoised | TableDrawKept | RootRefined | LevelDerived
+"""What was drawn and is kept: each has its record in the store until an erasure."""
+
+Charge = Draw | RootReturned | TableCharged | ServiceCharged | ProfileErased
 """What a ledger is made of."""
 
 Event = Charge | ValueReleased | RequestRefused | TokenRefused
@@ -109,18 +156,22 @@ _KINDS: dict[str, type[Event]] = {
     "root-noised": RootNoised,
     "root-refined": RootRefined,
     "level-derived": LevelDerived,
+    "table-draw-kept": TableDrawKept,
+    "root-returned": RootReturned,
+    "table-charged": TableCharged,
+    "service-charged": ServiceCharged,
     "profile-erased": ProfileErased,
     "value-released": ValueReleased,
     "request-refused": RequestRefused,
     "token-refused": TokenRefused,
 }
 _NAMES = {cls: kind for kind, cls in _KINDS.items()}
-_WHOLE = ("version", "micro_epsilon", "turn", "level", "times")
+_WHOLE = ("version", "micro_epsilon", "turn", "level", "times", "draws")
 
 
 def cost(event: Event) -> int:
     """What an event cost, in micro-epsilon."""
-    return event.micro_epsilon if isinstance(event, RootNoised | RootRefined) else 0
+    return event.micro_epsilon if isinstance(event, RootNoised | RootRefined | TableCharged) else 0
 
 
 def to_record(event: Event) -> dict[str, object]:

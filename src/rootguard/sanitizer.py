@@ -40,18 +40,24 @@ def seal(values: object) -> dict[str, Raw | None] | None:
     return {name: Raw(value) if Raw.accepts(value) else None for name, value in values.items()}
 
 
-def select(sealed: Mapping[str, Raw | None] | None, graph: Graph) -> dict[RootName, Raw]:
+def select(
+    sealed: Mapping[str, Raw | None] | None,
+    graph: Graph,
+    *,
+    unneeded: frozenset[RootName] = frozenset(),
+) -> dict[RootName, Raw]:
     """The sealed values of the roots to be noised; one for a computed root is not needed."""
     if sealed is None:
         raise PrivateValueError("give a mapping of root names to numbers as", ("values",))
     strangers = tuple(name for name in sealed if name not in graph)
     if strangers:
         raise UnknownNameError("root", strangers[0], graph.roots)
-    missing = tuple(root for root in graph.roots if root not in sealed)
+    roots = tuple(root for root in graph.roots if root not in unneeded)
+    missing = tuple(root for root in roots if root not in sealed)
     if missing:
         raise PrivateValueError("no value was given for", missing)
-    chosen = {root: raw for root in graph.roots if (raw := sealed[root]) is not None}
-    unusable = tuple(root for root in graph.roots if root not in chosen)
+    chosen = {root: raw for root in roots if (raw := sealed[root]) is not None}
+    unusable = tuple(root for root in roots if root not in chosen)
     if unusable:
         raise PrivateValueError("a finite number is needed for", unusable)
     return chosen

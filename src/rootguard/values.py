@@ -122,6 +122,20 @@ class Domain:
         return min(max(value, self.lower), self.upper)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RootQuantity:
+    """What a root measures, in one unit and on one grid: the same for everybody in a store."""
+
+    name: RootName
+    unit: str
+    domain: Domain
+
+    def __str__(self) -> str:
+        unit = f" {self.unit}" if self.unit else ""
+        domain = self.domain
+        return f"{domain.lower:g} to {domain.upper:g}{unit}, {domain.size} points"
+
+
 class Unserializable:
     """Something secret, which leaves by no pickle, no copy and no `__getstate__`."""
 
@@ -163,10 +177,26 @@ class Raw(Unserializable):
         """Whether the bounds clamp this value: told to its owner, not to the service."""
         return not domain.lower <= self._open() <= domain.upper
 
-    def fingerprint(self, key: bytes, context: str) -> bytes:
-        """A keyed fingerprint (HMAC-SHA-256) that tells whether the value changed, and no more."""
+    def converted(self, convert: Callable[[float], float]) -> "Raw":
+        """The same quantity in another unit."""
+        return Raw(convert(self._open()))
+
+    def fingerprint(self, key: bytes, context: str, domain: Domain) -> bytes:
+        """A keyed fingerprint (HMAC-SHA-256) of the grid point: equal for equal points.
+
+        Of the point, not the number: two numbers that snap to one point are noised alike, so they
+        are one value.
+        """
+        grid = f"{domain.lower.hex()} {domain.upper.hex()} {domain.size}"
+        return self._digest(key, f"{context}\x00{grid}", str(self.snap(domain)))
+
+    def number_fingerprint(self, key: bytes, context: str) -> bytes:
+        """The fingerprint of the number itself, by which early stores know their values."""
+        return self._digest(key, context, self._open().hex())
+
+    def _digest(self, key: bytes, context: str, content: str) -> bytes:
         public = context.encode(errors="surrogatepass")  # an encoding error would hold the text
-        return hmac.digest(key, public + b"\x00" + self._open().hex().encode(), hashlib.sha256)
+        return hmac.digest(key, public + b"\x00" + content.encode(), hashlib.sha256)
 
     def __repr__(self) -> str:
         return "<raw>"

@@ -215,9 +215,13 @@ def test_a_table_with_somebody_who_was_opened_meanwhile_is_not_released(
 def test_a_cap_holds_for_what_a_table_has_shown(store: Store) -> None:
     table = people()
     run(table, store)
-    store.set_cap(Principal("P00003"), "", 1)
+    shown = store.ledger(Principal("P00003"))
+    store.set_cap(Principal("P00003"), "", int(shown.total * MICRO))
+    opened(table, 3, store)  # the table paid for it
+    assert store.ledger(Principal("P00003")).micro == shown.micro
+    changed = table.set_column(1, table.schema.names[1], [[77.0] * len(table)])
     with pytest.raises(BudgetError):
-        opened(table, 3, store)
+        opened(changed, 3, store)
 
 
 def test_a_root_that_was_only_seen_gets_the_tables_draw_too(store: Store) -> None:
@@ -228,7 +232,8 @@ def test_a_root_that_was_only_seen_gets_the_tables_draw_too(store: Store) -> Non
     made = run(table, store).table.to_pylist()
     for row in range(20):
         raw = Raw(table["ast"][row].as_py())
-        kept = sight_once(store, Principal(f"P{row:05d}"), PLAN, RootName("ast"), raw)
+        person, ast = Principal(f"P{row:05d}"), RootName("ast")
+        kept = sight_once(store, person, PLAN, FIB4.roots, ast, raw)
         assert kept.sanitized.value == made[row]["ast"]
 
 

@@ -79,15 +79,16 @@ def test_show_draws_what_went_to_whom_and_no_raw_value(vault: Vault) -> None:
 def test_caps_are_set_shown_enforced_and_lifted(vault: Vault) -> None:
     body = vault.json("vault", "spend", "--cap", "total=1", "--cap", "ast=0.5")
     assert body == {
-        "ast": {"spent": 0.0, "cap": 0.5, "left": 0.5},
-        "total": {"spent": 0.0, "cap": 1.0, "left": 1.0},
+        "ast": {"spent": 0.0, "cap": 0.5, "left": 0.5, "draws": 0},
+        "total": {"spent": 0.0, "cap": 1.0, "left": 1.0, "draws": 0},
     }
     refused = vault.run("release", "fib4", "--budget", "2", "--values", str(vault.values))
     assert isinstance(refused.exception, BudgetError)
     vault.release("0.9")
     lifted = vault.json("vault", "spend", "--cap", "ast=none")
     assert isinstance(lifted, dict)
-    assert lifted["ast"]["cap"] is None
+    assert lifted["ast"]["cap"] == pytest.approx(10 * lifted["ast"]["spent"])  # of its lifetime
+    assert (lifted["ast"]["draws"], lifted["total"]["draws"]) == (1, 4)
     assert lifted["total"]["left"] == pytest.approx(0.1)
     assert "lifetime" in vault.run("vault", "spend").output
     for wrong in ("ast", "=1", "ast=", "ast=x"):

@@ -152,7 +152,7 @@ def test_the_ledger_says_what_the_vault_says(tmp_path: Path) -> None:
     assert told["total"] == spending["total"]
     for root in told["roots"]:
         if root["root"] in spending:
-            shown = {part: root[part] for part in ("spent", "cap", "left")}
+            shown = {part: root[part] for part in ("spent", "cap", "left", "draws")}
             assert shown == spending[root["root"]]
     assert [root["root"] for root in told["roots"]] == ["age", "ast", "alt", "plt", "glu", "ins"]
     assert all(charge["at"] is not None for charge in told["charges"])

@@ -30,7 +30,7 @@ def found_in(directory: Path, *needles: bytes) -> set[bytes]:
 
 def keep_private_things(store: Store) -> tuple[bytes, ...]:
     """Fingerprint a private value, protect an identifier; the texts that may be nowhere."""
-    mark = Raw(SECRET).fingerprint(store.fingerprint_key, "age")
+    mark = Raw(SECRET).number_fingerprint(store.fingerprint_key, "age")
     store.commit(ANA, [draw("age", 3, fingerprint=mark)])
     identifiers = Identifiers(store.identifier_key, store.tokens(ANA))
     token = identifiers.protect("person", "Zebulon Quixote")

@@ -19,11 +19,19 @@ from hypothesis.stateful import (
 )
 
 from rootguard.accounting import Ledger
-from rootguard.errors import BudgetError
-from rootguard.events import Charge, LevelDerived, ProfileErased, RootNoised, RootRefined
+from rootguard.errors import BudgetError, StoreError
+from rootguard.events import (
+    Charge,
+    LevelDerived,
+    ProfileErased,
+    RootNoised,
+    RootRefined,
+    RootReturned,
+    ServiceCharged,
+)
 from rootguard.identifiers import IssuedToken
 from rootguard.store import Disclosure, MemoryStore, Record, Store, check_caps
-from rootguard.values import Domain, Principal, RootName, Sanitized
+from rootguard.values import Domain, Principal, RootName, RootQuantity, Sanitized
 from rootguard.vault import open_store
 from tests.support.patience import PATIENCE
 
@@ -201,8 +209,73 @@ def test_levels_of_a_version_are_kept_side_by_side_and_none_is_changed(store: St
 def test_no_level_behind_a_gap_is_given_out(store: Store) -> None:
     first = draw(AGE, 3, micro=10)
     store.commit(ANA, [first])
-    store.commit(ANA, [refined(first, 9, 5, position=2, paid=0)])
+    with pytest.raises(StoreError, match="erased meanwhile; nothing was released"):
+        store.commit(ANA, [refined(first, 9, 5, position=2, paid=0)])
     assert store.levels(ANA, AGE) == (first,)
+    assert store.events(ANA) == (first.event,)
+
+
+def test_a_level_of_a_version_that_was_erased_meanwhile_is_not_kept(store: Store) -> None:
+    first = draw(AGE, 3, micro=10)
+    store.commit(ANA, [first])
+    store.erase(ANA)
+    with pytest.raises(StoreError, match="erased meanwhile"):
+        store.commit(ANA, [refined(first, 9, 15, position=1, paid=5)])
+    assert not store.return_to(ANA, AGE, 1)
+    assert store.history(ANA, AGE) == ()
+    assert Ledger(store.events(ANA)).micro == {"age": 10}
+    assert store.verify() == ()
+
+
+def test_a_version_can_be_returned_to_and_is_then_the_current_one(store: Store) -> None:
+    first, second = draw(AGE, 3), draw(AGE, 8, version=2)
+    store.commit(ANA, [first])
+    store.commit(ANA, [second])
+    assert store.history(ANA, AGE) == (first, second)
+    assert store.return_to(ANA, AGE, 1)
+    assert store.levels(ANA, AGE) == (first,)
+    assert store.version(ANA, AGE) == 2
+    assert store.return_to(ANA, AGE, 1)  # already there: nothing is written
+    assert not store.return_to(ANA, AGE, 3)
+    assert not store.return_to(EVE, AGE, 1)
+    assert store.events(ANA)[2:] == (RootReturned(principal=ANA, root=AGE, version=1),)
+    third = draw(AGE, 5, version=3)
+    store.commit(ANA, [third])
+    assert store.levels(ANA, AGE) == (third,)
+    assert store.verify() == ()
+
+
+def test_units_and_grids_are_fixed_by_whoever_comes_first(store: Store) -> None:
+    years = RootQuantity(name=AGE, unit="years", domain=Domain(lower=18, upper=80, size=11))
+    months = RootQuantity(name=AGE, unit="months", domain=Domain(lower=216, upper=960, size=5))
+    liver = RootQuantity(name=AST, unit="U/L", domain=Domain(lower=7, upper=272, size=1000))
+    assert store.quantities() == {}
+    store.define([years])
+    store.define([months, liver])
+    store.define([])
+    assert store.quantities() == {AGE: years, AST: liver}
+    assert store.verify() == ()
+
+
+def test_a_service_is_given_no_more_than_its_limit_in_all(store: Store) -> None:
+    store.commit(ANA, [draw(AGE, 3, micro=10), draw(AST, 4, micro=6)])
+    store.disclose(ANA, [disclosure(AGE)], 15)
+    store.disclose(ANA, [disclosure(AGE)], 1)  # what it has is not counted again
+    with pytest.raises(BudgetError, match="all that its tier"):
+        store.disclose(ANA, [disclosure(AST)], 15)
+    service = disclosure(AGE).service
+    assert store.held(ANA, service) == {(AGE, 1): 10}
+    store.disclose(ANA, [disclosure(AST)], 16)
+    assert store.held(ANA, service) == {(AGE, 1): 10, (AST, 1): 6}
+    assert store.held(ANA, "stranger") == {}
+    store.erase(ANA)
+    assert store.held(ANA, service) == {(AGE, 0): 10, (AST, 0): 6}
+    store.commit(ANA, [draw(AGE, 3, version=2, micro=10)])
+    with pytest.raises(BudgetError, match="all that its tier"):
+        store.disclose(ANA, [dataclasses.replace(disclosure(AGE), version=2)], 25)
+    store.erase(ANA)
+    assert sum(store.held(ANA, service).values()) == 16
+    assert store.verify() == ()
 
 
 def test_principals_do_not_see_each_other(store: Store) -> None:
@@ -259,17 +332,31 @@ def test_a_commit_over_a_cap_keeps_nothing(store: Store) -> None:
     assert store.verify() == ()
 
 
+def spent(**roots: int) -> Ledger:
+    """A ledger with these micro-epsilon spent, each in one draw."""
+    return Ledger(draw(RootName(root), 1, micro=micro).event for root, micro in roots.items())
+
+
 def test_a_cap_of_a_root_may_be_reached_and_not_passed() -> None:
-    check_caps({"age": 5}, {"age": 4}, {"age": 9})
-    check_caps({"age": 10}, {"age": 0, "ast": 1}, {"age": 9})  # for nothing, even over it
-    check_caps({}, {"age": 9}, {"age": 9, "": 9})
-    check_caps({"age": 9}, {"age": 0}, {"": 1})
-    with pytest.raises(BudgetError, match=r"age to epsilon 1e-05, over its cap of 9e-06"):
-        check_caps({"age": 5}, {"age": 5}, {"age": 9})
+    check_caps(spent(age=5), {"age": 4}, {"age": 9})
+    check_caps(spent(age=10), {"age": 0, "ast": 1}, {"age": 9})  # for nothing, even over it
+    check_caps(spent(), {"age": 9}, {"age": 9, "": 9})
+    check_caps(spent(age=9), {"age": 0}, {"": 1})
+    with pytest.raises(BudgetError, match=r"age to epsilon 1e-05, over its cap of 9e-06;"):
+        check_caps(spent(age=5), {"age": 5}, {"age": 9})
     with pytest.raises(BudgetError, match=r"age to epsilon 1e-05, over"):
-        check_caps({}, {"age": 10}, {"age": 9})
+        check_caps(spent(), {"age": 10}, {"age": 9})
     with pytest.raises(BudgetError, match=r"the total to epsilon 1.1e-05, over its cap of 1e-05"):
-        check_caps({"age": 5, "ast": 1}, {"alt": 3, "age": 2}, {"": 10})
+        check_caps(spent(age=5, ast=1), {"alt": 3, "age": 2}, {"": 10})
+
+
+def test_a_root_without_a_cap_may_cost_ten_times_its_first_price() -> None:
+    check_caps(spent(age=5), {"age": 45}, {})
+    with pytest.raises(BudgetError, match=r"cap of 5e-05, 10 times what its first draw cost") as e:
+        check_caps(spent(age=5), {"age": 46}, {})
+    assert 'on_change="keep"' in str(e.value)
+    assert "--cap age=EPSILON" in str(e.value)
+    check_caps(spent(age=5), {"age": 46, "ast": 7}, {"age": 51})  # a cap of its own goes first
 
 
 def test_a_cap_can_be_changed_and_lifted(store: Store) -> None:
@@ -320,7 +407,12 @@ def test_erasing_deletes_everything_but_what_was_spent(store: Store) -> None:
     assert store.levels(ANA, AGE) == ()
     assert store.disclosures(ANA) == ()
     assert len(store.tokens(ANA)) == 0
-    assert store.events(ANA) == (draw(AGE, 3).event, ProfileErased(principal=ANA))
+    given = disclosure(AGE)
+    assert store.events(ANA) == (
+        draw(AGE, 3).event,
+        ServiceCharged(principal=ANA, root=AGE, service=given.service, level=5),
+        ProfileErased(principal=ANA),
+    )
     assert store.version(ANA, AGE) == 1
     assert store.caps(ANA) == {"": 50}
     assert store.principals() == (ANA, EVE)

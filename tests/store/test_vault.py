@@ -4,6 +4,7 @@ import math
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -115,6 +116,10 @@ def test_refining_pays_only_the_difference_and_ends_at_the_new_budget() -> None:
 def test_the_refined_value_is_the_one_that_later_sessions_see() -> None:
     store = MemoryStore()
     opened(store, "0.5")
+    with pytest.raises(BudgetError, match="10 times what its first draw cost"):
+        Guard.refine(FIB4, values=PERSON, budget="50", store=store)
+    for root in PERSON:
+        store.set_cap(OWNER, root, 50 * MICRO)
     refined = Guard.refine(FIB4, values=PERSON, budget="50", store=store)
     assert Guard.resume(FIB4, store=store).target() == refined.target()
     assert opened(store).target() == refined.target()
@@ -194,8 +199,12 @@ def test_each_service_gets_its_tier_and_the_same_value_for_ever() -> None:
         assert event.recipient == name
         assert event.tier == POLICY.services[name].tier
         assert event.rests_on == ("age",)
-        assert event.levels == (int(session.guarantee().epsilon_of("age") * MICRO),)
-    epsilons = [served(store, n).guarantee().epsilon_of("age") for n in ("app", "insurer", "liver")]
+        told: Any = session.describe()
+        assert event.levels == (round(told["roots"]["age"]["epsilon"] * MICRO),)
+        # Whatever a service got, what is promised holds if all of them pool what they have.
+        assert session.guarantee().total == store.ledger(OWNER).total
+    told = [served(store, name).describe() for name in ("app", "insurer", "liver")]
+    epsilons = [each["roots"]["age"]["epsilon"] for each in told]
     assert epsilons == sorted(epsilons)
     assert len(set(epsilons)) == 3
 

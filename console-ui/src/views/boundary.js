@@ -14,6 +14,10 @@ const KINDS = {
   noised: "Noised",
   refined: "Refined",
   "derived-level": "Lower level",
+  "table-draw": "From a table",
+  returned: "Returned",
+  tables: "Tables",
+  service: "Given before",
   erased: "Erased",
 };
 
@@ -24,8 +28,14 @@ const MEANS = {
   noised: "The value was noised and kept. This is what costs budget, once.",
   refined: "A more accurate version was made. Only the difference was paid.",
   "derived-level": "A less accurate version was computed from the kept one.",
+  "table-draw": "A released table had shown this draw. The table paid for it.",
+  returned: "The value is one that was noised before. That draw is used again.",
+  tables: "What released tables had cost when the profile was erased.",
+  service: "What a service had been given when the profile was erased.",
   erased: "The kept value was deleted.",
 };
+
+const FREE = new Set(["released", "derived-level", "table-draw", "returned"]);
 
 // A refused request is not kept, only that it was refused and why.
 const UNNAMED = { refused: "a request", erased: "everything" };
@@ -52,7 +62,7 @@ const secondLine = (each) => each.reason || (each.name && each.formula ? each.fo
 
 function cost(each) {
   if (each.cost > 0) return `ε ${number(each.cost, 6)}`;
-  return each.kind === "released" || each.kind === "derived-level" ? "free" : "–";
+  return FREE.has(each.kind) ? "free" : "–";
 }
 
 function answer(each, digits = 5) {

@@ -9,7 +9,11 @@ export const title = "Ledger";
 export const about =
   "What has been spent on each root, what is left, and which service has seen what.";
 
-const KINDS = { "derived-level": "lower level" };
+const KINDS = {
+  "derived-level": "lower level",
+  "table-draw": "from a table",
+  service: "given to a service",
+};
 const epsilon = (value) => (value === null || value === undefined ? "–" : number(value, 6));
 
 function meter(spent, cap, label) {

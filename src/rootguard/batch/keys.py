@@ -20,15 +20,30 @@ from rootguard.batch.columns import Array, Layout, Mask, Numbers
 from rootguard.batch.kernel import Kernel, Override
 from rootguard.batch.register import Fresh, Register, check_levels
 from rootguard.calibration import Calibration, Level
-from rootguard.errors import BudgetError, FileError, StoreKeyError, shielded
+from rootguard.errors import BudgetError, FileError, PlanError, StoreKeyError, shielded
 from rootguard.events import ProfileErased
 from rootguard.graph import Graph
 from rootguard.mechanisms.keyed import KEY_BYTES, Prf
-from rootguard.session.draws import noise_once
+from rootguard.session.draws import define, mappings, noise_once
 from rootguard.store import Store
 from rootguard.store.tables import table_prf
 from rootguard.template import Template
 from rootguard.values import Principal, Raw, RootName
+
+
+def check_grids(store: Store, plan: Plan, template: Template) -> None:
+    """Refuse a table on another unit or grid than the store keeps a root in; fix new ones.
+
+    A row's noise is a function of its grid point, so a table cannot be served from another grid.
+    """
+    for share in plan.shares:
+        root = template.roots[share.root]
+        kept = define(store, [root])[share.root].kept
+        if (kept.unit, kept.domain) != (root.unit, root.domain):
+            raise PlanError(
+                f"this store keeps {share.root} as {kept}; a table under it has to be in the same "
+                "unit and on the same grid: change the template, or use another store"
+            )
 
 
 class Secret:
@@ -63,6 +78,8 @@ class Secret:
     ) -> Kernel:
         """The kernel that draws under this secret, but for people whom the store serves by name."""
         store = self.store
+        if store is not None:
+            check_grids(store, plan, template)
         return Kernel(
             template,
             plan,
@@ -178,10 +195,12 @@ class _VaultPeople:
         self, principal: Principal, raws: Mapping[RootName, Raw]
     ) -> dict[RootName, float] | None:
         try:
-            records = noise_once(self._store, principal, self._plan, raws)
+            roots = self._template.roots
+            records = noise_once(self._store, principal, self._plan, roots, raws)
         except BudgetError:
             return None
-        kept = {root: record.sanitized for root, record in records.items()}
+        mapped = mappings(self._store, [self._template.roots[root] for root in records])
+        kept = {root: mapped[root].shown(each.sanitized) for root, each in records.items()}
         if self._calibrate and len(kept) == len(self._roots):
             levels = {root: Level.of(value) for root, value in kept.items()}
             released = Calibration(self._template, levels).release(kept)

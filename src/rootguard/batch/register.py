@@ -20,7 +20,6 @@ from typing import Literal, NoReturn, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from rootguard.accounting import Ledger
 from rootguard.allocation import Plan
 from rootguard.errors import BudgetError, PlanError, StoreError
 from rootguard.mechanisms.exact import Words
@@ -253,9 +252,7 @@ class Register:
                 new = entries[entries["tag"] == tag]
                 prices = tables.prices(view, number, new, self._levels(version))
                 try:
-                    check_caps(
-                        Ledger(self._store.events(name)).micro, prices, self._store.caps(name)
-                    )
+                    check_caps(self._store.ledger(name), prices, self._store.caps(name))
                 except BudgetError:
                     for root in prices:
                         self._note_over(RootName(root), np.array([tag], np.uint64))

@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from rootguard.accounting import Ledger
 from rootguard.cli.options import (
     json_option,
     principal_option,
@@ -25,7 +24,7 @@ from rootguard.cli.output import (
 from rootguard.errors import BudgetError, StoreKeyError, UnknownNameError
 from rootguard.events import to_record
 from rootguard.session import Guard
-from rootguard.store import Store
+from rootguard.store import Store, lifetime_cap
 from rootguard.template import load_template
 from rootguard.values import MICRO, Principal, RootName, parse_epsilon, to_micro
 from rootguard.vault import open_store
@@ -114,10 +113,16 @@ def spend(url: str, principal: str, caps: tuple[str, ...], *, as_json: bool) -> 
         write_json(body)
         return
     rows = [
-        (root, number(part["spent"]), _left(part["cap"]), _left(part["left"]))
+        (
+            root,
+            number(part["spent"]),
+            _left(part["cap"]),
+            _left(part["left"]),
+            str(part["draws"]),
+        )
         for root, part in body.items()
     ]
-    columns = ("root", ">spent", ">cap", ">left")
+    columns = ("root", ">spent", ">cap", ">left", ">times noised")
     console().print(table(f"{principal}: lifetime epsilon per grid step", columns, rows))
 
 
@@ -139,7 +144,7 @@ def refine(
     """
     store = open_store(url)
     loaded = load_template(template)
-    before = Ledger(store.events(Principal(principal))).total
+    before = store.ledger(Principal(principal)).total
     session = Guard.refine(
         loaded,
         values=read_values(values, loaded),
@@ -147,7 +152,7 @@ def refine(
         store=store,
         principal=principal,
     )
-    paid = Ledger(store.events(Principal(principal))).total - before
+    paid = store.ledger(Principal(principal)).total - before
     if as_json:
         write_json({"paid": float(paid), "guarantee": session.guarantee().to_dict()})
     else:
@@ -176,7 +181,7 @@ def revoke(url: str, principal: str, *, yes: bool, as_json: bool) -> None:
     if not yes:
         click.confirm(f"Delete what is kept of {principal}?", abort=True, err=True)
     store.erase(person)
-    spent = float(Ledger(store.events(person)).total)
+    spent = float(store.ledger(person).total)
     if as_json:
         write_json({"principal": principal, "erased": True, "spent": spent})
     else:
@@ -339,16 +344,17 @@ def _left(value: float | None) -> str:
 
 
 def _spending(store: Store, person: Principal) -> dict[str, dict[str, Any]]:
-    spent = Ledger(store.events(person)).micro
-    caps = store.caps(person)
+    ledger, caps = store.ledger(person), store.caps(person)
+    spent = ledger.micro
     totals = {**spent, "": sum(spent.values())}
     body = {}
     for root in [*sorted(set(spent) | (set(caps) - {""})), ""]:
-        used, cap = totals.get(root, 0), caps.get(root)
+        used, cap = totals.get(root, 0), lifetime_cap(ledger, caps, root)
         body[root or "total"] = {
             "spent": used / MICRO,
             "cap": None if cap is None else cap / MICRO,
             "left": None if cap is None else max(cap - used, 0) / MICRO,
+            "draws": ledger.draws.get(root, 0) if root else sum(ledger.draws.values()),
         }
     return body
 

@@ -12,9 +12,10 @@ from types import MappingProxyType
 from rootguard.allocation import Plan, with_epsilons
 from rootguard.calibration import make_plan
 from rootguard.errors import UnknownNameError
-from rootguard.events import ProfileErased
+from rootguard.events import Draw, ProfileErased
 from rootguard.graph import Graph
 from rootguard.session import Policy, Profile
+from rootguard.session.draws import mappings
 from rootguard.store import Store
 from rootguard.template import Template, catalog, load_template
 from rootguard.values import AllocationName, MechanismName, Principal, RootName, Sanitized
@@ -57,10 +58,13 @@ class Viewer:
     def held(self, template: Template) -> dict[RootName, Sanitized]:
         """The finest noised value that is kept of each root, on the template's own grid."""
         found: dict[RootName, Sanitized] = {}
-        for root in Graph.of(template).roots:
+        graph = Graph.of(template)
+        mapped = mappings(self.store, [template.roots[root] for root in graph.roots])
+        for root in graph.roots:
             levels = self.store.levels(self.principal, root)
             if levels:
                 finest = max(levels, key=lambda record: record.sanitized.epsilon).sanitized
+                finest = mapped[root].shown(finest)
                 domain = template.roots[root].domain
                 # Noised under another template that has this root, perhaps: then on its grid.
                 found[root] = Sanitized(
@@ -109,7 +113,7 @@ def of_principal(principal: str, store: Store, templates: Sequence[str] = ()) ->
     for event in store.events(person):
         if isinstance(event, ProfileErased):
             kept.clear()
-        elif levels := store.levels(person, RootName(event.root)):
+        elif isinstance(event, Draw) and (levels := store.levels(person, RootName(event.root))):
             kept[event.root] = levels[0].sanitized.mechanism
     loaded = [load_template(name) for name in templates or catalog()]
     whole = [each for each in loaded if all(root in kept for root in Graph.of(each).roots)]

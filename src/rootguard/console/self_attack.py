@@ -20,9 +20,9 @@ from rootguard.attacks.oracle import Oracle, QueryLog
 from rootguard.console.people import Viewer
 from rootguard.mechanisms.base import Floats
 from rootguard.session import Session
-from rootguard.session.draws import noised_record
+from rootguard.session.draws import noised
 from rootguard.session.session import RecipientView
-from rootguard.store import MemoryStore
+from rootguard.store import MemoryStore, Record
 from rootguard.template import Template
 from rootguard.values import RootName, Sanitized
 
@@ -39,7 +39,10 @@ def attack(
 ) -> Iterator[dict[str, object]]:
     """One object for each turn and root. `held` is what the vault keeps of every root."""
     # A store of its own, which goes with it: nothing of this is written down.
-    records = {root: noised_record(viewer.principal, value, b"") for root, value in held.items()}
+    records = {
+        root: Record(sanitized=value, fingerprint=b"", event=noised(viewer.principal, value))
+        for root, value in held.items()
+    }
     session = Session(RecipientView(MemoryStore(), viewer.principal, records), template)
     budget, roots = viewer.plan(template).budget, tuple(held)
     cohort = synthetic_cohort(template, size=PEOPLE, seed=_SEED)

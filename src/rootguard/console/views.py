@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Final, assert_never
 
-from rootguard.accounting import Ledger, Slopes, slopes
+from rootguard.accounting import Slopes, slopes
 from rootguard.allocation import Plan
 from rootguard.console.people import Viewer
 from rootguard.errors import FormulaError
@@ -30,13 +30,17 @@ from rootguard.events import (
     RequestRefused,
     RootNoised,
     RootRefined,
+    RootReturned,
+    ServiceCharged,
+    TableCharged,
+    TableDrawKept,
     TokenRefused,
     ValueReleased,
     cost,
 )
 from rootguard.expressions import Interval, Node, bounds, evaluate, gradient, to_text
 from rootguard.graph import Graph, GraphNode
-from rootguard.store import LogEntry
+from rootguard.store import LogEntry, lifetime_cap
 from rootguard.template import Template
 from rootguard.values import MICRO, Domain, RootName
 
@@ -63,6 +67,10 @@ _KINDS = {
     RootNoised: "noised",
     RootRefined: "refined",
     LevelDerived: "derived-level",
+    TableDrawKept: "table-draw",
+    RootReturned: "returned",
+    TableCharged: "tables",
+    ServiceCharged: "service",
     ProfileErased: "erased",
 }
 
@@ -127,12 +135,10 @@ def _details(event: Event, units: Mapping[str, str]) -> dict[str, object]:
             what = "an identifier that was" if times == 1 else f"{times} identifiers that were"
             reason = f"a reply held {what} never issued to you; nothing was put in its place"
             return {"kind": "forged", "name": kind, "reason": reason}
-        case RootNoised(root=root):
-            return {"kind": "noised", "name": root, "rests_on": [root]}
-        case RootRefined(root=root):
-            return {"kind": "refined", "name": root, "rests_on": [root]}
-        case LevelDerived(root=root):
-            return {"kind": "derived-level", "name": root, "rests_on": [root]}
+        case RootNoised() | RootRefined() | LevelDerived() | TableDrawKept() | RootReturned():
+            return {"kind": _KINDS[type(event)], "name": event.root, "rests_on": [event.root]}
+        case TableCharged() | ServiceCharged():
+            return {"kind": _KINDS[type(event)], "name": event.root, "rests_on": [event.root]}
         case ProfileErased():
             return {"kind": "erased"}
         case _:
@@ -143,20 +149,25 @@ def ledger_json(viewer: Viewer) -> dict[str, object]:
     """Everything about spending, as the page shows it."""
     store, person = viewer.store, viewer.principal
     events = store.events(person)
-    spent, caps = Ledger(events).micro, store.caps(person)
+    ledger, caps = store.ledger(person), store.caps(person)
+    spent = ledger.micro
     units = {name: each.unit for t in viewer.templates for name, each in t.roots.items()}
     planned = [root for t in viewer.templates for root in Graph.of(t).roots]
     roots = dict.fromkeys([*planned, *sorted(spent), *sorted(set(caps) - {""})])
     levels = _levels(events)
     return {
-        "total": _account(sum(spent.values()), caps.get("")),
+        "total": {
+            **_account(sum(spent.values()), caps.get("")),
+            "draws": sum(ledger.draws.values()),
+        },
         "roots": [
             {
                 "root": root,
                 "label": root.replace("_", " "),
                 "unit": units.get(RootName(root), ""),
-                **_account(spent.get(root, 0), caps.get(root)),
+                **_account(spent.get(root, 0), lifetime_cap(ledger, caps, root)),
                 "versions": len({version for name, version in levels if name == root}),
+                "draws": ledger.draws.get(root, 0),
                 "levels": [
                     {
                         "version": record.sanitized.version,
@@ -199,7 +210,7 @@ def _levels(events: Sequence[Charge]) -> dict[tuple[str, int], list[int]]:
             levels.clear()
         elif isinstance(event, RootNoised):
             levels[event.root, event.version].append(event.micro_epsilon)
-        else:
+        elif isinstance(event, TableDrawKept | RootRefined | LevelDerived):
             levels[event.root, event.version].append(event.level)
     return dict(levels)
 
@@ -229,7 +240,7 @@ def _charges(viewer: Viewer, events: Sequence[Charge]) -> list[dict[str, object]
                 "at": when,
                 "kind": _KINDS[type(event)],
                 "root": "" if isinstance(event, ProfileErased) else event.root,
-                "version": None if isinstance(event, ProfileErased) else event.version,
+                "version": getattr(event, "version", None),
                 "epsilon": cost(event) / MICRO,
                 "level": _level(event),
                 "total_after": total / MICRO,
@@ -239,7 +250,7 @@ def _charges(viewer: Viewer, events: Sequence[Charge]) -> list[dict[str, object]
 
 
 def _level(event: Charge) -> float | None:
-    if isinstance(event, ProfileErased):
+    if isinstance(event, ProfileErased | RootReturned | TableCharged):
         return None
     return (event.micro_epsilon if isinstance(event, RootNoised) else event.level) / MICRO
 

@@ -257,11 +257,16 @@ def convert(
     value: float, from_unit: str, to_unit: str, substance: str | None = None
 ) -> float | None:
     """The value in another unit; None if a unit is unknown or the two measure different things."""
+    affine = conversion(from_unit, to_unit, substance)
+    return None if affine is None else affine(value)
+
+
+def conversion(from_unit: str, to_unit: str, substance: str | None = None) -> Affine | None:
+    """How a value is converted; None if a unit is unknown or the two measure different things."""
     source, target = canonical(from_unit), canonical(to_unit)
     if source is None or target is None:
         return None
-    affine = _affine(source, target, substance)
-    return None if affine is None else affine(value)
+    return _affine(source, target, substance)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -1,92 +1,330 @@
 """Exactly once: what the store holds is used, what it does not hold is drawn, committed, then used.
 
-Draw, commit, release: nothing is shown that was not committed. When another writer commits first,
-its draw is the one that counts, and a draw that a table has shown is made again. Costs are checked
-against the caps before anything is drawn, and once more by the store when it commits.
+A value is known by its principal, its root and its grid point, in the unit and on the grid under
+which the store keeps the root (`RootMapping`). One that was drawn before is found again among all
+versions of the root, whatever came between. Draw, commit, release: nothing is shown that was not
+committed. When another writer commits first, its draw is the one that counts, and a draw that a
+table has shown is made again. Costs are checked against the caps before anything is drawn, and once
+more by the store when it commits.
 """
 
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from rootguard.accounting import Ledger
-from rootguard.allocation import Plan
-from rootguard.errors import BudgetError, PrivateValueError, StoreError
-from rootguard.events import LevelDerived, ProfileErased, RootNoised, RootRefined
+from rootguard.allocation import Plan, Share
+from rootguard.errors import BudgetError, DomainError, PrivateValueError, StoreError
+from rootguard.events import LevelDerived, ProfileErased, RootNoised, RootRefined, TableDrawKept
+from rootguard.expressions import parse, to_text
+from rootguard.graph import Graph, GraphNode
+from rootguard.language.units import Affine, conversion, substance_of
+from rootguard.mechanisms.base import MAX_EPSILON
 from rootguard.sanitizer import coarsen, refine, repeat, sanitize
 from rootguard.store import Record, Store, TableRun, check_caps, table_number, tables
-from rootguard.values import MICRO, Principal, Raw, RootName, Sanitized, to_micro
+from rootguard.template import KeptFormula, Root, Template
+from rootguard.values import (
+    MICRO,
+    Domain,
+    Principal,
+    Raw,
+    RootName,
+    RootQuantity,
+    Sanitized,
+    to_micro,
+)
 
 # Each lost race means that another writer kept a value; more in a row is a fault, not bad luck.
 _MAX_RACES = 100
 
 
-def noise_once(
-    store: Store, principal: Principal, plan: Plan, raws: Mapping[RootName, Raw]
-) -> dict[RootName, Record]:
-    """The finest kept level of each root; what was never noised, or has changed, is noised now.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RootMapping:
+    """How a template's root stands on the quantity that the store keeps under its name.
 
-    If a racing writer noised another value of the same root, ours is the next version.
+    The store's unit and grid are those of the first template that brought the root; they stand for
+    everybody. A template in another unit is converted. One whose bounds or grid differ is served
+    from the store's grid: a value is clamped to the store's bounds, a release to the template's,
+    and an epsilon per step of the template becomes the one that hides as much of the quantity per
+    step of the store.
     """
-    prints = _fingerprints(store, principal, raws)
-    kept: dict[RootName, Record] = {}
+
+    kept: RootQuantity
+    inward: Affine | None
+    """From the template's unit into the store's; None where they are one."""
+    ratio: Fraction
+    """A step of the store's grid in steps of the template's."""
+
+    @classmethod
+    def of(cls, root: Root, kept: RootQuantity) -> "RootMapping":
+        """How the root stands on a quantity; refuses one that it cannot share."""
+        own = root.domain
+        if kept.domain == own and kept.unit == root.unit:
+            return cls(kept=kept, inward=None, ratio=Fraction(1))
+        inward = _conversion(root, kept)
+        lower, upper = (
+            (own.lower, own.upper) if inward is None else map(inward, (own.lower, own.upper))
+        )
+        if upper < kept.domain.lower or lower > kept.domain.upper:
+            raise _unlike(root, kept)
+        step = (upper - lower) / (own.size - 1)
+        same = math.isclose(step, kept.domain.step, rel_tol=1e-9)  # but for rounding
+        ratio = Fraction(1) if same else Fraction(kept.domain.step) / Fraction(step)
+        return cls(kept=kept, inward=inward, ratio=ratio)
+
+    def raw(self, raw: Raw) -> Raw:
+        """A private number in the store's unit."""
+        return raw if self.inward is None else raw.converted(self.inward)
+
+    def share(self, share: Share) -> Share:
+        """A plan's share on the store's grid; in whole micro-epsilon, rounded down."""
+        if share.domain == self.kept.domain and self.ratio == 1:
+            return share
+        micro = math.floor(min(share.epsilon * self.ratio, Fraction(MAX_EPSILON)) * MICRO)
+        if micro < 1:
+            raise BudgetError(
+                f"{share.root} is kept on a grid of {self.kept}, for which its part of the budget "
+                "is too small; nothing was drawn"
+            )
+        return replace(share, domain=self.kept.domain, epsilon=Fraction(micro, MICRO))
+
+    def shown(self, value: Sanitized) -> Sanitized:
+        """A kept value in the template's unit: the same point of the same grid."""
+        if self.inward is None:
+            return value
+        back, grid = self.inward.back(), value.domain
+        domain = Domain(lower=back(grid.lower), upper=back(grid.upper), size=grid.size)
+        return replace(value, domain=domain)
+
+
+def _conversion(root: Root, kept: RootQuantity) -> Affine | None:
+    if root.unit == kept.unit:
+        return None
+    found = conversion(root.unit, kept.unit, substance_of((root.name, *root.aliases)))
+    if found is None or found.scale <= 0:
+        raise _unlike(root, kept)
+    return None if found == Affine(scale=1.0) else found  # two spellings of one unit
+
+
+def _unlike(root: Root, kept: RootQuantity) -> DomainError:
+    own = RootQuantity(name=root.name, unit=root.unit, domain=root.domain)
+    return DomainError(
+        f"this store keeps {root.name} as {kept}, and the template has it as {own}, which cannot "
+        "be converted; rename the root in the template, or use that unit. Nothing was drawn"
+    )
+
+
+def mappings(store: Store, roots: Iterable[Root]) -> dict[RootName, RootMapping]:
+    """How roots stand on what the store keeps under their names; new names are not fixed yet."""
+    kept = store.quantities()
+    return {
+        root.name: RootMapping.of(root, kept.get(root.name) or _quantity(root)) for root in roots
+    }
+
+
+def define(store: Store, roots: Iterable[Root]) -> dict[RootName, RootMapping]:
+    """The same, and new names are fixed in the store."""
+    roots = tuple(roots)
+    kept = store.quantities()
+    new = [_quantity(root) for root in roots if root.name not in kept]
+    if new:
+        mappings(store, roots)  # nothing is fixed if a root is refused
+        store.define(new)
+    return mappings(store, roots)
+
+
+def _quantity(root: Root) -> RootQuantity:
+    return RootQuantity(name=root.name, unit=root.unit, domain=root.domain)
+
+
+def on_grid(plan: Plan, mapped: Mapping[RootName, RootMapping]) -> Plan:
+    """The plan on the store's grids; the same plan where they are the template's."""
+    shares = tuple(mapped[s.root].share(s) if s.root in mapped else s for s in plan.shares)
+    if shares == plan.shares:
+        return plan
+    spent = sum((share.epsilon for share in shares), Fraction(0))
+    return replace(plan, shares=shares, budget=max(plan.budget, spent))
+
+
+def kept_formulas(
+    store: Store, principal: Principal, template: Template
+) -> tuple[Graph, dict[RootName, Root]]:
+    """The template's graph and its roots, where some may be computed from values kept elsewhere.
+
+    Such a root is a formula of roots of other templates. If all of them are kept for this person
+    and it is not, it is computed, and they are roots of the graph in its place.
+    """
+    roots = dict(template.roots)
+    graph = Graph.of(template)
+    formulas = {name: kept for name in graph.roots if (kept := roots[name].kept) is not None}
+    if not formulas:
+        return graph, roots
+    quantities = store.quantities()
+    nodes = {node.name: node for node in graph.order}
+    for computed, kept in formulas.items():
+        inputs = _kept_inputs(store, principal, kept, quantities)
+        if inputs is None or any(name in graph for name in inputs):
+            continue
+        if store.levels(principal, computed):  # it was drawn before: what was released stays
+            continue
+        low, high = roots[computed].domain.lower, roots[computed].domain.upper
+        formula = parse(f"min(max({to_text(kept.formula)}, {low!r}), {high!r})")
+        nodes[computed] = replace(nodes[computed], kind="derived", formula=formula)
+        for name, each in inputs.items():
+            roots[name] = each
+            nodes[name] = GraphNode(name=name, kind="root", unit=each.unit)
+    return Graph(nodes.values()), roots
+
+
+def _kept_inputs(
+    store: Store, principal: Principal, formula: KeptFormula, kept: Mapping[RootName, RootQuantity]
+) -> dict[RootName, Root] | None:
+    """The roots that a formula of kept values rests on, in the units it wants, if all are kept."""
+    inputs: dict[RootName, Root] = {}
+    for each, unit in formula.units:
+        name = RootName(each)
+        if name not in kept or not store.levels(principal, name):
+            return None
+        grid = kept[name].domain
+        wanted = conversion(kept[name].unit, unit, substance_of((name,)))
+        if kept[name].unit != unit:
+            if wanted is None:
+                return None
+            grid = Domain(lower=wanted(grid.lower), upper=wanted(grid.upper), size=grid.size)
+        inputs[name] = Root(
+            name=name,
+            domain=grid,
+            unit=unit,
+            aliases=(),
+            mean=None,
+            sd=None,
+            shape="normal",
+            formula=None,
+        )
+    return inputs
+
+
+def noise_once(
+    store: Store,
+    principal: Principal,
+    plan: Plan,
+    roots: Mapping[RootName, Root],
+    raws: Mapping[RootName, Raw],
+    *,
+    keep: bool = False,
+) -> dict[RootName, Record]:
+    """The finest kept level of each root; a value that was never noised is noised now.
+
+    A value is looked for among all versions of its root. With `keep`, a root that has a value
+    keeps it, whatever is given. If a racing writer noised another value of the same root, ours is
+    the next version.
+    """
+    mapped = define(store, [roots[root] for root in raws])
+    plan = on_grid(plan, mapped)
+    raws = {root: mapped[root].raw(raw) for root, raw in raws.items()}
+    prints = {root: _Fingerprints.of(store, principal, root, plan, raws[root]) for root in raws}
+    found: dict[RootName, Record] = {}
     for _ in range(_MAX_RACES):
         versions: dict[RootName, int] = {}
         for root in raws:
-            if root in kept:
+            if root in found:
                 continue
             # The version first: if a writer commits in between, ours loses and looks again.
             version = store.version(principal, root)
-            finest = _finest(store.levels(principal, root))
-            if finest is not None and finest.fingerprint == prints[root]:
-                kept[root] = finest
-            else:
+            record = _finest(store.levels(principal, root))
+            if not (record and (keep or prints[root].know(record))):
+                record = _returned(store, principal, root, prints[root])
+            if record is None:
                 versions[root] = version + 1
+            else:
+                found[root] = record
         if not versions:
-            return {root: kept[root] for root in raws}
-        shown = _shown_in_tables(store, principal, plan, {root: raws[root] for root in versions})
-        prices = {
-            str(root): to_micro((shown[root] if root in shown else plan[root]).epsilon)
-            for root in versions
-        }
-        _check_price(store, principal, prices)
-        fresh = {root: raws[root] for root in versions if root not in shown}
-        drawn = sanitize(plan, fresh, versions)
-        drawn |= {root: replace(value, version=versions[root]) for root, value in shown.items()}
-        store.commit(principal, [noised_record(principal, v, prints[r]) for r, v in drawn.items()])
+            return {root: found[root] for root in raws}
+        drawn = _draw(store, principal, plan, {root: raws[root] for root in versions}, versions)
+        store.commit(
+            principal, [_record(*each, prints[root].point) for root, each in drawn.items()]
+        )
     raise _contended()
 
 
-def sight_once(store: Store, principal: Principal, plan: Plan, root: RootName, raw: Raw) -> Record:
+def _returned(
+    store: Store, principal: Principal, root: RootName, prints: "_Fingerprints"
+) -> Record | None:
+    """The finest level of an earlier version that has this value, which is the current one now."""
+    for record in store.history(principal, root):
+        version = record.sanitized.version
+        if prints.know(record) and store.return_to(principal, root, version):
+            current = _finest(store.levels(principal, root))
+            if current is not None and prints.know(current):  # unless another writer was quicker
+                return current
+    return None
+
+
+def sight_once(
+    store: Store,
+    principal: Principal,
+    plan: Plan,
+    roots: Mapping[RootName, Root],
+    root: RootName,
+    raw: Raw,
+) -> Record:
     """What is kept of a root; only if nothing is, this value is noised now.
 
-    Unlike in `noise_once` another value is never a new version: it is ignored. Of racing writers
-    the first one's draw stands, and only that is charged.
+    Another value is never a new version: it is ignored. Of racing writers the first one's draw
+    stands, and only that is charged.
     """
-    version = store.version(principal, root)  # first, for the reason given in `noise_once`
-    kept = _finest(store.levels(principal, root))
-    if kept is None:
-        shown = _shown_in_tables(store, principal, plan, {root: raw})
-        epsilon = (shown[root] if root in shown else plan[root]).epsilon
-        _check_price(store, principal, {str(root): to_micro(epsilon)})
-        if root in shown:
-            value = replace(shown[root], version=version + 1)
-        else:
-            value = sanitize(plan, {root: raw}, {root: version + 1})[root]
-        fingerprint = _fingerprints(store, principal, {root: raw})[root]
-        (kept,) = store.commit(principal, [noised_record(principal, value, fingerprint)])
-    return kept
+    return noise_once(store, principal, plan, roots, {root: raw}, keep=True)[root]
+
+
+_Draw = tuple[Sanitized, RootNoised | TableDrawKept]
+
+
+def _draw(
+    store: Store,
+    principal: Principal,
+    plan: Plan,
+    raws: Mapping[RootName, Raw],
+    versions: Mapping[RootName, int],
+) -> dict[RootName, _Draw]:
+    """New versions of roots: as a table showed them, else drawn; with what is to be charged."""
+    shown = _shown_in_tables(store, principal, plan, raws)
+    prices = {str(root): to_micro(plan[root].epsilon) for root in raws if root not in shown}
+    check_caps(store.ledger(principal), prices, store.caps(principal))
+    fresh = {root: raw for root, raw in raws.items() if root not in shown}
+    drawn: dict[RootName, _Draw] = {}
+    for root, value in sanitize(plan, fresh, versions).items():
+        drawn[root] = value, noised(principal, value)
+    for root, value in shown.items():
+        kept = replace(value, version=versions[root])
+        drawn[root] = (
+            kept,
+            TableDrawKept(
+                principal=principal,
+                root=root,
+                version=kept.version,
+                level=to_micro(kept.epsilon),
+                mechanism=kept.mechanism,
+            ),
+        )
+    return drawn
 
 
 def refine_once(
-    store: Store, principal: Principal, plan: Plan, raws: Mapping[RootName, Raw]
+    store: Store,
+    principal: Principal,
+    plan: Plan,
+    roots: Mapping[RootName, Root],
+    raws: Mapping[RootName, Raw],
 ) -> dict[RootName, Record]:
     """Each root raised to the plan's level for it, if that is finer than what is kept."""
-    prints = _fingerprints(store, principal, raws)
+    mapped = mappings(store, [roots[root] for root in raws])
+    plan = on_grid(plan, mapped)
+    raws = {root: mapped[root].raw(raw) for root, raw in raws.items()}
+    prints = {root: _Fingerprints.of(store, principal, root, plan, raws[root]) for root in raws}
     for _ in range(_MAX_RACES):
         levels = {root: store.levels(principal, root) for root in raws}
         tops = {root: top for root, kept in levels.items() if (top := _finest(kept)) is not None}
-        changed = tuple(r for r in raws if r not in tops or tops[r].fingerprint != prints[r])
+        changed = tuple(r for r in raws if r not in tops or not prints[r].know(tops[r]))
         if changed:
             raise PrivateValueError("never noised or changed since, so open with a value", changed)
         held = {root: to_micro(top.sanitized.epsilon) for root, top in tops.items()}
@@ -94,14 +332,14 @@ def refine_once(
         prices = {str(root): wanted[root] - held[root] for root in wanted}
         if not prices:
             return tops
-        _check_price(store, principal, prices)
+        check_caps(store.ledger(principal), prices, store.caps(principal))
         store.commit(
             principal,
             [
                 Record(
                     sanitized=refine(raws[root], tops[root].sanitized, Fraction(micro, MICRO)),
                     position=len(levels[root]),
-                    fingerprint=prints[root],
+                    fingerprint=levels[root][0].fingerprint,
                     event=RootRefined(
                         principal=principal,
                         root=root,
@@ -138,9 +376,16 @@ def _affordable(held: Mapping[RootName, int], plan: Plan) -> dict[RootName, int]
 
 
 def level_at(store: Store, principal: Principal, root: RootName, epsilon: Fraction) -> Record:
-    """A root at exactly this level, derived from finer ones if it is not kept yet."""
+    """A root at this level at the most, derived from finer ones if it is not kept yet."""
     for _ in range(_MAX_RACES):
         levels = store.levels(principal, root)
+        finest = _finest(levels)
+        if finest is None:  # erased meanwhile
+            raise PrivateValueError(
+                "never noised for this principal, so open with a value", (root,)
+            )
+        if finest.sanitized.epsilon <= epsilon:
+            return finest
         for record in levels:
             if record.sanitized.epsilon == epsilon:
                 return record
@@ -214,34 +459,43 @@ def _standing(runs: tuple[TableRun, ...]) -> list[TableRun]:
     return list({(run.table, run.root): run for run in runs}.values())
 
 
-def noised_record(principal: Principal, value: Sanitized, fingerprint: bytes) -> Record:
-    """A first draw of a version, with its charge."""
-    return Record(
-        sanitized=value,
-        fingerprint=fingerprint,
-        event=RootNoised(
-            principal=principal,
-            root=value.root,
-            version=value.version,
-            micro_epsilon=to_micro(value.epsilon),
-            mechanism=value.mechanism,
-        ),
+def noised(principal: Principal, value: Sanitized) -> RootNoised:
+    """The charge of a first draw of a version."""
+    return RootNoised(
+        principal=principal,
+        root=value.root,
+        version=value.version,
+        micro_epsilon=to_micro(value.epsilon),
+        mechanism=value.mechanism,
     )
+
+
+def _record(value: Sanitized, event: RootNoised | TableDrawKept, fingerprint: bytes) -> Record:
+    return Record(sanitized=value, fingerprint=fingerprint, event=event)
 
 
 def _finest(levels: Iterable[Record]) -> Record | None:
     return max(levels, key=lambda record: record.sanitized.epsilon, default=None)
 
 
-def _fingerprints(
-    store: Store, principal: Principal, raws: Mapping[RootName, Raw]
-) -> dict[RootName, bytes]:
-    key = store.fingerprint_key
-    return {root: raw.fingerprint(key, f"{principal}\x00{root}") for root, raw in raws.items()}
+@dataclass(frozen=True, slots=True)
+class _Fingerprints:
+    """By what a value is known again: its grid point or, in an early store, its number."""
 
+    point: bytes
+    number: bytes
 
-def _check_price(store: Store, principal: Principal, prices: dict[str, int]) -> None:
-    check_caps(Ledger(store.events(principal)).micro, prices, store.caps(principal))
+    @classmethod
+    def of(
+        cls, store: Store, principal: Principal, root: RootName, plan: Plan, raw: Raw
+    ) -> "_Fingerprints":
+        key, context = store.fingerprint_key, f"{principal}\x00{root}"
+        return cls(
+            raw.fingerprint(key, context, plan[root].domain), raw.number_fingerprint(key, context)
+        )
+
+    def know(self, record: Record) -> bool:
+        return record.fingerprint in (self.point, self.number)
 
 
 def _contended() -> StoreError:

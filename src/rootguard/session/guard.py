@@ -6,24 +6,48 @@ sessions on what was kept, for the owner and for a service that the policy lists
 go the same way (`take_values`), and so does a service that asks for a profile (`tier_of`).
 """
 
+import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
+from typing import get_args
 
 from rootguard.accounting import Guarantee, RootGuarantee
 from rootguard.allocation import Objective, Plan, read_budget
 from rootguard.calibration import make_plan
-from rootguard.errors import ClampedWarning, IdentifierError, shielded
+from rootguard.errors import (
+    BudgetError,
+    ClampedWarning,
+    IdentifierError,
+    UnknownNameError,
+    shielded,
+)
+from rootguard.expressions import Variable
 from rootguard.graph import Graph
 from rootguard.sanitizer import seal, select
 from rootguard.session.declared import issue_tokens
-from rootguard.session.draws import noise_once, refine_once
+from rootguard.session.draws import (
+    kept_formulas,
+    mappings,
+    noise_once,
+    on_grid,
+    refine_once,
+)
 from rootguard.session.policy import Policy
+from rootguard.session.profile import OnChange
 from rootguard.session.session import RecipientView, Session, Tier
-from rootguard.store import MemoryStore, Record, Store
-from rootguard.template import Template
-from rootguard.values import AllocationName, Principal, Raw, RootName, mechanism_named
+from rootguard.store import MemoryStore, Record, Store, current_version
+from rootguard.template import Root, Template
+from rootguard.values import (
+    MICRO,
+    AllocationName,
+    Principal,
+    Raw,
+    RootName,
+    mechanism_named,
+    to_micro,
+)
 
 Amount = str | float | Fraction
 Notice = Callable[[tuple[RootName, ...]], None]
@@ -52,37 +76,96 @@ def take_values(
     store: Store,
     owner: Principal,
     plans: Mapping[RootName, Plan],
+    roots: Mapping[RootName, Root],
     raws: Mapping[RootName, Raw],
     notice: Notice | None,
+    *,
+    keep: bool = False,
 ) -> dict[RootName, Record]:
     """Noise each value under its root's plan, as far as the store does not hold it.
 
     The owner is told of values outside the public bounds; a service never is.
     """
-    clamped = tuple(r for r, raw in raws.items() if raw.outside(plans[r][r].domain))
+    mapped = mappings(store, [roots[root] for root in raws])
+    clamped = tuple(
+        root
+        for root, raw in raws.items()
+        if raw.outside(roots[root].domain)
+        or mapped[root].raw(raw).outside(mapped[root].kept.domain)
+    )
     if clamped:
         (notice or warn_owner)(clamped)
     records: dict[RootName, Record] = {}
-    for plan in dict.fromkeys(plans.values()):
+    for plan in dict.fromkeys(plans[root] for root in raws):
         mine = {root: raw for root, raw in raws.items() if plans[root] is plan}
-        records |= noise_once(store, owner, plan, mine)
+        records |= noise_once(store, owner, plan, roots, mine, keep=keep)
     return records
+
+
+def set_lifetime(
+    store: Store, owner: Principal, plans: Mapping[RootName, Plan], lifetime: int
+) -> None:
+    """Cap what each root may cost in all at a multiple of its first price."""
+    if lifetime < 1:
+        raise BudgetError("a lifetime is a whole number of first prices, 1 or more")
+    first = store.ledger(owner).first_prices
+    for root, plan in plans.items():
+        price = first.get(root, to_micro(plan[root].epsilon))
+        store.set_cap(owner, root, lifetime * price)
 
 
 def tier_of(
     policy: Policy,
     service: str,
-    templates: Iterable[Template],
+    templates: Sequence[Template],
+    store: Store,
+    owner: Principal,
     allocation: AllocationName = "optimal",
 ) -> Tier:
-    """A service's tier: of a root that templates share, the level that the first gives it."""
+    """What a service may have of these templates' roots: its tier, less what it was given before.
+
+    The tier's budget bounds all that one service ever gets, over templates, versions and erasures.
+    """
     access = policy.access(service)
-    epsilons: dict[RootName, Fraction] = {}
+    budget = policy.tiers[access.tier]
+    shares: dict[RootName, int] = {}
     for template in templates:
-        plan = make_plan(template, policy.tiers[access.tier], allocation=allocation)
-        for share in plan.shares:
-            epsilons.setdefault(share.root, share.epsilon)
-    return Tier(access=access, epsilons=MappingProxyType(epsilons))
+        plan = make_plan(template, budget, allocation=allocation)
+        mapped = mappings(store, [template.roots[share.root] for share in plan.shares])
+        graph, _ = kept_formulas(store, owner, template)
+        for share in on_grid(plan, mapped).shares:
+            behind = graph.rests_on(Variable(share.root))
+            for root in behind:  # more than itself, if it is computed from values kept elsewhere
+                shares.setdefault(root, to_micro(share.epsilon) // len(behind))
+    whole = math.floor(budget * MICRO)
+    events, held = store.events(owner), store.held(owner, service)
+    had = {root: held.get((root, current_version(events, root)), 0) for root in shares}
+    levels = _within(whole, shares, had, whole - sum(held.values()))
+    return Tier(
+        access=access,
+        epsilons=MappingProxyType(
+            {root: Fraction(level, MICRO) for root, level in levels.items() if level}
+        ),
+        budget=whole,
+    )
+
+
+def _within(
+    budget: int, shares: Mapping[RootName, int], had: Mapping[RootName, int], left: int
+) -> dict[RootName, int]:
+    """The levels that a tier gives of some roots, given what it gave before; in micro-epsilon.
+
+    Several templates share the budget in proportion to their plans. If what is left does not reach
+    for that, roots that were given stay as they are, so that answers stay the same, and the others
+    share the rest.
+    """
+    fair = min(Fraction(1), Fraction(budget, sum(shares.values())))
+    full = {root: max(had[root], math.floor(share * fair)) for root, share in shares.items()}
+    if sum(full.values()) - sum(had.values()) <= left:
+        return full
+    new = {root: level for root, level in full.items() if not had[root]}
+    part = min(Fraction(1), Fraction(max(0, left), max(1, sum(new.values()))))
+    return {**had, **{root: math.floor(level * part) for root, level in new.items()}}
 
 
 class Guard:
@@ -105,15 +188,20 @@ class Guard:
         key: bytes | None = None,
         store: Store | None = None,
         principal: str = "owner",
+        on_change: OnChange = "draw",
+        lifetime: int | None = None,
         on_clamp: Notice | None = None,
     ) -> Session:
         """Noise a person's values once, keep them, and open a session on what was kept.
 
-        The budget is a total, or `epsilon` times `turns`. A principal whose value for a root is
-        already in the store gets that one again, at the epsilon it was drawn with, for nothing;
-        another value for it is a new version with its own cost. Without a store the session's
-        values last as long as the session: opened again, it would draw again, and an adversary
-        who sees both learns more. Pass a store to prevent that.
+        The budget is a total, or `epsilon` times `turns`. A value that the store ever noised for
+        this principal and root is used again, at the epsilon it was drawn with, for nothing: equal
+        is what snaps to the same grid point. Another value is a new version with its own cost;
+        with `on_change="keep"` it is ignored, and what was noised stands. A root may cost ten
+        times its first price in all, or `lifetime` times; past that another value is refused.
+
+        Without a store the session's values last as long as the session: opened again, it would
+        draw again, and an adversary who sees both learns more. Pass a store to prevent that.
 
         With `calibrate` the answers are moved towards what the template's population makes likely:
         more accurate on average, at no cost to privacy.
@@ -129,7 +217,10 @@ class Guard:
         for name in () if tokens is None else tokens.issued:
             if name in graph:
                 raise IdentifierError(f"{name} is both a root and an identifier; rename one")
-        raws = select(sealed, graph)
+        # A root that is computed from values kept elsewhere needs no value and is not drawn.
+        drawn, _ = kept_formulas(store, owner, template)
+        computed = frozenset(root for root in graph.roots if drawn[root].kind != "root")
+        raws = select(sealed, graph, unneeded=computed)
         plan = make_plan(
             template,
             read_budget(total=budget, epsilon=epsilon, turns=turns),
@@ -137,7 +228,11 @@ class Guard:
             allocation=allocation,
             objective=objective,
         )
-        records = take_values(store, owner, dict.fromkeys(raws, plan), raws, on_clamp)
+        plans = dict.fromkeys(raws, plan)
+        if lifetime is not None:
+            set_lifetime(store, owner, plans, lifetime)
+        keep = _keeps(on_change)
+        records = take_values(store, owner, plans, template.roots, raws, on_clamp, keep=keep)
         view = RecipientView(store, owner, records)
         return Session(view, template, tokens=tokens, calibrate=calibrate)
 
@@ -166,7 +261,8 @@ class Guard:
         total = read_budget(total=budget, epsilon=epsilon, turns=turns)
         plan = make_plan(template, total, allocation=allocation, objective=objective)
         owner = Principal(principal)
-        view = RecipientView(store, owner, refine_once(store, owner, plan, raws))
+        records = refine_once(store, owner, plan, template.roots, raws)
+        view = RecipientView(store, owner, records)
         return Session(view, template, calibrate=calibrate)
 
     @staticmethod
@@ -189,16 +285,18 @@ class Guard:
         """A session for a service, at its tier and within what the policy allows it.
 
         Needs no raw value. A tier's level of a root is derived, once, from the finer levels that
-        are kept; services that pool what they got learn no more than the finest of them tells.
+        are kept; services that pool what they got learn no more than the finest of them tells. The
+        tier's budget bounds all that the service ever gets: what it was given before counts.
         """
-        tier = tier_of(policy, service, (template,))
-        view = RecipientView(store, Principal(principal), tier=tier)
+        owner = Principal(principal)
+        tier = tier_of(policy, service, (template,), store, owner)
+        view = RecipientView(store, owner, tier=tier)
         return _whole(view, template, calibrate=calibrate)
 
 
 def _whole(view: RecipientView, template: Template, *, calibrate: bool) -> Session:
     """A session on every root of a template, all of which must be kept."""
-    view.require(Graph.of(template).roots)
+    view.require(kept_formulas(view.store, view.principal, template)[0].roots)
     return Session(view, template, calibrate=calibrate)
 
 
@@ -212,3 +310,9 @@ def warn_owner(roots: tuple[RootName, ...]) -> None:
     warnings.warn_explicit(
         ClampedWarning(roots), None, "<rootguard>", 0, module="rootguard", registry={}
     )
+
+
+def _keeps(on_change: str) -> bool:
+    if on_change not in get_args(OnChange):
+        raise UnknownNameError("choice for on_change", on_change, get_args(OnChange))
+    return on_change == "keep"

@@ -20,8 +20,8 @@ from rootguard.graph import Graph
 from rootguard.identifiers import Identifiers, Kind
 from rootguard.identifiers.streaming import StreamRestorer
 from rootguard.session.declared import Declarations, Replacement, issue_tokens
-from rootguard.session.draws import sight_once
-from rootguard.session.guard import Notice, take_values, tier_of, warn_owner
+from rootguard.session.draws import kept_formulas, sight_once
+from rootguard.session.guard import Notice, set_lifetime, take_values, tier_of, warn_owner
 from rootguard.session.profile import Profile
 from rootguard.session.session import Answers, RecipientView, Tokens
 from rootguard.store import Store
@@ -75,18 +75,24 @@ class Person(Answers):
         A root that two templates share is noised once, under the plan of the first. Given a
         service, what it is told is at its tier and within what the profile's policy allows it.
         """
-        tier = None
+        policy, owner = profile.policy, profile.principal
         if service is not None:
-            if profile.policy is None:
+            if policy is None:
                 raise AccessError(service)
-            tier = tier_of(profile.policy, service, profile.templates, profile.allocation)
+            policy.access(service)  # before anything is drawn
         plans: dict[RootName, Plan] = {}
         for plan in profile.plans():
             for share in plan.shares:
                 plans.setdefault(share.root, plan)
-        tokens = issue_tokens(profile.identifiers.open(), None, store, profile.principal)
-        take_values(store, profile.principal, plans, profile.values, on_clamp)
-        view = RecipientView(store, profile.principal, tier=tier)
+        tokens = issue_tokens(profile.identifiers.open(), None, store, owner)
+        if profile.lifetime is not None:
+            set_lifetime(store, owner, plans, profile.lifetime)
+        _take_profile(store, profile, plans, on_clamp)
+        tier = None
+        if service is not None and policy is not None:  # what it may have is of these versions
+            templates, allocation = profile.templates, profile.allocation
+            tier = tier_of(policy, service, templates, store, owner, allocation)
+        view = RecipientView(store, owner, tier=tier)
         return cls(profile, view, MappingProxyType(plans), tokens, on_clamp or warn_owner)
 
     def __repr__(self) -> str:
@@ -113,12 +119,13 @@ class Person(Answers):
         if raw is None:
             raise PrivateValueError("a finite number is needed for", (name,))
         with self._lock:
-            if self._view.holds(name):
+            if self.known(name):
                 return
             # Before the draw, as in `take_values`: a notice that raises leaves nothing charged.
             if raw.outside(self._roots[name].domain):
                 self._on_clamp((name,))
-            sight_once(self._view.store, self.principal, self._plans[name], name, raw)
+            plan, store = self._plans[name], self._view.store
+            sight_once(store, self.principal, plan, self._roots, name, raw)
 
     def trusts(self, *tools: str) -> bool:
         """Whether the owner's policy trusts a tool, by any of its names, to teach values."""
@@ -126,7 +133,10 @@ class Person(Answers):
 
     def known(self, root: str) -> bool:
         """Whether this root has a released value."""
-        return root in self._plans and self._view.holds(RootName(root))
+        if root not in self._plans:
+            return False
+        computed = self._home(root).graph[root].kind != "root"
+        return computed or self._view.holds(RootName(root))
 
     def assess(self, template: str) -> dict[str, object]:
         """What a template comes to: its target by name, value and unit, and the risk class."""
@@ -221,6 +231,27 @@ class Person(Answers):
             "computed": computed,
             "identifiers": sorted(self._tokens),
         }
+
+
+def _take_profile(
+    store: Store, profile: Profile, plans: Mapping[RootName, Plan], notice: Notice | None
+) -> None:
+    """Noise a profile's values; a root that is a formula of kept ones after those, if need be."""
+    roots: dict[RootName, Root] = {}
+    for template in profile.templates:
+        roots = {**template.roots, **roots}
+    keep = profile.on_change == "keep"
+    given = profile.values
+    first = {root: raw for root, raw in given.items() if roots[root].kept is None}
+    take_values(store, profile.principal, plans, roots, first, notice, keep=keep)
+    drawn = [kept_formulas(store, profile.principal, each)[0].roots for each in profile.templates]
+    rest = {
+        root: raw
+        for root, raw in given.items()
+        if root not in first and any(root in each for each in drawn)
+    }
+    if rest:
+        take_values(store, profile.principal, plans, roots, rest, notice, keep=keep)
 
 
 def _calibrated(profile: Profile) -> tuple[str, ...]:

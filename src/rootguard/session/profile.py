@@ -7,6 +7,8 @@ is written there.
     templates = ["fib4", "homa"]        # catalog names, or paths of template files
     budget = "0.9"                      # of each template; [budgets] fib4 = "0.9" for one of them
     principal = "owner"                 # and, if need be: mechanism, allocation, calibrate, store
+    on_change = "draw"                  # a changed value is noised anew, or "keep" what was noised
+    lifetime = 10                       # a root may cost so many times its first price in all
     policy = "policy.toml"              # in place of a budget: its richest tier is the budget
 
     [values]                            # a root left out is noised when you first write it
@@ -26,7 +28,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar, get_args
+from typing import Literal, TypeVar, get_args
 
 from rootguard.allocation import Plan
 from rootguard.calibration import make_plan
@@ -47,14 +49,17 @@ from rootguard.values import (
 
 MAX_BYTES = 1024 * 1024  # a profile is written by hand; a larger file is the wrong one
 _KEYS = (
-    *("allocation", "budget", "budgets", "calibrate", "identifiers", "mechanism"),
-    *("policy", "principal", "store", "templates", "values"),
+    *("allocation", "budget", "budgets", "calibrate", "identifiers", "lifetime", "mechanism"),
+    *("on_change", "policy", "principal", "store", "templates", "values"),
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _PLACE = re.compile(r"at (line \d+, column \d+|end of document)\)\Z")
 
 
-_Name = TypeVar("_Name", MechanismName, AllocationName)
+OnChange = Literal["draw", "keep"]
+"""What becomes of a value that is not the one that was noised: another draw, or it is ignored."""
+
+_Name = TypeVar("_Name", MechanismName, AllocationName, OnChange)
 
 
 class Texts(Unserializable):
@@ -92,6 +97,8 @@ class Profile:
     policy: Policy | None = field(repr=False)
     values: Mapping[RootName, Raw]
     identifiers: Texts
+    on_change: OnChange = "draw"
+    lifetime: int | None = None
 
     def plans(self) -> Iterator[Plan]:
         """The plan of each template, in order; a root is noised under the first that has it."""
@@ -164,7 +171,16 @@ class _Reader:
             policy=policy,
             values=MappingProxyType(self._values(templates)),
             identifiers=self._identifiers(templates),
+            on_change=self._choice("on_change", "draw", get_args(OnChange)),
+            lifetime=self._lifetime(),
         )
+
+    def _lifetime(self) -> int | None:
+        lifetime = self._content.get("lifetime")
+        if lifetime is not None and (type(lifetime) is not int or lifetime < 1):
+            problem = "not a whole number, 1 or more"
+            raise self._error("lifetime", problem, "write how many first prices a root may cost")
+        return lifetime
 
     def _templates(self) -> tuple[Template, ...]:
         listed = self._content.get("templates")

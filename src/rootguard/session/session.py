@@ -47,14 +47,14 @@ from rootguard.expressions import (
     parse,
     to_text,
 )
-from rootguard.graph import Graph, GraphNode
+from rootguard.graph import GraphNode
 from rootguard.identifiers import Identifiers
-from rootguard.session.draws import level_at
+from rootguard.session.draws import kept_formulas, level_at, mappings
 from rootguard.session.policy import Access
 from rootguard.session.questions.answers import answer
 from rootguard.session.questions.wording import Vocabulary
 from rootguard.session.transcript import NUMBERED, REMEMBERED, AuditTrail, Transcript
-from rootguard.store import Disclosure, Record, Store
+from rootguard.store import Disclosure, Record, Store, tier_exhausted
 from rootguard.template import Template
 from rootguard.values import Principal, RootName, Sanitized, to_micro
 
@@ -85,10 +85,14 @@ class Tokens:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tier:
-    """A service's access and the level of each root that its tier gives it, at the most."""
+    """A service's access, and the level of each root that is left to it, at the most.
+
+    `budget` is what it may hold in all, over every template and version, in micro-epsilon.
+    """
 
     access: Access
     epsilons: Mapping[RootName, Fraction]
+    budget: int
 
 
 class RecipientView:
@@ -125,10 +129,10 @@ class RecipientView:
             return root in self._finest
 
     def find(self, root: RootName) -> Sanitized | None:
-        """The root as this recipient gets it, or None if it was never noised."""
+        """The root as this recipient gets it; None if it was never noised or none is left to it."""
         with self._lock:
             if root not in self._records:
-                if not self.holds(root):
+                if not self.holds(root) or self._exhausted(root):
                     return None
                 record = self._finest[root]
                 if self._tier is not None:
@@ -137,13 +141,22 @@ class RecipientView:
                 self._records[root] = record
             return self._records[root].sanitized
 
+    def _exhausted(self, root: RootName) -> bool:
+        return self._tier is not None and root not in self._tier.epsilons
+
     def require(self, roots: Sequence[RootName]) -> None:
-        """Refuse if a root was never noised."""
-        _refuse_missing(tuple(root for root in roots if not self.holds(root)))
+        """Refuse if a root was never noised, or if nothing of it is left to this recipient."""
+        missing = tuple(root for root in roots if not self.holds(root))
+        if missing:
+            problem = "never noised for this principal, so open with a value"
+            raise PrivateValueError(problem, missing)
+        if self.access is not None and any(self._exhausted(root) for root in roots):
+            raise tier_exhausted(self.access.service)
 
     def disclose(self, roots: Sequence[RootName]) -> None:
         """Write down in the store that this recipient was given these roots."""
         with self._lock:
+            limit = None if self._tier is None else self._tier.budget
             self.store.disclose(
                 self.principal,
                 [
@@ -156,20 +169,21 @@ class RecipientView:
                     )
                     for root in roots
                 ],
+                limit,
             )
 
 
-def _refuse_missing(roots: tuple[RootName, ...]) -> None:
-    if roots:
-        raise PrivateValueError("never noised for this principal, so open with a value", roots)
-
-
 class _Part:
-    """One template's values, computed from the roots as the recipient gets them. Not locked."""
+    """One template's values, computed from the roots as the recipient gets them. Not locked.
+
+    A root that the template says is a formula of values kept elsewhere is computed from them, if
+    they are kept and it is not: those values are then roots here, and it is none.
+    """
 
     def __init__(self, template: Template, view: RecipientView, *, calibrate: bool) -> None:
         self.template = template
-        self.graph = Graph.of(template)
+        self.graph, self.roots = kept_formulas(view.store, view.principal, template)
+        self._mapped = mappings(view.store, [self.roots[root] for root in self.graph.roots])
         self.declared = tuple(node.name for node in self.graph.order)
         self.sanitized: dict[RootName, Sanitized] = {}
         self._view = view
@@ -182,7 +196,7 @@ class _Part:
         if self.calibrated:
             levels = {root: Level.of(value) for root, value in self.sanitized.items()}
             for root, released in Calibration(template, levels).release(self.sanitized).items():
-                self.values[root] = template.roots[root].domain.clamp(released)
+                self.values[root] = self.roots[root].domain.clamp(released)
 
     def peek(self, name: str) -> float:
         """A named value that does not leave here; refused while a root behind it has none."""
@@ -203,7 +217,7 @@ class _Part:
         for root in roots:
             if root not in self.sanitized:
                 self._take_up(root)
-        _refuse_missing(tuple(root for root in roots if root not in self.sanitized))
+        self._view.require([root for root in roots if root not in self.sanitized])
 
     def text_of(self, name: str) -> str:
         """The formula behind a name, as it is written; nothing for a root."""
@@ -224,28 +238,51 @@ class _Part:
         return self.graph.roots if self.calibrated and rests_on else rests_on
 
     def guarantee(self, identifiers: int) -> Guarantee:
+        """Every draw that was ever made for the principal, composed; see `Guarantee`."""
+        ledger = self._view.store.ledger(self._view.principal)
         return Guarantee(
             principal=self._view.principal,
             roots=tuple(
                 RootGuarantee(
                     root=root,
-                    unit=self.template.roots[root].unit,
-                    epsilon=sanitized.epsilon,
+                    unit=self.roots[root].unit,
+                    epsilon=ledger.spent.get(root, sanitized.epsilon),
                     step=sanitized.domain.step,
                     mechanism=sanitized.mechanism,
+                    draws=ledger.draws.get(root, 1),
                 )
                 for root, sanitized in self.sanitized.items()
+            ),
+            others=tuple(
+                self._other(root, ledger) for root in ledger.spent if root not in self.sanitized
             ),
             computed=tuple(n for n in self.declared if self.graph[n].kind != "root"),
             identifiers=identifiers,
         )
 
+    def _other(self, root: str, ledger: Ledger) -> RootGuarantee:
+        """What is promised about a root that was noised under another template."""
+        name = RootName(root)
+        kept = self._view.store.quantities().get(name)
+        drawn = self._view.store.history(self._view.principal, name) if kept is None else ()
+        domain = drawn[-1].sanitized.domain if drawn else None if kept is None else kept.domain
+        return RootGuarantee(
+            root=root,
+            # Of an erased root in an early store the unit and the grid are not known any more.
+            unit="grid steps" if domain is None else "" if kept is None else kept.unit,
+            epsilon=ledger.spent[root],
+            step=1.0 if domain is None else domain.step,
+            mechanism=ledger.mechanism_of(root),
+            draws=ledger.draws[root],
+        )
+
     def _take_up(self, root: RootName) -> None:
         found = self._view.find(root)
         if found is not None:
-            self.sanitized[root] = found
+            shown = self._mapped[root].shown(found)
+            self.sanitized[root] = shown
             # A root noised on another template's grid keeps its value; the bounds here may cut it.
-            self.values[root] = self.template.roots[root].domain.clamp(found.value)
+            self.values[root] = self.roots[root].domain.clamp(shown.value)
 
     def _may_calibrate(self) -> bool:
         """Whether every root is there, and this recipient may have every one."""
@@ -377,7 +414,7 @@ class Answers:
 
     def spent(self) -> dict[str, Fraction]:
         """What this principal has spent on each root until now, wherever it was spent."""
-        return Ledger(self._view.store.events(self.principal)).spent
+        return self._view.store.ledger(self.principal).spent
 
     def transcript(self) -> tuple[Event, ...]:
         """What was released, in order over all templates, and what was refused."""
@@ -533,7 +570,7 @@ class Session(Answers):
         """Everything a service may know, without asking for anything: public, JSON-ready."""
         roots = {
             root: {
-                "unit": self.template.roots[root].unit,
+                "unit": self._parts[0].roots[root].unit,
                 "bounds": [sanitized.domain.lower, sanitized.domain.upper],
                 "step": sanitized.domain.step,
                 "epsilon": float(sanitized.epsilon),

@@ -7,7 +7,10 @@ from rootguard.store.base import (
     Store,
     TableRun,
     check_caps,
+    current_version,
+    lifetime_cap,
     table_number,
+    tier_exhausted,
 )
 from rootguard.store.memory import MemoryStore
 
@@ -19,5 +22,8 @@ __all__ = [
     "Store",
     "TableRun",
     "check_caps",
+    "current_version",
+    "lifetime_cap",
     "table_number",
+    "tier_exhausted",
 ]

@@ -9,7 +9,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, assert_never
 
 from rootguard.errors import RootGuardError
-from rootguard.events import Charge, LevelDerived, ProfileErased, RootNoised, RootRefined
+from rootguard.events import (
+    Charge,
+    Draw,
+    LevelDerived,
+    ProfileErased,
+    RootNoised,
+    RootRefined,
+    RootReturned,
+    ServiceCharged,
+    TableCharged,
+    TableDrawKept,
+)
 from rootguard.store.base import Disclosure, Record, Transaction
 from rootguard.store.envelope import RegistryCipher, Secrets
 from rootguard.store.rows import CAPS, DISCLOSURES, DRAWS, EVENTS, LOG, Rows, SealedTable
@@ -68,7 +79,6 @@ def _token_holds(cipher: RegistryCipher, row: tuple[Any, ...]) -> bool:
 
 
 _Version = tuple[str, int]
-_Drawn = RootNoised | RootRefined | LevelDerived
 
 
 def problems(
@@ -81,13 +91,19 @@ def problems(
     drawn: defaultdict[_Version, list[Record]] = defaultdict(list)
     for record in sorted(records, key=lambda record: record.position):
         drawn[record.sanitized.root, record.sanitized.version].append(record)
-    charged: defaultdict[_Version, list[_Drawn]] = defaultdict(list)
+    charged: defaultdict[_Version, list[Draw]] = defaultdict(list)
     alive: set[_Version] = set()
     for event in events:
         if event.principal != principal:
             yield f"{principal}: an event belongs to somebody else"
         if isinstance(event, ProfileErased):
             alive.clear()
+            continue
+        if isinstance(event, TableCharged | ServiceCharged):
+            continue
+        if isinstance(event, RootReturned):
+            if (event.root, event.version) not in alive:
+                yield f"{principal}: {event.root} returned to a version that is not there"
             continue
         charged[event.root, event.version].append(event)
         alive.add((event.root, event.version))
@@ -103,7 +119,7 @@ def problems(
             yield f"{principal}: {disclosure.root} was disclosed from a draw that is not there"
 
 
-def _levels(where: str, records: Sequence[Record], events: Sequence[_Drawn]) -> Iterator[str]:
+def _levels(where: str, records: Sequence[Record], events: Sequence[Draw]) -> Iterator[str]:
     """One version: positions without gaps, an event for each, and levels that make sense."""
     if [record.position for record in records] != list(range(len(records))):
         yield f"{where}: levels are missing or doubled"
@@ -132,13 +148,16 @@ def _price(where: str, position: int, event: Charge, level: int, top: int) -> It
         case RootNoised():
             if position != 0 or event.micro_epsilon != level:
                 yield f"{where}: noised more than once, or at another price"
+        case TableDrawKept():
+            if position != 0 or event.level != level:
+                yield f"{where}: kept from a table more than once, or at another level"
         case RootRefined():
             if event.level != level or event.micro_epsilon != level - top:
                 yield f"{where}: a refinement was not charged the difference"
         case LevelDerived():
             if event.level != level or level >= top:
                 yield f"{where}: a derived level is not below the finest"
-        case ProfileErased():
+        case RootReturned() | TableCharged() | ServiceCharged() | ProfileErased():
             yield f"{where}: a draw without a price"
         case _:
             assert_never(event)

@@ -13,16 +13,38 @@ become ours.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from rootguard.accounting import Ledger, TableDraws
 from rootguard.errors import BudgetError, StoreError
-from rootguard.events import Charge, Event
+from rootguard.events import (
+    Charge,
+    Event,
+    LevelDerived,
+    ProfileErased,
+    RootNoised,
+    RootRefined,
+    RootReturned,
+    ServiceCharged,
+    TableCharged,
+    TableDrawKept,
+)
 from rootguard.identifiers import IssuedTokens
-from rootguard.values import MICRO, Domain, MechanismName, Principal, RootName, Sanitized
+from rootguard.values import (
+    MICRO,
+    Domain,
+    MechanismName,
+    Principal,
+    RootName,
+    RootQuantity,
+    Sanitized,
+    to_micro,
+)
 
 # Enough for a value that is measured again every month of a year but two; the hidden distance is
 # then a tenth of what it was, which the owner should be asked about.
@@ -149,8 +171,27 @@ class Store(Protocol):
         """The secret under which identifiers are encrypted in this store."""
         ...
 
+    def quantities(self) -> dict[RootName, RootQuantity]:
+        """The unit and grid under which this store keeps each root it has met."""
+        ...
+
+    def define(self, quantities: Sequence[RootQuantity]) -> None:
+        """Fix the unit and grid of roots that have none yet; what stands is left alone."""
+        ...
+
     def levels(self, principal: Principal, root: RootName) -> tuple[Record, ...]:
-        """All levels of the newest version of a root, by position; none if it has none."""
+        """All levels of the current version of a root, by position; none if it has none.
+
+        The current version is the one that was noised or returned to last.
+        """
+        ...
+
+    def history(self, principal: Principal, root: RootName) -> tuple[Record, ...]:
+        """The first draw of every version of a root that is kept, oldest first."""
+        ...
+
+    def return_to(self, principal: Principal, root: RootName, version: int) -> bool:
+        """Make an earlier version the current one; whether it is still kept."""
         ...
 
     def version(self, principal: Principal, root: RootName) -> int:
@@ -170,6 +211,10 @@ class Store(Protocol):
         """Everything that was ever charged to a principal, in order. Erasing keeps it."""
         ...
 
+    def ledger(self, principal: Principal) -> Ledger:
+        """What a principal has spent: the events, and what tables drew for this person."""
+        ...
+
     def caps(self, principal: Principal) -> dict[str, int]:
         """Caps in micro-epsilon: per root, and under "" for the principal's total."""
         ...
@@ -178,8 +223,21 @@ class Store(Protocol):
         """Set or (with None) lift a cap; "" means the total."""
         ...
 
-    def disclose(self, principal: Principal, disclosures: Sequence[Disclosure]) -> None:
-        """Write down who was given what; what is there already is left alone."""
+    def disclose(
+        self, principal: Principal, disclosures: Sequence[Disclosure], limit: int | None = None
+    ) -> None:
+        """Write down who was given what; what is there already is left alone.
+
+        If a service would come to hold more than `limit` micro-epsilon in all, nothing is written
+        and BudgetError is raised.
+        """
+        ...
+
+    def held(self, principal: Principal, service: str) -> dict[tuple[str, int], int]:
+        """The finest level that a service was given of each version of a root.
+
+        Under version 0 stands what it was given before an erasure.
+        """
         ...
 
     def disclosures(self, principal: Principal) -> tuple[Disclosure, ...]:
@@ -245,13 +303,25 @@ class Store(Protocol):
         ...
 
 
-def check_caps(spent: dict[str, int], cost: dict[str, int], caps: dict[str, int]) -> None:
-    """Refuse a cost per root that would pass a cap; all in micro-epsilon."""
+def lifetime_cap(ledger: Ledger, caps: Mapping[str, int], root: str) -> int | None:
+    """What a root may cost in all: its own cap, else `LIFETIME` times its first price, if any."""
+    first = ledger.first_prices.get(root)
+    return caps.get(root, None if first is None else LIFETIME * first)
+
+
+def check_caps(ledger: Ledger, cost: Mapping[str, int], caps: Mapping[str, int]) -> None:
+    """Refuse a cost per root, in micro-epsilon, that would pass a cap."""
+    spent = ledger.micro
     for root, micro in cost.items():
-        if micro and root in caps and spent.get(root, 0) + micro > caps[root]:
+        cap = lifetime_cap(ledger, caps, root)
+        after = spent.get(root, 0) + micro
+        if micro and cap is not None and after > cap:
+            basis = "" if root in caps else f", {LIFETIME} times what its first draw cost"
             raise BudgetError(
-                f"this would bring {root} to epsilon {(spent.get(root, 0) + micro) / MICRO:g}, "
-                f"over its cap of {caps[root] / MICRO:g}; nothing was drawn"
+                f"this would bring {root} to epsilon {after / MICRO:g}, over its cap of "
+                f"{cap / MICRO:g}{basis}; nothing was drawn. Keep the value that was noised before "
+                '(on_change="keep"), or raise the cap (rootguard vault spend --cap '
+                f"{root}=EPSILON)"
             )
     total = sum(spent.values()) + sum(cost.values())
     if any(cost.values()) and "" in caps and total > caps[""]:
@@ -264,6 +334,113 @@ def check_caps(spent: dict[str, int], cost: dict[str, int], caps: dict[str, int]
 def unstorable_name() -> StoreError:
     """What is raised for a name that no database can keep or look up, without the name."""
     return StoreError("a name holds a character that cannot be stored; choose another name")
+
+
+def newest_version(events: Iterable[Charge], root: str) -> int:
+    """The highest version of a root that was ever noised, erased ones included; or 0."""
+    drawn = (e for e in events if isinstance(e, RootNoised | TableDrawKept) and e.root == root)
+    return max((event.version for event in drawn), default=0)
+
+
+def current_version(events: Iterable[Charge], root: str) -> int:
+    """The version that was noised or returned to last, erased or not; or 0."""
+    current = newest = 0
+    for event in events:
+        if isinstance(event, RootNoised | TableDrawKept) and event.root == root:
+            if event.version > newest:  # of racing writers the later version counts
+                current = newest = event.version
+        elif isinstance(event, RootReturned) and event.root == root:
+            current = event.version
+    return current
+
+
+def draws_charged(events: Iterable[Charge]) -> Counter[tuple[str, int]]:
+    """How many draws of each version there must be: those since the last erasure."""
+    counts: Counter[tuple[str, int]] = Counter()
+    for event in events:
+        if isinstance(event, ProfileErased):
+            counts.clear()
+        elif isinstance(event, RootNoised | TableDrawKept | RootRefined | LevelDerived):
+            counts[event.root, event.version] += 1
+    return counts
+
+
+def held_levels(
+    service: str,
+    events: Iterable[Charge],
+    disclosures: Iterable[Disclosure],
+    records: Iterable[Record],
+) -> dict[tuple[str, int], int]:
+    """What a service was given: see `Store.held`."""
+    held: dict[tuple[str, int], int] = {}
+    for event in events:
+        if isinstance(event, ServiceCharged) and event.service == service:
+            held[event.root, 0] = held.get((event.root, 0), 0) + event.level
+    levels = {
+        (each.sanitized.root, each.sanitized.version, each.position): each.sanitized.epsilon
+        for each in records
+    }
+    for given in disclosures:
+        level = levels.get((RootName(given.root), given.version, given.position))
+        if given.service == service and level is not None:
+            where = (given.root, given.version)
+            held[where] = max(held.get(where, 0), to_micro(level))
+    return held
+
+
+def check_tier(
+    limit: int,
+    new: Sequence[Disclosure],
+    events: Sequence[Charge],
+    disclosures: Sequence[Disclosure],
+    records: Sequence[Record],
+) -> None:
+    """Refuse disclosures by which a service would come to hold more than its tier allows."""
+    for service in dict.fromkeys(each.service for each in new):
+        held = held_levels(service, events, (*disclosures, *new), records)
+        if sum(held.values()) > limit:
+            raise tier_exhausted(service)
+
+
+def tier_exhausted(service: str) -> BudgetError:
+    """The refusal of a service that was given all that its tier allows."""
+    return BudgetError(
+        f"{service} was given all that its tier's budget allows; nothing more was given. Put it "
+        "into a richer tier to give it more"
+    )
+
+
+def table_charges(principal: Principal, drawn: TableDraws) -> list[TableCharged]:
+    """What is to stay of tables when a person's entries are deleted: how much they cost."""
+    return [
+        TableCharged(
+            principal=principal,
+            root=root,
+            draws=sum(draws for _, draws in each),
+            micro_epsilon=sum(micro * draws for micro, draws in each),
+        )
+        for root, each in drawn.items()
+    ]
+
+
+def service_charges(
+    principal: Principal,
+    events: Sequence[Charge],
+    disclosures: Sequence[Disclosure],
+    records: Sequence[Record],
+) -> list[ServiceCharged]:
+    """What is to stay of disclosures when a profile is erased: how much each service was given."""
+    charges = []
+    for service in dict.fromkeys(each.service for each in disclosures if each.service):
+        given: Counter[str] = Counter()
+        for (root, version), level in held_levels(service, events, disclosures, records).items():
+            if version:  # what was given before an earlier erasure has its charge
+                given[root] += level
+        charges += [
+            ServiceCharged(principal=principal, root=root, service=service, level=level)
+            for root, level in given.items()
+        ]
+    return charges
 
 
 Cell = str | int | bytes

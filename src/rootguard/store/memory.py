@@ -6,7 +6,8 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 
 from rootguard.accounting import Ledger
-from rootguard.events import Charge, Event, ProfileErased, cost
+from rootguard.errors import StoreError
+from rootguard.events import Charge, Event, ProfileErased, RootReturned, cost
 from rootguard.identifiers import IssuedTokens, MemoryTokens
 from rootguard.store.audit import problems
 from rootguard.store.base import (
@@ -21,11 +22,18 @@ from rootguard.store.base import (
     TableView,
     UnnumberedEntry,
     check_caps,
+    check_tier,
+    current_version,
+    draws_charged,
     entry_now,
+    held_levels,
+    newest_version,
+    service_charges,
+    table_charges,
     table_number,
 )
-from rootguard.store.tables import PARTITIONS, places_of, table_prf, without_person
-from rootguard.values import Principal, RootName
+from rootguard.store.tables import PARTITIONS, drawn_for, places_of, table_prf, without_person
+from rootguard.values import Principal, RootName, RootQuantity
 
 
 class MemoryStore:
@@ -42,6 +50,7 @@ class MemoryStore:
             lambda: deque(maxlen=LOG_SIZE)
         )
         self._logged: defaultdict[Principal, int] = defaultdict(int)
+        self._quantities: dict[RootName, RootQuantity] = {}
         self._tables: list[TableRun] = []
         self._partitions: dict[int, bytes] = {}
         self._fingerprint_key = os.urandom(32)
@@ -55,24 +64,41 @@ class MemoryStore:
     def identifier_key(self) -> bytes:
         return self._identifier_key
 
+    def quantities(self) -> dict[RootName, RootQuantity]:
+        with self._lock:
+            return dict(self._quantities)
+
+    def define(self, quantities: Sequence[RootQuantity]) -> None:
+        with self._lock:
+            for quantity in quantities:
+                self._quantities.setdefault(quantity.name, quantity)
+
     def levels(self, principal: Principal, root: RootName) -> tuple[Record, ...]:
         with self._lock:
-            version = self.version(principal, root)
+            version = current_version(self.events(principal), root)
             found: list[Record] = []
             while (key := (principal, root, version, len(found))) in self._records:
                 found.append(self._records[key])
             return tuple(found)
 
-    def version(self, principal: Principal, root: RootName) -> int:
+    def history(self, principal: Principal, root: RootName) -> tuple[Record, ...]:
         with self._lock:
-            return max(
-                (
-                    event.version
-                    for event in self._events.get(principal, ())
-                    if not isinstance(event, ProfileErased) and event.root == root
-                ),
-                default=0,
-            )
+            versions = range(1, self.version(principal, root) + 1)
+            keys = ((principal, root, version, 0) for version in versions)
+            return tuple(self._records[key] for key in keys if key in self._records)
+
+    def version(self, principal: Principal, root: RootName) -> int:
+        return newest_version(self.events(principal), root)
+
+    def return_to(self, principal: Principal, root: RootName, version: int) -> bool:
+        with self._lock:
+            if (principal, root, version, 0) not in self._records:
+                return False
+            if current_version(self.events(principal), root) != version:
+                event = RootReturned(principal=principal, root=root, version=version)
+                self._events[principal].append(event)
+                self.note(principal, event)
+            return True
 
     def commit(self, principal: Principal, draws: Sequence[Record]) -> tuple[Record, ...]:
         """Keep draws and their events in one transaction, first writer wins."""
@@ -85,10 +111,15 @@ class MemoryStore:
             for key, draw in zip(keys, draws, strict=True):
                 if key not in self._records:
                     new.setdefault(key, draw)
+            charged = draws_charged(self.events(principal))
             price: defaultdict[str, int] = defaultdict(int)
             for draw in new.values():
+                where = (draw.sanitized.root, draw.sanitized.version)
+                if draw.position != charged[where]:
+                    raise StoreError("the profile was erased meanwhile; nothing was released")
+                charged[where] += 1
                 price[draw.sanitized.root] += cost(draw.event)
-            check_caps(Ledger(self.events(principal)).micro, price, self.caps(principal))
+            check_caps(self.ledger(principal), price, self.caps(principal))
             self._records.update(new)
             self._events[principal] += [draw.event for draw in new.values()]
             for draw in new.values():
@@ -98,6 +129,16 @@ class MemoryStore:
     def events(self, principal: Principal) -> tuple[Charge, ...]:
         with self._lock:
             return tuple(self._events.get(principal, ()))
+
+    def ledger(self, principal: Principal) -> Ledger:
+        with self._lock:
+            return Ledger(self.events(principal), self._drawn_in_tables(principal))
+
+    def _drawn_in_tables(self, principal: Principal) -> dict[RootName, list[tuple[int, int]]]:
+        if not self._tables:
+            return {}
+        prf = table_prf(self._fingerprint_key)
+        return drawn_for(self._tables, self.fingerprints, prf, principal)
 
     def caps(self, principal: Principal) -> dict[str, int]:
         with self._lock:
@@ -110,9 +151,24 @@ class MemoryStore:
             else:
                 self._caps[principal][root] = micro
 
-    def disclose(self, principal: Principal, disclosures: Sequence[Disclosure]) -> None:
+    def disclose(
+        self, principal: Principal, disclosures: Sequence[Disclosure], limit: int | None = None
+    ) -> None:
         with self._lock:
-            self._disclosures[principal].update(dict.fromkeys(disclosures))
+            there = self.disclosures(principal)
+            new = [each for each in disclosures if each not in self._disclosures[principal]]
+            if limit is not None and new:
+                events, records = self.events(principal), self._of(principal)
+                check_tier(limit, new, events, there, records)
+            self._disclosures[principal].update(dict.fromkeys(new))
+
+    def held(self, principal: Principal, service: str) -> dict[tuple[str, int], int]:
+        with self._lock:
+            events, given = self.events(principal), self.disclosures(principal)
+            return held_levels(service, events, given, self._of(principal))
+
+    def _of(self, principal: Principal) -> list[Record]:
+        return [record for key, record in self._records.items() if key[0] == principal]
 
     def disclosures(self, principal: Principal) -> tuple[Disclosure, ...]:
         with self._lock:
@@ -188,12 +244,17 @@ class MemoryStore:
     def erase(self, principal: Principal) -> None:
         """Delete a profile's values, fingerprints, tokens, disclosures and audit log."""
         with self._lock:
+            events, given = self.events(principal), self.disclosures(principal)
+            charges: list[Charge] = [
+                *table_charges(principal, self._drawn_in_tables(principal)),
+                *service_charges(principal, events, given, self._of(principal)),
+            ]
             self._records = {k: record for k, record in self._records.items() if k[0] != principal}
             self._disclosures.pop(principal, None)
             self._tokens.pop(principal, None)
             self._log.pop(principal, None)
             erased = ProfileErased(principal=principal)
-            self._events[principal].append(erased)
+            self._events[principal] += [*charges, erased]
             self.note(principal, erased)
             self._forget(principal)
 
@@ -213,7 +274,7 @@ class MemoryStore:
                 for principal in self.principals()
                 for problem in problems(
                     principal,
-                    [record for key, record in self._records.items() if key[0] == principal],
+                    self._of(principal),
                     self.events(principal),
                     self.disclosures(principal),
                 )

@@ -76,11 +76,21 @@ def m004_tables(db: Transaction) -> None:
     )
 
 
+def m005_quantities(db: Transaction) -> None:
+    """The unit and grid of each root, which are the same for everybody in the store."""
+    db.execute(
+        "CREATE TABLE quantities (root TEXT PRIMARY KEY, unit TEXT NOT NULL,"
+        " lower_bound TEXT NOT NULL, upper_bound TEXT NOT NULL, size INTEGER NOT NULL,"
+        " mac BLOB NOT NULL)"
+    )
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     m001_draws_and_ledger,
     m002_disclosures_and_tokens,
     m003_crossings,
     m004_tables,
+    m005_quantities,
 )
 
 

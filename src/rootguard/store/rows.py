@@ -40,7 +40,7 @@ from rootguard.store.base import (
     unstorable_name,
 )
 from rootguard.store.envelope import Integrity, Secrets
-from rootguard.values import MICRO, Domain, Sanitized
+from rootguard.values import MICRO, Domain, RootName, RootQuantity, Sanitized
 
 W = TypeVar("W")
 R = TypeVar("R")
@@ -219,8 +219,16 @@ _DELETE: Final[dict[TableName, str]] = {
     "tokens": "DELETE FROM tokens WHERE principal = ?",
     "crossings": "DELETE FROM crossings WHERE principal = ?",
 }
-# The key of the one count that is nobody's: how many principals there are.
+# The keys of the two counts that are nobody's: how many principals there are, and quantities.
 _EVERYONE: Final = ("", "principals")
+_QUANTITIES: Final = ("", "quantities")
+QUANTITIES_LOCK: Final = "(quantities)"
+"""The name under which writers of quantities wait for each other."""
+_READ_QUANTITIES: Final = "SELECT root, unit, lower_bound, upper_bound, size, mac FROM quantities"
+_ADD_QUANTITY: Final = (
+    "INSERT INTO quantities (root, unit, lower_bound, upper_bound, size, mac)"
+    " VALUES (?, ?, ?, ?, ?, ?)"
+)
 # Counts a principal's log entries with those that are gone: not how many rows there are.
 _LATEST: Final = "crossed"
 _READ_COUNT = "SELECT principal, shelf, length, mac FROM heads WHERE principal = ? AND shelf = ?"
@@ -270,6 +278,33 @@ class Rows:
         there = self._counted(principal, table)
         self._write_count(principal, table, (there or 0) + rows, new=there is None)
 
+    def quantities(self) -> list[RootQuantity]:
+        """The unit and grid of each root; refuses a store that lost one."""
+        found = self._db.execute(f"{_READ_QUANTITIES} ORDER BY root")
+        for row in found:
+            self._integrity.check("quantities", *row)
+        if (self._counted(*_QUANTITIES) or 0) != len(found):
+            raise StoreDamagedError("quantities are missing or added; restore the backup")
+        return [
+            RootQuantity(
+                name=RootName(root),
+                unit=unit,
+                domain=Domain(lower=float.fromhex(lower), upper=float.fromhex(upper), size=size),
+            )
+            for root, unit, lower, upper, size, _ in found
+        ]
+
+    def define(self, quantities: Sequence[RootQuantity]) -> None:
+        """Add quantities that are not there yet, and count."""
+        there = {each.name for each in self.quantities()}
+        new = {each.name: each for each in reversed(quantities) if each.name not in there}
+        for name, each in new.items():
+            grid = (each.domain.lower.hex(), each.domain.upper.hex(), each.domain.size)
+            cells: tuple[Cell, ...] = (name, each.unit, *grid)
+            self._db.execute(_ADD_QUANTITY, *cells, self._integrity.seal("quantities", *cells))
+        if new:
+            self._write_count(*_QUANTITIES, len(there) + len(new), new=not there)
+
     def latest_entry(self, principal: str) -> int:
         """The sequence of a principal's latest log entry, whether it is still kept or not."""
         latest = self._counted(principal, _LATEST) or 0
@@ -303,6 +338,11 @@ class Rows:
         known = {principal for principal, table in counts if table == "events"}
         if counts.pop(_EVERYONE, None) != len(known):
             yield "profiles are missing or added"
+        counts.pop(_QUANTITIES, None)
+        try:
+            self.quantities()
+        except (StoreDamagedError, ValueError):
+            yield "quantities were altered, or are missing or added"
         for principal, table in sorted(set(counts) | set(found)):
             if principal not in known:
                 yield f"{principal}: rows of {table} belong to nobody this store knows"

@@ -6,15 +6,16 @@ written in one transaction, so that a crash leaves all of them or none. What is 
 seal of every row, the number of rows, and that each charge of the ledger has its draw.
 """
 
+import functools
 import threading
 import weakref
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import Final
 
 from rootguard.accounting import Ledger
-from rootguard.errors import StoreDamagedError, StoreKeyError
-from rootguard.events import Charge, Event, ProfileErased, cost
+from rootguard.errors import StoreDamagedError, StoreError, StoreKeyError
+from rootguard.events import Charge, Event, ProfileErased, RootReturned, cost
 from rootguard.identifiers import IssuedTokens
 from rootguard.store import rows, tables
 from rootguard.store.audit import audit
@@ -31,18 +32,26 @@ from rootguard.store.base import (
     Transaction,
     UnnumberedEntry,
     check_caps,
+    check_tier,
+    current_version,
+    draws_charged,
     entry_now,
+    held_levels,
+    newest_version,
+    service_charges,
+    table_charges,
 )
 from rootguard.store.envelope import KEY_BYTES, Integrity, Secrets
 from rootguard.store.journal import LogWriter, Write
 from rootguard.store.keys import KeyPlace
 from rootguard.store.migrations import MIGRATIONS, Migration, migrate, pending
 from rootguard.store.rows import AuditLog, Rows, SqlTokens
-from rootguard.values import Principal, RootName
+from rootguard.values import Principal, RootName, RootQuantity
 
 _KEEP_DRAW: Final = f"{rows.DRAWS.insert} ON CONFLICT DO NOTHING RETURNING position"
 _ONE_DRAW: Final = "WHERE principal = ? AND root = ? AND version = ? AND position = ?"
 _LEVELS: Final = "WHERE principal = ? AND root = ? AND version = ? ORDER BY position"
+_HISTORY: Final = "WHERE principal = ? AND root = ? AND position = 0 ORDER BY version"
 _IN_ORDER: Final = "WHERE principal = ? ORDER BY sequence"
 _DROP_CAP: Final = "DELETE FROM caps WHERE principal = ? AND root = ? RETURNING root"
 _TOKENS: Final = "SELECT principal, token_key, sequence, entry FROM tokens"
@@ -104,19 +113,48 @@ class SqlStore:
     def identifier_key(self) -> bytes:
         return self._secrets.identifier
 
+    def quantities(self) -> dict[RootName, RootQuantity]:
+        with self._database.reading() as db:
+            return {each.name: each for each in self._rows(db).quantities()}
+
+    def define(self, quantities: Sequence[RootQuantity]) -> None:
+        """Fix the unit and grid of roots that have none yet; what stands is left alone."""
+        for quantity in quantities:
+            rows.storable(quantity.name, quantity.unit)
+        with self._database.writing(rows.QUANTITIES_LOCK) as db:
+            self._rows(db).define(quantities)
+
     def levels(self, principal: Principal, root: RootName) -> tuple[Record, ...]:
         with self._database.reading() as db:
             ledger = self._ledger(db, principal)
             self._rows(db).count(principal, "draws")
-            version = _newest(ledger, root)
+            version = current_version(ledger, root)
             read = self._rows(db).read(rows.DRAWS, _LEVELS, principal, root, version)
             found = [record for _, record in read]
-            self._match(_charged(ledger)[root, version], len(found))
+            self._match(draws_charged(ledger)[root, version], len(found))
         # Each level builds on those before it, so none behind a gap is given out.
         return tuple(record for place, record in enumerate(found) if record.position == place)
 
+    def history(self, principal: Principal, root: RootName) -> tuple[Record, ...]:
+        with self._database.reading() as db:
+            self._rows(db).count(principal, "draws")
+            read = self._rows(db).read(rows.DRAWS, _HISTORY, principal, root)
+            return tuple(record for _, record in read)
+
     def version(self, principal: Principal, root: RootName) -> int:
-        return _newest(self.events(principal), root)
+        return newest_version(self.events(principal), root)
+
+    def return_to(self, principal: Principal, root: RootName, version: int) -> bool:
+        rows.storable(principal, root)
+        with self._database.writing(principal) as db:
+            ledger = self._ledger(db, principal)
+            if not draws_charged(ledger)[root, version]:
+                return False
+            if current_version(ledger, root) != version:
+                event = RootReturned(principal=principal, root=root, version=version)
+                self._append(db, principal, len(ledger), [event])
+                self._log(db).append(principal, [entry_now(event)])
+            return True
 
     def commit(self, principal: Principal, draws: Sequence[Record]) -> tuple[Record, ...]:
         """Keep draws and their events in one transaction, first writer wins."""
@@ -129,7 +167,7 @@ class SqlStore:
         with self._database.writing(principal) as db:
             ledger = self._ledger(db, principal)
             self._rows(db).count(principal, "draws")
-            charged = _charged(ledger)
+            charged = draws_charged(ledger)
             price: defaultdict[str, int] = defaultdict(int)
             new: list[Charge] = []
             kept: list[Record] = []
@@ -138,6 +176,8 @@ class SqlStore:
                     where = (draw.sanitized.root, draw.sanitized.version)
                     # A place below what was charged was free: its draw was paid for and is gone.
                     self._match(min(charged[where], draw.position), charged[where])
+                    if draw.position > charged[where]:
+                        raise StoreError("the profile was erased meanwhile; nothing was released")
                     charged[where] += 1
                     price[draw.sanitized.root] += cost(draw.event)
                     new.append(draw.event)
@@ -146,7 +186,8 @@ class SqlStore:
                     [(_, there)] = self._rows(db).read(rows.DRAWS, _ONE_DRAW, *row[:4])
                     kept.append(there)
             # After the inserts, which tell what is new; a refusal rolls them back.
-            check_caps(Ledger(ledger).micro, price, self._caps(db, principal))
+            whole = Ledger(ledger, self._drawn_in_tables(db, principal))
+            check_caps(whole, price, self._caps(db, principal))
             if new:
                 self._append(db, principal, len(ledger), new)
                 self._rows(db).add(principal, "draws", len(new))
@@ -156,6 +197,22 @@ class SqlStore:
     def events(self, principal: Principal) -> tuple[Charge, ...]:
         with self._database.reading() as db:
             return self._ledger(db, principal)
+
+    def ledger(self, principal: Principal) -> Ledger:
+        with self._database.reading() as db:
+            events = self._ledger(db, principal)
+            return Ledger(events, self._drawn_in_tables(db, principal))
+
+    def _drawn_in_tables(
+        self, db: Transaction, principal: Principal
+    ) -> dict[RootName, list[tuple[int, int]]]:
+        integrity = self._secrets.integrity
+        runs = tables.runs(db, integrity)
+        if not runs:
+            return {}
+        prf = tables.table_prf(self.fingerprint_key)
+        read = functools.partial(tables.partition, db, integrity)
+        return tables.drawn_for(runs, read, prf, principal)
 
     def caps(self, principal: Principal) -> dict[str, int]:
         with self._database.reading() as db:
@@ -171,7 +228,9 @@ class SqlStore:
                 change += 1
             self._rows(db).add(principal, "caps", change)
 
-    def disclose(self, principal: Principal, disclosures: Sequence[Disclosure]) -> None:
+    def disclose(
+        self, principal: Principal, disclosures: Sequence[Disclosure], limit: int | None = None
+    ) -> None:
         for disclosure in disclosures:  # refuse what cannot be stored before anything is written
             rows.DISCLOSURES.row(self._secrets.integrity, principal, 0, thing=disclosure)
         if not set(disclosures) - set(self.disclosures(principal)):
@@ -179,9 +238,22 @@ class SqlStore:
         with self._database.writing(principal) as db:
             there = self._disclosures(db, principal)
             new = [item for item in dict.fromkeys(disclosures) if item not in set(there)]
+            if limit is not None:
+                events, records = self._ledger(db, principal), self._records(db, principal)
+                check_tier(limit, new, events, there, records)
             for sequence, disclosure in enumerate(new, start=len(there) + 1):
                 self._rows(db).write(rows.DISCLOSURES, principal, sequence, thing=disclosure)
             self._rows(db).add(principal, "disclosures", len(new))
+
+    def held(self, principal: Principal, service: str) -> dict[tuple[str, int], int]:
+        with self._database.reading() as db:
+            events, given = self._ledger(db, principal), self._disclosures(db, principal)
+            return held_levels(service, events, given, self._records(db, principal))
+
+    def _records(self, db: Transaction, principal: str) -> list[Record]:
+        self._rows(db).count(principal, "draws")
+        read = self._rows(db).read(rows.DRAWS, "WHERE principal = ?", principal)
+        return [record for _, record in read]
 
     def disclosures(self, principal: Principal) -> tuple[Disclosure, ...]:
         with self._database.reading() as db:
@@ -236,13 +308,18 @@ class SqlStore:
         rows.storable(principal)
         with self._database.writing(principal) as db:
             ledger = self._ledger(db, principal)
+            given, records = self._disclosures(db, principal), self._records(db, principal)
+            charges: list[Charge] = [
+                *table_charges(principal, self._drawn_in_tables(db, principal)),
+                *service_charges(principal, ledger, given, records),
+            ]
             for table in (rows.DRAWS.name, rows.DISCLOSURES.name, "tokens", rows.LOG.name):
                 self._rows(db).remove(principal, table)
             # What the writer has taken already waits for this transaction, and is then dropped for
             # being older than the entry that tells of the erasure (`AuditLog`).
             self._journal.forget(principal)
             erased = ProfileErased(principal=principal)
-            self._append(db, principal, len(ledger), [erased])
+            self._append(db, principal, len(ledger), [*charges, erased])
             self._log(db).append(principal, [entry_now(erased)])
         if self.tables():  # the profile first: an erased one is never served from a table
             prf = tables.table_prf(self.fingerprint_key)
@@ -341,19 +418,3 @@ def _writer(database: Database, integrity: Integrity) -> Write:
             AuditLog(db, integrity).append(principal, entries, given_up)
 
     return write
-
-
-def _newest(events: Iterable[Charge], root: str) -> int:
-    versions = [e.version for e in events if not isinstance(e, ProfileErased) and e.root == root]
-    return max(versions, default=0)
-
-
-def _charged(events: Iterable[Charge]) -> Counter[tuple[str, int]]:
-    """How many draws of each version there must be: those charged since the last erase."""
-    counts: Counter[tuple[str, int]] = Counter()
-    for event in events:
-        if isinstance(event, ProfileErased):
-            counts.clear()
-        else:
-            counts[event.root, event.version] += 1
-    return counts

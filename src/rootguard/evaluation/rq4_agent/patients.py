@@ -172,7 +172,7 @@ class PatientGroup:
                 Record(
                     sanitized=value,
                     fingerprint=raws[root].fingerprint(
-                        store.fingerprint_key, f"{_PRINCIPAL}\x00{root}"
+                        store.fingerprint_key, f"{_PRINCIPAL}\x00{root}", value.domain
                     ),
                     event=RootNoised(
                         principal=_PRINCIPAL,
