@@ -150,6 +150,53 @@ def test_no_adversary_of_one_root_does_better_than_the_bound(
                 assert total_variation(table[t], table[u]) <= bound + 1e-12
 
 
+def law(history: tuple[int, ...], table: Floats) -> Floats:
+    """What is seen of a root that had these values: equal values are one draw."""
+    seen = np.zeros((len(table),) * len(history))
+    for outputs in np.ndindex(seen.shape):
+        drawn: dict[int, int] = {}
+        if all(drawn.setdefault(t, s) == s for t, s in zip(history, outputs, strict=True)):
+            seen[outputs] = math.prod(table[t, s] for t, s in drawn.items())
+    return seen
+
+
+def pattern(history: tuple[int, ...]) -> tuple[int, ...]:
+    """Which values are equal to an earlier one, and to which."""
+    return tuple(history.index(value) for value in history)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_adversary_of_two_histories_of_one_pattern_does_better_than_the_composed_bound(
+    name: MechanismName,
+) -> None:
+    level, histories = Fraction(1, 5), list(np.ndindex(4, 4, 4))
+    table = pmfs(name, level, 4)
+    laws = {history: law(history, table) for history in histories}
+    newest_alone_would_do = True
+    for first in histories:
+        draws = len(set(first))
+        root = RootGuarantee(
+            root="x", unit="", epsilon=draws * level, step=1.0, mechanism=name, draws=draws
+        )
+        promise = Guarantee(principal="ana", roots=(root,), computed=(), identifiers=0)
+        for second in histories:
+            if pattern(first) == pattern(second):
+                apart = max(abs(t - u) for t, u in zip(first, second, strict=True))
+                exact = total_variation(laws[first], laws[second])
+                assert exact <= promise.advantage({"x": apart}) + 1e-12
+                newest_alone_would_do &= exact <= advantage_bound({"x": apart}, {"x": level})
+    if name == "geometric":  # the control: one draw's bound is too small for three
+        assert not newest_alone_would_do
+
+
+def test_histories_of_different_patterns_are_told_apart_whatever_the_bound_says() -> None:
+    """That a value changed shows; so does one that came back, beside one that did not."""
+    table = pmfs("geometric", Fraction(1, 10), 12)
+    bound = advantage_bound({"x": 1}, {"x": Fraction(2, 10)})
+    assert total_variation(law((5, 5), table), law((5, 6), table)) > 5 * bound
+    assert total_variation(law((5, 6, 5), table), law((5, 6, 6), table)) > 5 * bound
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_bound_is_tight_for_neighbours(name: MechanismName) -> None:
     level = Fraction(1, 2)

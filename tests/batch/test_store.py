@@ -1,6 +1,7 @@
 """Tables and a store: one draw of a value, whoever meets it first, and a ledger that counts."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -311,3 +312,47 @@ def test_ids_are_restored_from_tokens_and_only_those_that_a_table_has_shown(stor
     assert restore_ids([*strangers, None, "no token"], "code", store=store) == [None] * (ROWS + 2)
     with pytest.raises(IdentifierError, match="names in a table"):
         restore_ids(tokens, "person", store=store)
+
+
+def test_a_guarantee_composes_what_tables_drew_before_and_after_an_erasure(store: Store) -> None:
+    table, price = people(30), PLAN[RootName("ast")].epsilon
+    run(table, store)
+    run(changed(table, slice(30)), store)
+    session = opened(changed(changed(table, slice(30)), slice(30)), 3, store)
+    promised = session.guarantee()
+    assert promised.draws_of("ast") == 3
+    assert promised.epsilon_of("ast") == session.spent()["ast"] == 3 * price
+    assert promised.total == store.ledger(Principal("P00003")).total
+    store.erase(Principal("P00003"))
+    assert store.ledger(Principal("P00003")).spent["ast"] == 3 * price
+    again = opened(table, 3, store).guarantee()
+    assert again.draws_of("ast") == 4
+    assert again.epsilon_of("ast") == 4 * price
+
+
+def test_tables_and_sessions_share_the_lifetime_cap(store: Store) -> None:
+    table = people(3)
+    for _ in range(10):
+        run(table, store)
+        table = changed(table, slice(1))
+    with pytest.raises(BudgetError, match="10 times what its first draw cost"):
+        opened(table, 0, store)
+    assert opened(table, 1, store).guarantee().draws_of("ast") == 1
+
+
+@pytest.mark.parametrize("other", ["unit", "grid"])
+def test_a_table_in_another_unit_or_on_another_grid_than_the_stores_is_refused(
+    other: str, store: Store
+) -> None:
+    opened(people(1), 0, store)
+    ast = FIB4.roots[RootName("ast")]
+    unlike = (
+        replace(ast, unit="mU/mL")
+        if other == "unit"
+        else replace(ast, domain=replace(ast.domain, size=101))
+    )
+    template = replace(FIB4, roots={**FIB4.roots, RootName("ast"): unlike})
+    plan = make_plan(template, Fraction("0.9"))
+    with pytest.raises(PlanError, match=r"keeps ast as 7 to 272 U/L, 1000 points"):
+        sanitize(people(3), plan, template=template, id_column="mrn", store=store)
+    assert store.tables() == ()

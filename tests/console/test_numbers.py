@@ -160,6 +160,35 @@ def test_the_ledger_says_what_the_vault_says(tmp_path: Path) -> None:
     assert {each["root"] for each in told["disclosures"]} == {"age", "ast", "alt", "plt"}
 
 
+def test_every_place_says_what_was_spent_to_the_micro_epsilon(tmp_path: Path) -> None:
+    """After changes, a refinement, another template and an erasure."""
+    url = f"sqlite:///{tmp_path / 'v.db'}"
+    fib4, values = load_template("fib4"), {"age": 52.0, "ast": 31.0, "alt": 28.0, "plt": 214.0}
+    with closing(open_store(url)) as store:
+        Guard.open(fib4, values=values, budget="0.9", store=store)
+        Guard.open(fib4, values={**values, "ast": 61.0}, budget="0.9", store=store)
+        store.erase(OWNER)
+        Guard.open(load_template("homa"), values={"glu": 90, "ins": 8}, budget="0.7", store=store)
+        Guard.open(fib4, values=values, budget="0.9", store=store)
+        session = Guard.refine(fib4, values=values, budget="1.3", store=store)
+        ledger, promised = store.ledger(OWNER), session.guarantee()
+        assert session.spent() == ledger.spent
+        told: Any = ledger_json(viewer_of(store))
+    assert promised.total == ledger.total == Fraction(sum(ledger.micro.values()), 10**6)
+    assert {root: promised.epsilon_of(root) for root in ledger.spent} == ledger.spent
+    assert {root: promised.draws_of(root) for root in ledger.draws} == ledger.draws
+    spending = cli_json("vault", "spend", "--store", url)
+    (shown,) = cli_json("vault", "show", "--store", url)
+    assert shown["spending"] == spending
+    console_says = {root["root"]: root for root in told["roots"]}
+    for root, micro in ledger.micro.items():
+        assert round(spending[root]["spent"] * 10**6) == micro
+        assert round(console_says[root]["spent"] * 10**6) == micro
+        assert spending[root]["draws"] == console_says[root]["draws"] == ledger.draws[root]
+    for total in (spending["total"], told["total"]):
+        assert round(total["spent"] * 10**6) == sum(ledger.micro.values())
+
+
 def tiered(store: MemoryStore, folder: Path) -> tuple[Viewer, Person]:
     (folder / "policy.toml").write_text(POLICY)
     text = 'templates = ["fib4"]\npolicy = "policy.toml"\n[values]\nage = 50\n'
