@@ -47,6 +47,20 @@ def test_the_format_predicates_tell_formats_apart() -> None:
     assert "2024-02-30" not in WRITTEN_DATES[0]
 
 
+@pytest.mark.parametrize(
+    ("kind", "text"), [("code", "Ä12-ß345/Ω678"), ("email", "jürgen.roe.1958@example.org")]
+)
+def test_what_is_no_ascii_letter_or_digit_stays_in_codes_and_addresses(
+    kind: Kind, text: str
+) -> None:
+    token = fresh().protect(kind, text)
+    kept = re.compile(r"[^A-Za-z0-9]")
+    assert token != text
+    assert [(at.start(), at.group()) for at in kept.finditer(token)] == [
+        (at.start(), at.group()) for at in kept.finditer(text)
+    ]
+
+
 @pytest.mark.parametrize("kind", ["code", "phone", "date", "email", "person"])
 def test_tokens_depend_on_the_key(kind: Kind) -> None:
     random_ = random.Random(3)
