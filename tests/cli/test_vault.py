@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -59,6 +60,21 @@ def test_release_twice_prints_the_same_values_and_spends_once(vault: Vault) -> N
     spend = vault.json("vault", "spend")
     assert isinstance(spend, dict)
     assert spend["total"]["spent"] == pytest.approx(0.9)
+
+
+def test_a_changed_value_is_noised_anew_or_kept_as_the_owner_says(vault: Vault) -> None:
+    first = vault.release()
+    vault.values.write_text(VALUES.replace("ast", "ast = 99 #", 1))
+    arguments = ("release", "fib4", "--budget", "0.9", "--values", str(vault.values))
+    kept: Any = vault.json(*arguments, "--on-change", "keep", "--lifetime", "2")
+    assert kept["released"] == first["released"]
+    assert kept["guarantee"]["roots"]["ast"]["draws"] == 1
+    drawn: Any = vault.json(*arguments)
+    assert drawn["guarantee"]["roots"]["ast"]["draws"] == 2
+    vault.values.write_text(VALUES.replace("ast", "ast = 55 #", 1))
+    refused = vault.run(*arguments)
+    assert isinstance(refused.exception, BudgetError)
+    assert "over its cap" in str(refused.exception)
 
 
 def test_show_draws_what_went_to_whom_and_no_raw_value(vault: Vault) -> None:

@@ -189,6 +189,25 @@ def test_every_place_says_what_was_spent_to_the_micro_epsilon(tmp_path: Path) ->
         assert round(total["spent"] * 10**6) == sum(ledger.micro.values())
 
 
+def test_what_tables_cost_is_in_the_ledger_too() -> None:
+    import pyarrow as pa
+
+    from rootguard.batch import sanitize
+
+    store, fib4 = MemoryStore(), load_template("fib4")
+    row = {"id": "owner", "age": 50.0, "ast": 30.0, "alt": 40.0, "plt": 200.0}
+    plan = make_plan(fib4, Fraction("0.9"))
+    sanitize(pa.Table.from_pylist([row]), plan, template=fib4, id_column="id", store=store)
+    open_person(store)
+    told: Any = ledger_json(viewer_of(store))
+    spent = store.ledger(OWNER)
+    assert told["total"]["spent"] == float(spent.total)
+    assert told["charges"][-1]["total_after"] == told["total"]["spent"]
+    by_tables = [each for each in told["charges"] if each["kind"] == "tables"]
+    assert sum(each["epsilon"] for each in by_tables) == pytest.approx(0.9)
+    assert told["total"]["draws"] == sum(spent.draws.values())
+
+
 def tiered(store: MemoryStore, folder: Path) -> tuple[Viewer, Person]:
     (folder / "policy.toml").write_text(POLICY)
     text = 'templates = ["fib4"]\npolicy = "policy.toml"\n[values]\nage = 50\n'

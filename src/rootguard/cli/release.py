@@ -18,6 +18,7 @@ from rootguard.cli.options import (
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
 from rootguard.events import to_record
 from rootguard.session import Guard, Session
+from rootguard.session.profile import OnChange
 from rootguard.template import Template, load_template
 from rootguard.vault import open_store
 
@@ -33,6 +34,18 @@ from rootguard.vault import open_store
     "--formula", "formulas", multiple=True, metavar="FORMULA", help="Answer this too; repeatable."
 )
 @plan_options
+@click.option(
+    "--on-change",
+    type=click.Choice(["draw", "keep"]),
+    default="draw",
+    show_default=True,
+    help="Noise a value that changed anew, at its own cost, or keep what was noised.",
+)
+@click.option(
+    "--lifetime",
+    type=click.IntRange(min=1),
+    help="What a root may cost in all, as a multiple of its first price; 10 unless it is given.",
+)
 @calibrate_option
 @principal_option
 @store_option
@@ -43,6 +56,8 @@ def command(
     values: str | None,
     formulas: tuple[str, ...],
     choice: PlanChoice,
+    on_change: OnChange,
+    lifetime: int | None,
     calibrate: bool,
     principal: str,
     url: str,
@@ -51,7 +66,8 @@ def command(
     """Noise a person's values once and print what a service would receive.
 
     The noised values are kept in a store: called again for the same principal and values, this
-    prints the same and spends nothing. A value that changed is noised anew, at its own cost.
+    prints the same and spends nothing. So does a value that came back to an earlier one. Any other
+    is noised anew, at its own cost, up to ten times what a root cost first.
 
     \b
     Examples:
@@ -65,6 +81,8 @@ def command(
         loaded,
         values=read_values(values, loaded),
         **asdict(choice),
+        on_change=on_change,
+        lifetime=lifetime,
         calibrate=calibrate,
         on_clamp=tell_owner,
         store=open_store(url),

@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Final, assert_never
 
-from rootguard.accounting import Slopes, slopes
+from rootguard.accounting import Ledger, Slopes, slopes
 from rootguard.allocation import Plan
 from rootguard.console.people import Viewer
 from rootguard.errors import FormulaError
@@ -179,7 +179,7 @@ def ledger_json(viewer: Viewer) -> dict[str, object]:
             }
             for root in roots
         ],
-        "charges": _charges(viewer, events),
+        "charges": _charges(viewer, events, spent),
         "disclosures": [
             {
                 "service": each.service,
@@ -219,8 +219,13 @@ def _at(levels: Sequence[int], position: int) -> float | None:
     return levels[position] / MICRO if 0 <= position < len(levels) else None
 
 
-def _charges(viewer: Viewer, events: Sequence[Charge]) -> list[dict[str, object]]:
-    """Every charge with its time, where the journal still has it: matched from the latest back."""
+def _charges(
+    viewer: Viewer, events: Sequence[Charge], spent: Mapping[str, int]
+) -> list[dict[str, object]]:
+    """Every charge with its time, where the journal still has it: matched from the latest back.
+
+    What released tables cost comes first: their runs are not a person's events.
+    """
     noted = [each for each in viewer.store.log(viewer.principal) if type(each.event) in _KINDS]
     times: defaultdict[Charge, list[float]] = defaultdict(list)
     for each in noted:
@@ -231,8 +236,23 @@ def _charges(viewer: Viewer, events: Sequence[Charge]) -> list[dict[str, object]
         found = times.get(event, [])
         seen[event] += 1
         at.append(found[-seen[event]] if seen[event] <= len(found) else None)
+    charged = Ledger(events).micro
     total = 0
     made: list[dict[str, object]] = []
+    for root, micro in spent.items():
+        if by_tables := micro - charged.get(root, 0):
+            total += by_tables
+            made.append(
+                {
+                    "at": None,
+                    "kind": _KINDS[TableCharged],
+                    "root": root,
+                    "version": None,
+                    "epsilon": by_tables / MICRO,
+                    "level": None,
+                    "total_after": total / MICRO,
+                }
+            )
     for event, when in zip(events, reversed(at), strict=True):
         total += cost(event)
         made.append(
