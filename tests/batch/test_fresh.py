@@ -125,6 +125,8 @@ def test_one_change_draws_everybody_anew_and_each_pays_again(store: Store) -> No
     price = {root: to_micro(PLAN[root].epsilon) for root in ROOTS}
     for name in ("P000000", "P000007"):  # who changed and who did not: the same
         assert drawn(store, name) == {root: [(price[root], 1), (price[root], 1)] for root in ROOTS}
+        assert store.ledger(Principal(name)).total == 2 * PLAN.budget
+        assert store.ledger(Principal(name)).draws == dict.fromkeys(ROOTS, 2)
     repeated = run(people(moved=1), store)
     assert (repeated.version, repeated.fresh) == (2, False)
     assert repeated.table == again.table
@@ -202,7 +204,7 @@ def test_a_cap_of_their_own_may_be_higher_than_the_lifetime_cap(store: Store) ->
 def test_nobody_is_charged_by_name_for_a_fresh_draw_that_a_cap_refuses(store: Store) -> None:
     run(people(), store)
     store.erase(Principal("P000008"))
-    store.set_cap(Principal("P000003"), "age", to_micro(PLAN[AGE].epsilon) - 1)
+    store.set_cap(Principal("P000003"), "age", 2 * to_micro(PLAN[AGE].epsilon) - 1)
     events = store.events(Principal("P000008"))
     with pytest.raises(BudgetError):
         run(people(moved=1), store)

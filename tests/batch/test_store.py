@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from rootguard import Guard, MemoryStore, Session, load_template, open_store
-from rootguard.accounting import Ledger
 from rootguard.calibration import make_plan
 from rootguard.errors import BudgetError, IdentifierError, PlanError, StoreDamagedError, StoreError
 from rootguard.store import Store
@@ -84,7 +83,7 @@ def test_somebody_from_a_table_who_opens_a_session_gets_the_tables_draw(store: S
         assert {root: session.release(root) for root in ROOTS} == {
             root: made[row][root] for root in ROOTS
         }
-        assert Ledger(store.events(Principal(f"P{row:05d}"))).total == PLAN.budget
+        assert store.ledger(Principal(f"P{row:05d}")).total == PLAN.budget
     assert run(table, store).table.to_pylist() == made
     assert not store.verify()
 
