@@ -86,6 +86,17 @@ def test_a_search_that_is_near_at_once_cuts_nothing(monkeypatch: pytest.MonkeyPa
     assert asked == 1
 
 
+def test_the_work_on_many_names_is_bounded_and_the_bounds_are_still_some() -> None:
+    sides = {f"x{number}": Interval(1.0, 10.0) for number in range(12)}
+    squares = " + ".join(f"x{i} * x{(i + 1) % 12}" for i in range(12))
+    search = Extremes(parse(f"({' + '.join(sides)}) / ({squares})"), sides)
+    met, bound = search.width()
+    assert met <= bound
+    (rise, above), _ = search.slope("x0")
+    assert rise <= above
+    assert len(search._cells) < 6 * (search._allowance + len(sides) + 2)
+
+
 def test_a_cell_that_cannot_be_cut_keeps_its_bound() -> None:
     side = box(x=(1.0, math.nextafter(1.0, 2.0)))
     (_, bound), _ = Extremes(parse("round(x / 2)"), box(x=(1.0, 100.0))).slope("x")

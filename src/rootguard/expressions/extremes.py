@@ -49,7 +49,8 @@ _MAX_CORNERS: Final = 256  # all of them for eight names
 _TOLERANCE: Final = 0.02  # a bound that is 2 % too wide misleads nobody
 _WIDER: Final = 0.05  # nor one that is 5 % too wide where 2 % would take many cuts
 _INNER: Final = nodes.Variable("inner")
-_MOST_STEPS: Final = 200
+_MAX_STEPS: Final = 1000
+_MAX_WORK: Final = 400_000  # nodes times names, over all measures: a few seconds at most
 _SCALES: Final = {"ln": 1.0, "log": 1.0, "log10": LN_10, "log2": LN_2}
 
 Box = Mapping[str, Interval]
@@ -75,6 +76,8 @@ class Extremes:
     def __init__(self, formula: nodes.Node, box: Box) -> None:
         self._formula, self._box = formula, box
         self._repeats = _occurrences(formula) > len(formula.free)
+        measures = 2 + 2 * len(box)
+        self._allowance = max(2, _MAX_WORK // (formula.size * len(box) * measures))
         self._by_part: _Partials | None = None
         self._highest: tuple[Interval, ...] | None = None
         self._cells: dict[tuple[Interval, ...], Enclosure | None] = {}
@@ -178,8 +181,11 @@ class Extremes:
         met = self._met(measure)
         if unsettled(_TOLERANCE):
             met = max(met, self._climb(measure))
+        before = len(self._cells)
         for done in range(cuts):
             if not unsettled(_TOLERANCE if done < _FEW_CUTS else _WIDER):
+                break
+            if len(self._cells) - before > self._allowance:
                 break
             _, _, cell = heappop(cells)
             halves = list(self._halves(cell, measure))
@@ -226,7 +232,7 @@ class Extremes:
             return -math.inf
         best = max(known, key=known.__getitem__)
         met, step = known[best], 0.25
-        for _ in range(_MOST_STEPS):
+        for _ in range(_MAX_STEPS // (2 * len(self._box))):
             beside = (
                 _moved(best, place, side, way * step)
                 for place, side in enumerate(self._box.values())
@@ -247,14 +253,15 @@ class Extremes:
     ) -> Iterator[tuple[Interval, ...]]:
         """The two halves of a cell, cut across the side without which its bound would be least.
 
-        Where no side is better, as with infinite bounds, across the relatively widest.
+        Where no side is better, as with infinite bounds, or where trying each would use up the
+        allowance, across the relatively widest.
         """
         found = []
         for place, (side, whole) in enumerate(zip(cell, self._box.values(), strict=True)):
             cut = _middle(side)
             if side.lower < cut < side.upper:
                 flat = (*cell[:place], Interval(cut, cut), *cell[place + 1 :])
-                bound = self._bound(flat, measure) if len(cell) > 1 else None
+                bound = self._bound(flat, measure) if 1 < len(cell) <= self._allowance else None
                 bound = -math.inf if bound is None else bound
                 found.append((bound, -_width(side) / _width(whole), place, cut))
         if not found:
