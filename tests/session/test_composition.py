@@ -107,6 +107,15 @@ def test_the_figures_of_a_root_that_was_noised_three_times_are_those_of_the_sum(
     assert "noised" not in str(once)
 
 
+def test_the_printed_guarantee_says_that_the_pattern_of_changes_shows_and_what_hides_it(
+    store: Store,
+) -> None:
+    for promised in (opened(store).guarantee(), opened(store, ast=61.4).guarantee()):
+        not_covered = str(promised).partition("Not covered:")[2]
+        assert "it shows that a value changed, or came back to an earlier one" in not_covered
+        assert 'on_change="keep" hides that' in not_covered
+
+
 def test_a_refinement_is_no_other_draw_and_counts_at_its_highest_level(store: Store) -> None:
     opened(store)
     refined = Guard.refine(FIB4, values=VALUES, budget="1.5", store=store).guarantee()
