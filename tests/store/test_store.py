@@ -31,7 +31,7 @@ from rootguard.events import (
 )
 from rootguard.identifiers import IssuedToken
 from rootguard.store import Disclosure, MemoryStore, Record, Store, check_caps
-from rootguard.values import Domain, Principal, RootName, RootQuantity, Sanitized
+from rootguard.values import MICRO, Domain, Principal, RootName, RootQuantity, Sanitized
 from rootguard.vault import open_store
 from tests.support.patience import PATIENCE
 
@@ -477,6 +477,8 @@ def test_of_racing_writers_exactly_one_is_kept_and_all_are_told_which(store: Sto
     in_memory = isinstance(store, MemoryStore)
     writers, rounds = (8, 150) if in_memory else (6, 8)
     roots = [RootName(f"r{number}") for number in range(20 if in_memory else 5)]
+    for root in roots:  # more than a lifetime's draws
+        store.set_cap(ANA, root, MICRO)
     start = threading.Barrier(writers)
     answers: list[list[tuple[Record, ...]]] = [[] for _ in range(writers)]
 
@@ -543,6 +545,9 @@ class CommitOnce(RuleBasedStateMachine):
         self.model: dict[tuple[Principal, RootName, int], Record] = {}
         self.charged: dict[Principal, list[Charge]] = {ANA: [], EVE: []}
         self.number = 0
+        for principal in (ANA, EVE):
+            for root in (AGE, AST):  # what a lifetime may cost has tests of its own
+                store.set_cap(principal, root, MICRO)
 
     @rule(
         principal=st.sampled_from([ANA, EVE]),

@@ -135,6 +135,7 @@ _BY_CLASS: Final[Mapping[type[RootGuardError], Code]] = {
     errors.CycleError: "wrong_configuration",
     errors.NameTakenError: "bad_value",
     errors.NameLimitError: "bad_value",
+    errors.ConflictError: "bad_value",
     errors.DomainError: "wrong_configuration",
     errors.BudgetError: "budget_refused",
     errors.PlanError: "wrong_configuration",
