@@ -263,7 +263,8 @@ def test_a_file_larger_than_the_memory_that_is_used_is_streamed(tmp_path: Path) 
     medium, large, tables = (int(word) for word in done.stdout.splitlines()[-1].split())
     size = (tmp_path / "large.csv").stat().st_size
     assert size > 400 << 20
-    assert large - medium < size / 6
+    # Kept in memory it would be two thirds of the size; what an allocator keeps ready varies.
+    assert large - medium < size / 4
     assert tables < size / 4
 
 
