@@ -21,7 +21,15 @@ from rootguard.graph import Graph, GraphNode
 from rootguard.language.units import Affine, conversion, substance_of
 from rootguard.mechanisms.base import MAX_EPSILON
 from rootguard.sanitizer import coarsen, refine, repeat, sanitize
-from rootguard.store import Record, Store, TableRun, check_caps, table_number, tables
+from rootguard.store import (
+    Record,
+    Store,
+    TableRun,
+    check_caps,
+    newest_version,
+    table_number,
+    tables,
+)
 from rootguard.template import KeptFormula, Root, Template
 from rootguard.values import (
     MICRO,
@@ -116,7 +124,12 @@ def _unlike(root: Root, kept: RootQuantity) -> DomainError:
 
 def mappings(store: Store, roots: Iterable[Root]) -> dict[RootName, RootMapping]:
     """How roots stand on what the store keeps under their names; new names are not fixed yet."""
-    kept = store.quantities()
+    return _mapped(store.quantities(), roots)
+
+
+def _mapped(
+    kept: Mapping[RootName, RootQuantity], roots: Iterable[Root]
+) -> dict[RootName, RootMapping]:
     return {
         root.name: RootMapping.of(root, kept.get(root.name) or _quantity(root)) for root in roots
     }
@@ -126,11 +139,12 @@ def define(store: Store, roots: Iterable[Root]) -> dict[RootName, RootMapping]:
     """The same, and new names are fixed in the store."""
     roots = tuple(roots)
     kept = store.quantities()
+    mapped = _mapped(kept, roots)  # nothing is fixed if a root is refused
     new = [_quantity(root) for root in roots if root.name not in kept]
-    if new:
-        mappings(store, roots)  # nothing is fixed if a root is refused
-        store.define(new)
-    return mappings(store, roots)
+    if not new:
+        return mapped
+    store.define(new)
+    return mappings(store, roots)  # as another writer fixed them, if one was quicker
 
 
 def _quantity(root: Root) -> RootQuantity:
@@ -225,15 +239,14 @@ def noise_once(
     prints = {root: _Fingerprints.of(store, principal, root, plan, raws[root]) for root in raws}
     found: dict[RootName, Record] = {}
     for _ in range(_MAX_RACES):
+        # The versions first: if a writer commits in between, ours loses and looks again.
+        events = store.events(principal)
         versions: dict[RootName, int] = {}
         for root in raws:
             if root in found:
                 continue
-            # The version first: if a writer commits in between, ours loses and looks again.
-            version = store.version(principal, root)
-            record = _finest(store.levels(principal, root))
-            if not (record and (keep or prints[root].know(record))):
-                record = _returned(store, principal, root, prints[root])
+            version = newest_version(events, root)
+            record = _known(store, principal, root, prints[root], keep=keep) if version else None
             if record is None:
                 versions[root] = version + 1
             else:
@@ -241,22 +254,26 @@ def noise_once(
         if not versions:
             return {root: found[root] for root in raws}
         drawn = _draw(store, principal, plan, {root: raws[root] for root in versions}, versions)
-        store.commit(
-            principal, [_record(*each, prints[root].point) for root, each in drawn.items()]
-        )
+        ours = [_record(*each, prints[root].point) for root, each in drawn.items()]
+        for record, kept in zip(ours, store.commit(principal, ours), strict=True):
+            if kept == record:  # else another writer's, which is looked at as all that is kept
+                found[record.sanitized.root] = record
     raise _contended()
 
 
-def _returned(
-    store: Store, principal: Principal, root: RootName, prints: "_Fingerprints"
+def _known(
+    store: Store, principal: Principal, root: RootName, prints: "_Fingerprints", *, keep: bool
 ) -> Record | None:
-    """The finest level of an earlier version that has this value, which is the current one now."""
+    """The finest level of the version that has this value, which is the current one now."""
+    current = _finest(store.levels(principal, root))
+    if current is not None and (keep or prints.know(current)):
+        return current
     for record in store.history(principal, root):
-        version = record.sanitized.version
-        if prints.know(record) and store.return_to(principal, root, version):
-            current = _finest(store.levels(principal, root))
-            if current is not None and prints.know(current):  # unless another writer was quicker
-                return current
+        if prints.know(record):
+            # As it was returned to: another writer may have gone on to another value by now.
+            returned = _finest(store.return_to(principal, root, record.sanitized.version))
+            if returned is not None:
+                return returned
     return None
 
 

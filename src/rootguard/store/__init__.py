@@ -9,6 +9,7 @@ from rootguard.store.base import (
     check_caps,
     current_version,
     lifetime_cap,
+    newest_version,
     table_number,
     tier_exhausted,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "check_caps",
     "current_version",
     "lifetime_cap",
+    "newest_version",
     "table_number",
     "tier_exhausted",
 ]

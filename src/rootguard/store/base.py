@@ -190,8 +190,8 @@ class Store(Protocol):
         """The first draw of every version of a root that is kept, oldest first."""
         ...
 
-    def return_to(self, principal: Principal, root: RootName, version: int) -> bool:
-        """Make an earlier version the current one; whether it is still kept."""
+    def return_to(self, principal: Principal, root: RootName, version: int) -> tuple[Record, ...]:
+        """Make an earlier version the current one; its levels, or none if it is not kept."""
         ...
 
     def version(self, principal: Principal, root: RootName) -> int:

@@ -75,11 +75,13 @@ class MemoryStore:
 
     def levels(self, principal: Principal, root: RootName) -> tuple[Record, ...]:
         with self._lock:
-            version = current_version(self.events(principal), root)
-            found: list[Record] = []
-            while (key := (principal, root, version, len(found))) in self._records:
-                found.append(self._records[key])
-            return tuple(found)
+            return self._levels(principal, root, current_version(self.events(principal), root))
+
+    def _levels(self, principal: Principal, root: RootName, version: int) -> tuple[Record, ...]:
+        found: list[Record] = []
+        while (key := (principal, root, version, len(found))) in self._records:
+            found.append(self._records[key])
+        return tuple(found)
 
     def history(self, principal: Principal, root: RootName) -> tuple[Record, ...]:
         with self._lock:
@@ -90,15 +92,14 @@ class MemoryStore:
     def version(self, principal: Principal, root: RootName) -> int:
         return newest_version(self.events(principal), root)
 
-    def return_to(self, principal: Principal, root: RootName, version: int) -> bool:
+    def return_to(self, principal: Principal, root: RootName, version: int) -> tuple[Record, ...]:
         with self._lock:
-            if (principal, root, version, 0) not in self._records:
-                return False
-            if current_version(self.events(principal), root) != version:
+            levels = self._levels(principal, root, version)
+            if levels and current_version(self.events(principal), root) != version:
                 event = RootReturned(principal=principal, root=root, version=version)
                 self._events[principal].append(event)
                 self.note(principal, event)
-            return True
+            return levels
 
     def commit(self, principal: Principal, draws: Sequence[Record]) -> tuple[Record, ...]:
         """Keep draws and their events in one transaction, first writer wins."""

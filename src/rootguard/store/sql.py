@@ -127,11 +127,16 @@ class SqlStore:
     def levels(self, principal: Principal, root: RootName) -> tuple[Record, ...]:
         with self._database.reading() as db:
             ledger = self._ledger(db, principal)
-            self._rows(db).count(principal, "draws")
             version = current_version(ledger, root)
-            read = self._rows(db).read(rows.DRAWS, _LEVELS, principal, root, version)
-            found = [record for _, record in read]
-            self._match(draws_charged(ledger)[root, version], len(found))
+            return self._levels(db, principal, root, version, draws_charged(ledger)[root, version])
+
+    def _levels(
+        self, db: Transaction, principal: Principal, root: RootName, version: int, charged: int
+    ) -> tuple[Record, ...]:
+        self._rows(db).count(principal, "draws")
+        read = self._rows(db).read(rows.DRAWS, _LEVELS, principal, root, version)
+        found = [record for _, record in read]
+        self._match(charged, len(found))
         # Each level builds on those before it, so none behind a gap is given out.
         return tuple(record for place, record in enumerate(found) if record.position == place)
 
@@ -144,17 +149,17 @@ class SqlStore:
     def version(self, principal: Principal, root: RootName) -> int:
         return newest_version(self.events(principal), root)
 
-    def return_to(self, principal: Principal, root: RootName, version: int) -> bool:
+    def return_to(self, principal: Principal, root: RootName, version: int) -> tuple[Record, ...]:
         rows.storable(principal, root)
         with self._database.writing(principal) as db:
             ledger = self._ledger(db, principal)
-            if not draws_charged(ledger)[root, version]:
-                return False
-            if current_version(ledger, root) != version:
+            charged = draws_charged(ledger)[root, version]
+            levels = self._levels(db, principal, root, version, charged)
+            if levels and current_version(ledger, root) != version:
                 event = RootReturned(principal=principal, root=root, version=version)
                 self._append(db, principal, len(ledger), [event])
                 self._log(db).append(principal, [entry_now(event)])
-            return True
+            return levels
 
     def commit(self, principal: Principal, draws: Sequence[Record]) -> tuple[Record, ...]:
         """Keep draws and their events in one transaction, first writer wins."""
