@@ -31,6 +31,7 @@ from rootguard.events import (
 )
 from rootguard.identifiers import IssuedToken
 from rootguard.store import Disclosure, MemoryStore, Record, Store, check_caps
+from rootguard.store.audit import problems
 from rootguard.values import MICRO, Domain, Principal, RootName, RootQuantity, Sanitized
 from rootguard.vault import open_store
 from tests.support.patience import PATIENCE
@@ -430,11 +431,20 @@ def test_a_ledger_that_does_not_add_up_is_reported(store: Store) -> None:
     first = draw(AGE, 3)
     store.commit(ANA, [dataclasses.replace(first, event=draw(AGE, 3, micro=1).event)])
     store.commit(EVE, [draw(AST, 1)])  # charged to ana
-    store.disclose(ANA, [disclosure(AST)])
     told = " / ".join(store.verify())
     assert "at another price" in told
     assert "belongs to somebody else" in told
-    assert "disclosed from a draw that is not there" in told
+
+
+def test_a_draw_that_is_not_there_is_not_disclosed(store: Store) -> None:
+    kept = draw(AGE, 3)
+    store.commit(ANA, [kept])
+    for absent in (disclosure(AST), dataclasses.replace(disclosure(AGE), position=1)):
+        with pytest.raises(StoreError, match="erased meanwhile; nothing was released"):
+            store.disclose(ANA, [disclosure(AGE), absent])
+        assert store.disclosures(ANA) == ()
+        (told,) = problems(ANA, [kept], [kept.event], [disclosure(AGE), absent])
+        assert "disclosed from a draw that is not there" in told
 
 
 def test_what_a_caller_does_to_its_list_does_not_reach_the_store(store: Store) -> None:

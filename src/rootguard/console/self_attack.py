@@ -43,7 +43,9 @@ def attack(
         root: Record(sanitized=value, fingerprint=b"", event=noised(viewer.principal, value))
         for root, value in held.items()
     }
-    session = Session(RecipientView(MemoryStore(), viewer.principal, records), template)
+    store = MemoryStore()
+    store.commit(viewer.principal, list(records.values()))
+    session = Session(RecipientView(store, viewer.principal, records), template)
     budget, roots = viewer.plan(template).budget, tuple(held)
     cohort = synthetic_cohort(template, size=PEOPLE, seed=_SEED)
     once = budget / len(roots)

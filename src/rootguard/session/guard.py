@@ -8,7 +8,7 @@ go the same way (`take_values`), and so does a service that asks for a profile (
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 from typing import get_args
@@ -106,7 +106,7 @@ def set_lifetime(
     store: Store, owner: Principal, plans: Mapping[RootName, Plan], lifetime: int
 ) -> None:
     """Cap what each root may cost in all at a multiple of its first price."""
-    if lifetime < 1:
+    if type(lifetime) is not int or lifetime < 1:
         raise BudgetError("a lifetime is a whole number of first prices, 1 or more")
     first = store.ledger(owner).first_prices
     for root, plan in plans.items():
@@ -125,6 +125,7 @@ def tier_of(
     """What a service may have of these templates' roots: its tier, less what it was given before.
 
     The tier's budget bounds all that one service ever gets, over templates, versions and erasures.
+    A value that it was given under this tier stays as it was given, whatever else it asks for.
     """
     access = policy.access(service)
     budget = policy.tiers[access.tier]
@@ -139,8 +140,15 @@ def tier_of(
                 shares.setdefault(root, to_micro(share.epsilon) // len(behind))
     whole = math.floor(budget * MICRO)
     events, held = store.events(owner), store.held(owner, service)
-    had = {root: held.get((root, current_version(events, root)), 0) for root in shares}
-    levels = _within(whole, shares, had, whole - sum(held.values()))
+    current = {root: (str(root), current_version(events, root)) for root in shares}
+    had = {root: held.get(current[root], 0) for root in shares}
+    given = {
+        (each.root, each.version)
+        for each in store.disclosures(owner)
+        if (each.service, each.tier) == (service, access.tier)
+    }
+    stay = frozenset(root for root in shares if current[root] in given)
+    levels = _within(whole, shares, had, whole - sum(held.values()), stay)
     return Tier(
         access=access,
         epsilons=MappingProxyType(
@@ -151,16 +159,23 @@ def tier_of(
 
 
 def _within(
-    budget: int, shares: Mapping[RootName, int], had: Mapping[RootName, int], left: int
+    budget: int,
+    shares: Mapping[RootName, int],
+    had: Mapping[RootName, int],
+    left: int,
+    stay: Container[RootName],
 ) -> dict[RootName, int]:
     """The levels that a tier gives of some roots, given what it gave before; in micro-epsilon.
 
-    Several templates share the budget in proportion to their plans. If what is left does not reach
-    for that, roots that were given stay as they are, so that answers stay the same, and the others
-    share the rest.
+    Several templates share the budget in proportion to their plans, but for roots that are to stay
+    as they are. If what is left does not reach for that, all roots that were given do, and the
+    others share the rest.
     """
-    fair = min(Fraction(1), Fraction(budget, sum(shares.values())))
-    full = {root: max(had[root], math.floor(share * fair)) for root, share in shares.items()}
+    fair = min(Fraction(1), Fraction(budget, max(1, sum(shares.values()))))
+    full = {
+        root: had[root] if root in stay else max(had[root], math.floor(share * fair))
+        for root, share in shares.items()
+    }
     if sum(full.values()) - sum(had.values()) <= left:
         return full
     new = {root: level for root, level in full.items() if not had[root]}
@@ -217,10 +232,7 @@ class Guard:
         for name in () if tokens is None else tokens.issued:
             if name in graph:
                 raise IdentifierError(f"{name} is both a root and an identifier; rename one")
-        # A root that is computed from values kept elsewhere needs no value and is not drawn.
-        drawn, _ = kept_formulas(store, owner, template)
-        computed = frozenset(root for root in graph.roots if drawn[root].kind != "root")
-        raws = select(sealed, graph, unneeded=computed)
+        raws = select(sealed, graph, unneeded=_computed(store, owner, template))
         plan = make_plan(
             template,
             read_budget(total=budget, epsilon=epsilon, turns=turns),
@@ -257,10 +269,10 @@ class Guard:
         """
         sealed = seal(values)
         del values
-        raws = select(sealed, Graph.of(template))
+        owner = Principal(principal)
+        raws = select(sealed, Graph.of(template), unneeded=_computed(store, owner, template))
         total = read_budget(total=budget, epsilon=epsilon, turns=turns)
         plan = make_plan(template, total, allocation=allocation, objective=objective)
-        owner = Principal(principal)
         records = refine_once(store, owner, plan, template.roots, raws)
         view = RecipientView(store, owner, records)
         return Session(view, template, calibrate=calibrate)
@@ -292,6 +304,12 @@ class Guard:
         tier = tier_of(policy, service, (template,), store, owner)
         view = RecipientView(store, owner, tier=tier)
         return _whole(view, template, calibrate=calibrate)
+
+
+def _computed(store: Store, owner: Principal, template: Template) -> frozenset[RootName]:
+    """Roots that are computed from values kept elsewhere: they need no value and are not drawn."""
+    graph, _ = kept_formulas(store, owner, template)
+    return frozenset(root for root in template.roots if graph[root].kind != "root")
 
 
 def _whole(view: RecipientView, template: Template, *, calibrate: bool) -> Session:

@@ -192,7 +192,9 @@ class _Part:
         self._roots_behind: dict[str, tuple[RootName, ...]] = {}
         for root in self.graph.roots:
             self._take_up(root)
-        self.calibrated = calibrate and self._may_calibrate()
+        # Of values that are kept elsewhere the template has no population figures.
+        own = all(root in template.roots for root in self.graph.roots)
+        self.calibrated = calibrate and own and self._may_calibrate()
         if self.calibrated:
             levels = {root: Level.of(value) for root, value in self.sanitized.items()}
             for root, released in Calibration(template, levels).release(self.sanitized).items():

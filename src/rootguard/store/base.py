@@ -228,8 +228,8 @@ class Store(Protocol):
     ) -> None:
         """Write down who was given what; what is there already is left alone.
 
-        If a service would come to hold more than `limit` micro-epsilon in all, nothing is written
-        and BudgetError is raised.
+        A draw that was erased meanwhile is refused with StoreError. If a service would come to hold
+        more than `limit` micro-epsilon in all, nothing is written and BudgetError is raised.
         """
         ...
 
@@ -388,17 +388,26 @@ def held_levels(
     return held
 
 
-def check_tier(
-    limit: int,
+def check_disclosures(
+    limit: int | None,
     new: Sequence[Disclosure],
     events: Sequence[Charge],
     disclosures: Sequence[Disclosure],
     records: Sequence[Record],
 ) -> None:
-    """Refuse disclosures by which a service would come to hold more than its tier allows."""
+    """Refuse disclosures of draws that are gone, and those by which a service would get too much.
+
+    What it holds already may be disclosed again, though its tier is a poorer one by now.
+    """
+    kept = {(each.sanitized.root, each.sanitized.version, each.position) for each in records}
+    if any((each.root, each.version, each.position) not in kept for each in new):
+        raise StoreError("the profile was erased meanwhile; nothing was released")
     for service in dict.fromkeys(each.service for each in new):
-        held = held_levels(service, events, (*disclosures, *new), records)
-        if sum(held.values()) > limit:
+        before, after = (
+            sum(held_levels(service, events, given, records).values())
+            for given in (disclosures, (*disclosures, *new))
+        )
+        if limit is not None and after > max(limit, before):
             raise tier_exhausted(service)
 
 

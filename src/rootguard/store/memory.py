@@ -22,7 +22,7 @@ from rootguard.store.base import (
     TableView,
     UnnumberedEntry,
     check_caps,
-    check_tier,
+    check_disclosures,
     current_version,
     draws_charged,
     entry_now,
@@ -158,9 +158,9 @@ class MemoryStore:
         with self._lock:
             there = self.disclosures(principal)
             new = [each for each in disclosures if each not in self._disclosures[principal]]
-            if limit is not None and new:
+            if new:
                 events, records = self.events(principal), self._of(principal)
-                check_tier(limit, new, events, there, records)
+                check_disclosures(limit, new, events, there, records)
             self._disclosures[principal].update(dict.fromkeys(new))
 
     def held(self, principal: Principal, service: str) -> dict[tuple[str, int], int]:

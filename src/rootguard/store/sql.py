@@ -32,7 +32,7 @@ from rootguard.store.base import (
     Transaction,
     UnnumberedEntry,
     check_caps,
-    check_tier,
+    check_disclosures,
     current_version,
     draws_charged,
     entry_now,
@@ -243,9 +243,8 @@ class SqlStore:
         with self._database.writing(principal) as db:
             there = self._disclosures(db, principal)
             new = [item for item in dict.fromkeys(disclosures) if item not in set(there)]
-            if limit is not None:
-                events, records = self._ledger(db, principal), self._records(db, principal)
-                check_tier(limit, new, events, there, records)
+            events, records = self._ledger(db, principal), self._records(db, principal)
+            check_disclosures(limit, new, events, there, records)
             for sequence, disclosure in enumerate(new, start=len(there) + 1):
                 self._rows(db).write(rows.DISCLOSURES, principal, sequence, thing=disclosure)
             self._rows(db).add(principal, "disclosures", len(new))

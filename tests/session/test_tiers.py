@@ -1,0 +1,154 @@
+"""One service, its tier and time: what it was given stays, and all that it gets is counted."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rootguard import Guard, MemoryStore, load_template
+from rootguard.errors import BudgetError, StoreError
+from rootguard.session.policy import Policy, parse_policy
+from rootguard.store import Store
+from rootguard.template import Template, parse_template
+from rootguard.values import Principal
+from rootguard.vault import open_store
+
+OWNER = Principal("owner")
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    made = MemoryStore() if request.param == "memory" else open_store(f"sqlite:///{tmp_path}/v.db")
+    yield made
+    made.close()
+
+
+def policy(tier: str = "public", public: str = "0.1") -> Policy:
+    text = f"""
+[tiers.poor]
+budget = "0.01"
+[tiers.public]
+budget = "{public}"
+[tiers.rich]
+budget = "1.0"
+[services.app]
+tier = "{tier}"
+roots = "*"
+formulas = "*"
+"""
+    return parse_policy(text, file="policy.toml")
+
+
+def masses(name: str, *roots: str) -> Template:
+    listed = "\n".join(f'[roots.{root}]\nunit = "kg"\nlower = 0\nupper = 100' for root in roots)
+    text = f"""
+name = "{name}"
+title = "Masses"
+field = "test"
+description = "A sum."
+{listed}
+[target]
+name = "sum_{name}"
+formula = "{" + ".join(roots)}"
+"""
+    return parse_template(text, file=f"{name}.toml")
+
+
+FOUR, ONE = masses("four", "a", "b", "c", "d"), masses("one", "a")
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    Guard.open(FOUR, values=dict.fromkeys("abcd", 40), budget="4", store=store)
+    return store
+
+
+def given(store: Store, template: Template, rules: Policy, root: str = "a") -> float | str:
+    return Guard.serve(template, store=store, policy=rules, service="app").release(root)
+
+
+def test_another_template_or_a_raised_budget_changes_no_value_that_was_given(filled: Store) -> None:
+    first = given(filled, FOUR, policy())
+    held = filled.held(OWNER, "app")
+    assert given(filled, ONE, policy()) == first  # alone its share would be four times as much
+    assert given(filled, FOUR, policy(public="3.9")) == first
+    assert given(filled, FOUR, policy()) == first
+    assert filled.held(OWNER, "app") == held
+    Guard.refine(FOUR, values=dict.fromkeys("abcd", 40), budget="8", store=filled)
+    assert given(filled, FOUR, policy()) == first
+    assert filled.verify() == ()
+
+
+def test_a_richer_tier_gives_more_and_a_poorer_one_takes_nothing_back(filled: Store) -> None:
+    given(filled, FOUR, policy())
+    level = filled.held(OWNER, "app")["a", 1]
+    richer = given(filled, FOUR, policy("rich"))
+    assert filled.held(OWNER, "app")["a", 1] > level
+    assert given(filled, ONE, policy("poor")) == richer
+    assert given(filled, ONE, policy("public")) == richer
+    with pytest.raises(BudgetError, match="given all that its tier"):
+        given(filled, FOUR, policy("poor"))
+    assert filled.verify() == ()
+
+
+def test_nothing_is_given_from_before_an_erasure_to_anybody(filled: Store) -> None:
+    service = Guard.serve(FOUR, store=filled, policy=policy(), service="app")
+    owner = Guard.resume(FOUR, store=filled)
+    filled.erase(OWNER)
+    for session in (service, owner):
+        with pytest.raises(StoreError, match="erased meanwhile; nothing was released"):
+            session.target()
+    assert filled.disclosures(OWNER) == ()
+    assert filled.held(OWNER, "app") == {}
+    assert filled.verify() == ()
+
+
+BMI = """
+name = "weighed"
+title = "BMI beside height and weight"
+field = "test"
+description = "A root that is a formula of others, and one that is not."
+[roots.bmi]
+unit = "kg/m^2"
+lower = 10
+upper = 60
+mean = 25
+sd = 4
+kept = { formula = "wt / ht ** 2", units = { wt = "kg", ht = "m" } }
+[roots.waist]
+unit = "cm"
+lower = 40
+upper = 200
+[target]
+name = "shape"
+formula = "bmi + waist"
+"""
+
+
+def test_a_computed_root_stands_beside_a_drawn_one_wherever_sessions_come_from(
+    store: Store,
+) -> None:
+    weighed, bsa = parse_template(BMI, file="bmi.toml"), load_template("bsa")
+    Guard.open(bsa, values={"wt": 80, "ht": 1.8}, budget="0.9", store=store)
+    first = Guard.open(
+        weighed, values={"waist": 90}, budget="0.9", store=store, calibrate=True, lifetime=20
+    )
+    assert not first.calibrated
+    Guard.refine(weighed, values={"waist": 90}, budget="1.9", store=store, calibrate=True)
+    resumed = Guard.resume(weighed, store=store, calibrate=True)
+    assert resumed.release("bmi") == first.release("bmi")
+    assert resumed.guarantee().total == store.ledger(OWNER).total
+    served = Guard.serve(weighed, store=store, policy=policy(), service="app", calibrate=True)
+    served.target()
+    assert {root for root, _ in store.held(OWNER, "app")} == {"wt", "ht", "waist"}
+    assert sum(store.held(OWNER, "app").values()) <= 100_000
+    assert "bmi" not in store.ledger(OWNER).micro
+    assert store.verify() == ()
+
+
+@pytest.mark.parametrize("lifetime", [0, -1, True, 1.5, "2"])
+def test_a_lifetime_that_is_no_whole_number_is_refused(store: Store, lifetime: object) -> None:
+    with pytest.raises(BudgetError, match="whole number"):
+        Guard.open(ONE, values={"a": 4}, budget=1, store=store, lifetime=lifetime)  # type: ignore[arg-type]
+    assert store.caps(OWNER) == {}
+    assert store.events(OWNER) == ()
