@@ -30,7 +30,7 @@ from rootguard.errors import (
     StoreUnavailableError,
     UnknownNameError,
 )
-from rootguard.events import RequestRefused, RootNoised, ValueReleased
+from rootguard.events import Charge, RequestRefused, RootNoised, ValueReleased
 from rootguard.session import Person, Profile, parse_profile
 from rootguard.session.draws import noise_once, sight_once
 from rootguard.store import Record, Store
@@ -202,8 +202,8 @@ class Interrupted(MemoryStore):
             other, self.other = self.other, None
             other()
 
-    def version(self, principal: Principal, root: RootName) -> int:
-        found = super().version(principal, root)
+    def events(self, principal: Principal) -> tuple[Charge, ...]:
+        found = super().events(principal)
         self._interrupt()
         return found
 
