@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from numbers import Real
-from typing import Literal, NewType, NoReturn, SupportsIndex, get_args
+from typing import Final, Literal, NewType, NoReturn, SupportsIndex, get_args
 
 from rootguard.errors import BudgetError, DomainError, PrivateValueError, UnknownNameError
 
@@ -122,6 +122,10 @@ class Domain:
         return min(max(value, self.lower), self.upper)
 
 
+UNKNOWN_UNIT: Final = "?"
+"""The unit of a root that an early store holds: it kept the grid of each draw alone."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RootQuantity:
     """What a root measures, in one unit and on one grid: the same for everybody in a store."""
@@ -132,6 +136,7 @@ class RootQuantity:
 
     def __str__(self) -> str:
         unit = f" {self.unit}" if self.unit else ""
+        unit = " in a unit that was not written down" if self.unit == UNKNOWN_UNIT else unit
         domain = self.domain
         return f"{domain.lower:g} to {domain.upper:g}{unit}, {domain.size} points"
 

@@ -2,18 +2,28 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from rootguard import Guard, MemoryStore, Session, load_template
+from rootguard.errors import DomainError
 from rootguard.events import RootNoised
 from rootguard.store import Record, Store
-from rootguard.values import Principal, RootName
+from rootguard.store.envelope import Secrets
+from rootguard.store.migrations import MIGRATIONS
+from rootguard.store.rows import DRAWS, EVENTS, Rows
+from rootguard.store.sql import create
+from rootguard.store.sqlite import SqliteDatabase
+from rootguard.template import Template, parse_template
+from rootguard.values import Domain, Principal, Raw, RootName, Sanitized
 from rootguard.vault import open_store
+from tests.support.store_contents import KEY
 
 FIB4 = load_template("fib4")
-OWNER, AST = Principal("owner"), RootName("ast")
+OWNER, AST, AGE = Principal("owner"), RootName("ast"), RootName("age")
 VALUES = {"age": 54.3, "ast": 23.1, "alt": 30.7, "plt": 220.4}
 
 
@@ -78,3 +88,80 @@ def test_threads_that_change_a_value_to_and_fro_draw_each_value_once(store: Stor
     assert len(drawn(store)) == 3
     assert [len(values) for values in released.values()] == [1, 1, 1]
     assert store.verify() == ()
+
+
+def years(name: str, unit: str = "years", lower: int = 18, upper: int = 80) -> Template:
+    text = f"""
+name = "{name}"
+title = "Age"
+field = "test"
+description = "Age in {unit}."
+[roots.age]
+unit = "{unit}"
+lower = {lower}
+upper = {upper}
+[target]
+name = "doubled_{name}"
+formula = "2 * age"
+"""
+    return parse_template(text, file=f"{name}.toml")
+
+
+def early_store(path: Path) -> Store:
+    """A store from before units were kept, with one draw, known by its number."""
+    path.touch()
+    with closing(SqliteDatabase(path, new=True)) as database, database.exclusive() as db:
+        create(db, KEY, MIGRATIONS[:4])
+        secrets = Secrets.read(db, KEY)
+        record = Record(
+            sanitized=Sanitized(
+                root=AGE,
+                index=300,
+                domain=Domain(lower=18, upper=80),
+                epsilon=Fraction(1, 10),
+                mechanism="geometric",
+            ),
+            fingerprint=Raw(42.3).number_fingerprint(secrets.fingerprint, f"{OWNER}\0{AGE}"),
+            event=RootNoised(
+                principal=OWNER,
+                root=AGE,
+                version=1,
+                micro_epsilon=100_000,
+                mechanism="geometric",
+            ),
+        )
+        content = Rows(db, secrets.integrity)
+        content.write(DRAWS, OWNER, thing=record)
+        content.write(EVENTS, OWNER, 1, thing=record.event)
+        content.add(OWNER, "draws", 1)
+        content.add(OWNER, "events", 1)
+    return open_store(f"sqlite:///{path}", key=KEY)
+
+
+def test_an_early_store_keeps_its_draws_and_learns_their_unit_from_their_bounds(
+    tmp_path: Path,
+) -> None:
+    own, months = years("own"), years("m", "months", 216, 960)
+    with closing(early_store(tmp_path / "early.db")) as store:
+        assert store.verify() == ()
+        assert str(store.quantities()[AGE]) == (
+            "18 to 80 in a unit that was not written down, 1000 points"
+        )
+        for other in (months, years("wide", lower=0, upper=100)):
+            with pytest.raises(DomainError, match=r"18 to 80 in a unit.*first open somebody"):
+                Guard.open(other, values={"age": 42.3}, budget=1, store=store)
+            with pytest.raises(DomainError, match="was not written down"):
+                Guard.resume(other, store=store)
+        session = Guard.open(own, values={"age": 42.3}, budget=1, store=store)
+        assert session.release("age") == Domain(lower=18, upper=80).value(300)
+        assert store.ledger(OWNER).micro == {"age": 100_000}
+        assert store.quantities()[AGE].unit == "years"
+        assert Guard.resume(months, store=store).release("age") == pytest.approx(
+            12 * float(session.release("age"))
+        )
+        Guard.refine(own, values={"age": 42.3}, budget="0.2", store=store)
+        assert store.ledger(OWNER).micro == {"age": 200_000}
+        assert len(drawn(store, "age")) == 1
+        assert store.verify() == ()
+    with closing(open_store(f"sqlite:///{tmp_path}/early.db", key=KEY)) as again:
+        assert again.quantities()[AGE].unit == "years"

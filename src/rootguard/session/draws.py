@@ -33,6 +33,7 @@ from rootguard.store import (
 from rootguard.template import KeptFormula, Root, Template
 from rootguard.values import (
     MICRO,
+    UNKNOWN_UNIT,
     Domain,
     Principal,
     Raw,
@@ -67,7 +68,7 @@ class RootMapping:
     def of(cls, root: Root, kept: RootQuantity) -> "RootMapping":
         """How the root stands on a quantity; refuses one that it cannot share."""
         own = root.domain
-        if kept.domain == own and kept.unit == root.unit:
+        if kept.domain == own and kept.unit in (root.unit, UNKNOWN_UNIT):
             return cls(kept=kept, inward=None, ratio=Fraction(1))
         inward = _conversion(root, kept)
         lower, upper = (
@@ -115,10 +116,13 @@ def _conversion(root: Root, kept: RootQuantity) -> Affine | None:
 
 
 def _unlike(root: Root, kept: RootQuantity) -> DomainError:
-    own = RootQuantity(name=root.name, unit=root.unit, domain=root.domain)
+    own = _quantity(root)
+    remedy = "rename the root in the template, or use that unit"
+    if kept.unit == UNKNOWN_UNIT:
+        remedy = "first open somebody with a template that has those bounds, which tells the unit"
     return DomainError(
         f"this store keeps {root.name} as {kept}, and the template has it as {own}, which cannot "
-        "be converted; rename the root in the template, or use that unit. Nothing was drawn"
+        f"be converted; {remedy}. Nothing was drawn"
     )
 
 
@@ -140,7 +144,8 @@ def define(store: Store, roots: Iterable[Root]) -> dict[RootName, RootMapping]:
     roots = tuple(roots)
     kept = store.quantities()
     mapped = _mapped(kept, roots)  # nothing is fixed if a root is refused
-    new = [_quantity(root) for root in roots if root.name not in kept]
+    known = {name for name, each in kept.items() if each.unit != UNKNOWN_UNIT}
+    new = [_quantity(root) for root in roots if root.name not in known]
     if not new:
         return mapped
     store.define(new)

@@ -56,7 +56,7 @@ from rootguard.session.questions.wording import Vocabulary
 from rootguard.session.transcript import NUMBERED, REMEMBERED, AuditTrail, Transcript
 from rootguard.store import Disclosure, Record, Store, tier_exhausted
 from rootguard.template import Template
-from rootguard.values import Principal, RootName, Sanitized, to_micro
+from rootguard.values import UNKNOWN_UNIT, Principal, RootName, Sanitized, to_micro
 
 _Value = TypeVar("_Value", float, str)
 
@@ -271,7 +271,11 @@ class _Part:
         return RootGuarantee(
             root=root,
             # Of an erased root in an early store the unit and the grid are not known any more.
-            unit="grid steps" if domain is None else "" if kept is None else kept.unit,
+            unit="grid steps"
+            if domain is None
+            else ""
+            if kept is None
+            else kept.unit.replace(UNKNOWN_UNIT, ""),
             epsilon=ledger.spent[root],
             step=1.0 if domain is None else domain.step,
             mechanism=ledger.mechanism_of(root),

@@ -176,7 +176,10 @@ class Store(Protocol):
         ...
 
     def define(self, quantities: Sequence[RootQuantity]) -> None:
-        """Fix the unit and grid of roots that have none yet; what stands is left alone."""
+        """Fix the unit and grid of roots that have none yet; what stands is left alone.
+
+        Of a root in an early store the grid stands, and the unit is fixed.
+        """
         ...
 
     def levels(self, principal: Principal, root: RootName) -> tuple[Record, ...]:

@@ -10,8 +10,10 @@ written by an earlier version opens unchanged.
 
 import functools
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final, Generic, Literal, TypeVar
 
@@ -40,7 +42,7 @@ from rootguard.store.base import (
     unstorable_name,
 )
 from rootguard.store.envelope import Integrity, Secrets
-from rootguard.values import MICRO, Domain, RootName, RootQuantity, Sanitized
+from rootguard.values import MICRO, UNKNOWN_UNIT, Domain, RootName, RootQuantity, Sanitized
 
 W = TypeVar("W")
 R = TypeVar("R")
@@ -225,6 +227,7 @@ _QUANTITIES: Final = ("", "quantities")
 QUANTITIES_LOCK: Final = "(quantities)"
 """The name under which writers of quantities wait for each other."""
 _READ_QUANTITIES: Final = "SELECT root, unit, lower_bound, upper_bound, size, mac FROM quantities"
+_DROP_QUANTITY: Final = "DELETE FROM quantities WHERE root = ?"
 _ADD_QUANTITY: Final = (
     "INSERT INTO quantities (root, unit, lower_bound, upper_bound, size, mac)"
     " VALUES (?, ?, ?, ?, ?, ?)"
@@ -295,15 +298,35 @@ class Rows:
         ]
 
     def define(self, quantities: Sequence[RootQuantity]) -> None:
-        """Add quantities that are not there yet, and count."""
-        there = {each.name for each in self.quantities()}
-        new = {each.name: each for each in reversed(quantities) if each.name not in there}
+        """Add quantities that are not there yet, and count; fix units that were not known."""
+        there = {each.name: each for each in self.quantities()}
+        new = {
+            each.name: each
+            for each in reversed(quantities)
+            if each.name not in there or there[each.name] == replace(each, unit=UNKNOWN_UNIT)
+        }
         for name, each in new.items():
+            if name in there:
+                self._db.execute(_DROP_QUANTITY, name)
             grid = (each.domain.lower.hex(), each.domain.upper.hex(), each.domain.size)
             cells: tuple[Cell, ...] = (name, each.unit, *grid)
             self._db.execute(_ADD_QUANTITY, *cells, self._integrity.seal("quantities", *cells))
         if new:
-            self._write_count(*_QUANTITIES, len(there) + len(new), new=not there)
+            self._write_count(*_QUANTITIES, len({*there, *new}), new=not there)
+
+    def define_from_draws(self) -> None:
+        """What an early store tells of its roots: the grid that most draws of each are on."""
+        grids: dict[RootName, Counter[Domain]] = {}
+        for row in self._db.execute(DRAWS.select):
+            with suppress(RootGuardError, ValueError, TypeError):  # `verify` names what was altered
+                value = DRAWS.read(self._integrity, row).sanitized
+                grids.setdefault(value.root, Counter())[value.domain] += 1
+        self.define(
+            [
+                RootQuantity(name=root, unit=UNKNOWN_UNIT, domain=found.most_common(1)[0][0])
+                for root, found in grids.items()
+            ]
+        )
 
     def latest_entry(self, principal: str) -> int:
         """The sequence of a principal's latest log entry, whether it is still kept or not."""

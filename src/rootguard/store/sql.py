@@ -44,7 +44,7 @@ from rootguard.store.base import (
 from rootguard.store.envelope import KEY_BYTES, Integrity, Secrets
 from rootguard.store.journal import LogWriter, Write
 from rootguard.store.keys import KeyPlace
-from rootguard.store.migrations import MIGRATIONS, Migration, migrate, pending
+from rootguard.store.migrations import MIGRATIONS, Migration, m005_quantities, migrate, pending
 from rootguard.store.rows import AuditLog, Rows, SqlTokens
 from rootguard.values import Principal, RootName, RootQuantity
 
@@ -102,6 +102,8 @@ class SqlStore:
         if behind:
             with database.exclusive() as db:
                 migrate(db)
+                if m005_quantities in behind:
+                    self._rows(db).define_from_draws()
         self._journal = LogWriter(_writer(database, self._secrets.integrity))
         weakref.finalize(self, self._journal.close)  # at the process's end, too
 
