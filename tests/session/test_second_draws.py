@@ -3,14 +3,18 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from rootguard import Guard, MemoryStore, Session, load_template
-from rootguard.errors import DomainError
+from rootguard.calibration import make_plan
+from rootguard.errors import BudgetError, DomainError
 from rootguard.events import RootNoised
+from rootguard.mechanisms.base import MAX_EPSILON
+from rootguard.session.draws import RootMapping
 from rootguard.store import Record, Store
 from rootguard.store.envelope import Secrets
 from rootguard.store.migrations import MIGRATIONS
@@ -18,7 +22,7 @@ from rootguard.store.rows import DRAWS, EVENTS, Rows
 from rootguard.store.sql import create
 from rootguard.store.sqlite import SqliteDatabase
 from rootguard.template import Template, parse_template
-from rootguard.values import Domain, Principal, Raw, RootName, Sanitized
+from rootguard.values import Domain, Principal, Raw, RootName, RootQuantity, Sanitized
 from rootguard.vault import open_store
 from tests.support.store_contents import KEY
 
@@ -165,3 +169,54 @@ def test_an_early_store_keeps_its_draws_and_learns_their_unit_from_their_bounds(
         assert store.verify() == ()
     with closing(open_store(f"sqlite:///{tmp_path}/early.db", key=KEY)) as again:
         assert again.quantities()[AGE].unit == "years"
+
+
+def mapping(template: Template, kept: Template) -> RootMapping:
+    root = kept.roots[AGE]
+    return RootMapping.of(
+        template.roots[AGE], RootQuantity(name=AGE, unit=root.unit, domain=root.domain)
+    )
+
+
+def test_a_conversion_leaves_the_epsilon_of_a_step_exactly_as_it_was() -> None:
+    months, own = years("m", "months", 200, 900), years("own", lower=200, upper=900)
+    own = replace(
+        own, roots={AGE: replace(own.roots[AGE], domain=Domain(lower=200 / 12, upper=900 / 12))}
+    )
+    share = make_plan(months, Fraction(1)).shares[0]
+    for one, other in ((months, own), (own, months)):
+        assert mapping(one, other).ratio == 1
+        assert mapping(one, other).share(share).epsilon == share.epsilon
+
+
+def test_bounds_that_touch_are_shared_and_those_apart_are_refused() -> None:
+    kept = years("own")
+    for lower, upper in ((80, 90), (10, 18)):
+        assert mapping(years("next", lower=lower, upper=upper), kept).inward is None
+    for lower, upper in ((81, 90), (10, 17)):
+        with pytest.raises(DomainError, match="cannot be converted"):
+            mapping(years("far", lower=lower, upper=upper), kept)
+
+
+def test_an_epsilon_on_a_coarser_grid_stays_within_what_a_mechanism_takes() -> None:
+    fine = years("fine")
+    coarse = replace(
+        fine, roots={AGE: replace(fine.roots[AGE], domain=Domain(lower=18, upper=80, size=2))}
+    )
+    share = make_plan(fine, Fraction(5)).shares[0]
+    assert mapping(fine, coarse).share(share).epsilon == MAX_EPSILON
+    small = replace(make_plan(coarse, Fraction("0.001")).shares[0], epsilon=Fraction(1, 2000))
+    with pytest.raises(BudgetError, match=r"too small; nothing was drawn"):
+        mapping(coarse, fine).share(small)
+
+
+def test_a_finer_template_draws_on_the_stores_coarser_grid_at_the_same_noise_per_unit() -> None:
+    store, fine = MemoryStore(), years("fine")
+    coarse = replace(
+        fine, roots={AGE: replace(fine.roots[AGE], domain=Domain(lower=18, upper=80, size=112))}
+    )
+    Guard.open(coarse, values={"age": 20}, budget="0.1", store=store)
+    Guard.open(fine, values={"age": 60}, budget="0.01", store=store)  # nine steps make one
+    first, second = (event.micro_epsilon for event in drawn(store, "age"))
+    assert first == 100_000
+    assert 90_000 - 1 <= second <= 90_000  # rounded down, and so is the ratio of the steps

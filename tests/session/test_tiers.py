@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rootguard import Guard, MemoryStore, load_template
-from rootguard.errors import BudgetError, StoreError
+from rootguard.errors import BudgetError, PrivateValueError, StoreError
 from rootguard.session.policy import Policy, parse_policy
 from rootguard.store import Store
 from rootguard.template import Template, parse_template
@@ -144,6 +144,16 @@ def test_a_computed_root_stands_beside_a_drawn_one_wherever_sessions_come_from(
     assert sum(store.held(OWNER, "app").values()) <= 100_000
     assert "bmi" not in store.ledger(OWNER).micro
     assert store.verify() == ()
+
+
+def test_a_root_is_computed_from_the_persons_own_values_and_nobody_elses(store: Store) -> None:
+    weighed, bsa = parse_template(BMI, file="bmi.toml"), load_template("bsa")
+    Guard.open(bsa, values={"wt": 80, "ht": 1.8}, budget="0.9", store=store, principal="ana")
+    with pytest.raises(PrivateValueError, match="bmi"):
+        Guard.open(weighed, values={"waist": 90}, budget="0.9", store=store)
+    drawn = Guard.open(weighed, values={"waist": 90, "bmi": 30}, budget="0.9", store=store)
+    assert "bmi" in drawn.spent()
+    assert "bmi" not in drawn.guarantee().computed
 
 
 @pytest.mark.parametrize("lifetime", [0, -1, True, 1.5, "2"])

@@ -110,9 +110,9 @@ def _conversion(root: Root, kept: RootQuantity) -> Affine | None:
     if root.unit == kept.unit:
         return None
     found = conversion(root.unit, kept.unit, substance_of((root.name, *root.aliases)))
-    if found is None or found.scale <= 0:
+    if found is None:
         raise _unlike(root, kept)
-    return None if found == Affine(scale=1.0) else found  # two spellings of one unit
+    return found
 
 
 def _unlike(root: Root, kept: RootQuantity) -> DomainError:
@@ -182,7 +182,7 @@ def kept_formulas(
     nodes = {node.name: node for node in graph.order}
     for computed, kept in formulas.items():
         inputs = _kept_inputs(store, principal, kept, quantities)
-        if inputs is None or any(name in graph for name in inputs):
+        if inputs is None:
             continue
         if store.levels(principal, computed):  # it was drawn before: what was released stays
             continue
