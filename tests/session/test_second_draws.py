@@ -11,7 +11,7 @@ import pytest
 
 from rootguard import Guard, MemoryStore, Session, load_template
 from rootguard.calibration import make_plan
-from rootguard.errors import BudgetError, DomainError
+from rootguard.errors import BudgetError, DomainError, PrivateValueError
 from rootguard.events import RootNoised
 from rootguard.mechanisms.base import MAX_EPSILON
 from rootguard.session.draws import RootMapping
@@ -220,3 +220,40 @@ def test_a_finer_template_draws_on_the_stores_coarser_grid_at_the_same_noise_per
     first, second = (event.micro_epsilon for event in drawn(store, "age"))
     assert first == 100_000
     assert 90_000 - 1 <= second <= 90_000  # rounded down, and so is the ratio of the steps
+
+
+def test_a_substance_is_known_by_an_alias_and_its_units_are_converted() -> None:
+    def sugar(name: str, unit: str, upper: float) -> Template:
+        template = years(name, unit, 0, 1)
+        root = replace(
+            template.roots[AGE], aliases=("glucose",), domain=Domain(lower=0, upper=upper)
+        )
+        return replace(template, roots={AGE: root})
+
+    store = MemoryStore()
+    first = Guard.open(sugar("mass", "mg/dL", 400), values={"age": 90}, budget=1, store=store)
+    molar = Guard.resume(sugar("molar", "mmol/L", 22.2), store=store)
+    assert molar.release("age") == pytest.approx(float(first.release("age")) / 18.016, rel=1e-3)
+
+
+def test_a_formula_of_a_kept_value_in_a_unit_that_does_not_convert_is_not_computed() -> None:
+    store = MemoryStore()
+    Guard.open(years("own"), values={"age": 42.3}, budget=1, store=store)
+    text = """
+name = "later"
+title = "Later"
+field = "test"
+description = "A root that is a formula of another."
+[roots.decades]
+unit = ""
+lower = 0
+upper = 10
+kept = { formula = "age / 10", units = { age = "kg" } }
+[target]
+name = "twice"
+formula = "2 * decades"
+"""
+    later = parse_template(text, file="later.toml")
+    with pytest.raises(PrivateValueError, match="decades"):
+        Guard.open(later, values={}, budget=1, store=store)
+    assert "decades" in Guard.open(later, values={"decades": 4}, budget=1, store=store).spent()

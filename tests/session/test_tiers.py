@@ -8,9 +8,9 @@ import pytest
 from rootguard import Guard, MemoryStore, load_template
 from rootguard.errors import BudgetError, PrivateValueError, StoreError
 from rootguard.session.policy import Policy, parse_policy
-from rootguard.store import Store
+from rootguard.store import Disclosure, Store
 from rootguard.template import Template, parse_template
-from rootguard.values import Principal
+from rootguard.values import Principal, RootName, to_micro
 from rootguard.vault import open_store
 
 OWNER = Principal("owner")
@@ -162,3 +162,28 @@ def test_a_lifetime_that_is_no_whole_number_is_refused(store: Store, lifetime: o
         Guard.open(ONE, values={"a": 4}, budget=1, store=store, lifetime=lifetime)  # type: ignore[arg-type]
     assert store.caps(OWNER) == {}
     assert store.events(OWNER) == ()
+
+
+def test_what_a_service_had_before_each_erasure_is_added_up(store: Store) -> None:
+    held = []
+    for _ in range(3):
+        Guard.open(FOUR, values=dict.fromkeys("abcd", 40), budget="4", store=store)
+        given(store, FOUR, policy())
+        held.append(sum(store.held(OWNER, "app").values()))
+        store.erase(OWNER)
+        assert store.held(OWNER, "app") == {("a", 0): held[-1]}
+    assert 0 < held[0] < held[1] < held[2] <= 100_000
+
+
+def test_of_several_levels_that_a_service_was_given_the_finest_counts(filled: Store) -> None:
+    for tier in ("rich", "poor"):  # two sessions that were open at once gave these, in this order
+        Guard.serve(FOUR, store=filled, policy=policy(tier), service="app")
+    levels = filled.levels(OWNER, RootName("a"))
+    rich, poor = levels[1:]
+    for tier, record in (("rich", rich), ("poor", poor)):
+        filled.disclose(
+            OWNER,
+            [Disclosure(service="app", tier=tier, root="a", version=1, position=record.position)],
+        )
+    assert filled.held(OWNER, "app") == {("a", 1): to_micro(rich.sanitized.epsilon)}
+    assert rich.sanitized.epsilon > poor.sanitized.epsilon
