@@ -28,10 +28,12 @@ from rootguard.events import (
     RootRefined,
     RootReturned,
     ServiceCharged,
+    TableCharged,
 )
 from rootguard.identifiers import IssuedToken
 from rootguard.store import Disclosure, MemoryStore, Record, Store, check_caps
 from rootguard.store.audit import problems
+from rootguard.store.base import table_charges
 from rootguard.values import MICRO, Domain, Principal, RootName, RootQuantity, Sanitized
 from rootguard.vault import open_store
 from tests.support.patience import PATIENCE
@@ -635,3 +637,8 @@ def test_the_model_would_catch_a_store_where_the_last_writer_wins() -> None:
         run_state_machine_as_test(
             machine(LastWins), settings=settings(RUNS, phases=(Phase.generate,))
         )
+
+
+def test_what_tables_cost_is_the_price_of_every_draw_at_every_level() -> None:
+    (charge,) = table_charges(ANA, {AGE: [(5, 2), (3, 1)]})
+    assert charge == TableCharged(principal=ANA, root=AGE, draws=3, micro_epsilon=13)
