@@ -172,6 +172,10 @@ def test_a_lifetime_is_a_cap_that_the_owner_chose(store: Store) -> None:
     with pytest.raises(BudgetError, match="over its cap"):
         change(90)
     assert store.caps(OWNER)["ast"] == 2 * drawn(store)[0].micro_epsilon
+    store.set_cap(OWNER, "ast", 3 * drawn(store)[0].micro_epsilon)  # what the refusal says to do
+    change(90)
+    with pytest.raises(BudgetError, match="over its cap"):
+        change(120)
     with pytest.raises(BudgetError, match="whole number"):
         Guard.open(FIB4, values=VALUES, budget="0.9", store=store, lifetime=0)
 

@@ -105,11 +105,16 @@ def take_values(
 def set_lifetime(
     store: Store, owner: Principal, plans: Mapping[RootName, Plan], lifetime: int
 ) -> None:
-    """Cap what each root may cost in all at a multiple of its first price."""
+    """Cap what each root may cost in all at a multiple of its first price.
+
+    A cap that stands is left alone: the owner may have raised it.
+    """
     if type(lifetime) is not int or lifetime < 1:
         raise BudgetError("a lifetime is a whole number of first prices, 1 or more")
-    first = store.ledger(owner).first_prices
+    first, caps = store.ledger(owner).first_prices, store.caps(owner)
     for root, plan in plans.items():
+        if root in caps:
+            continue
         price = first.get(root, to_micro(plan[root].epsilon))
         store.set_cap(owner, root, lifetime * price)
 
