@@ -7,10 +7,13 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from rootguard import Guard, MemoryStore, Session, load_template
 from rootguard.accounting import Ledger
+from rootguard.batch import sanitize
+from rootguard.calibration import make_plan
 from rootguard.errors import BudgetError, DomainError, PrivateValueError, UnknownNameError
 from rootguard.events import RootNoised, RootReturned
 from rootguard.session.person import Person
@@ -337,6 +340,21 @@ def test_a_root_that_follows_from_kept_ones_is_computed_and_not_drawn(store: Sto
     assert Guard.resume(weighed, store=store).release("bmi") == session.release("bmi")
     without = Guard.open(weighed, values={}, budget="0.9", store=store)
     assert without.release("bmi") == session.release("bmi")
+
+
+def test_a_table_computes_what_a_session_computes(store: Store) -> None:
+    weighed = parse_template(BMI, file="bmi.toml")
+    values = {"wt": 80, "ht": 1.8}
+    Guard.open(load_template("bsa"), values=values, budget="0.9", store=store)
+    spent = store.ledger(OWNER).micro
+    table = pa.table({"id": ["owner", "other"], "bmi": [24.7, 31.0]})
+    plan = make_plan(weighed, Fraction("0.9"))
+    made = sanitize(table, plan, template=weighed, id_column="id", store=store)
+    shown = Guard.resume(weighed, store=store)
+    assert made.table["bmi"][0].as_py() == shown.release("bmi")
+    assert made.table["over"][0].as_py() == shown.target()
+    assert store.ledger(OWNER).micro == spent
+    assert store.ledger(Principal("other")).draws == {"bmi": 1}
 
 
 def test_a_root_is_drawn_where_what_it_follows_from_is_not_kept(store: Store) -> None:

@@ -24,7 +24,7 @@ from rootguard.errors import BudgetError, FileError, PlanError, StoreKeyError, s
 from rootguard.events import ProfileErased
 from rootguard.graph import Graph
 from rootguard.mechanisms.keyed import KEY_BYTES, Prf
-from rootguard.session.draws import define, mappings, noise_once
+from rootguard.session.draws import computed_values, define, mappings, noise_once
 from rootguard.store import Store
 from rootguard.store.tables import table_prf
 from rootguard.template import Template
@@ -194,9 +194,11 @@ class _VaultPeople:
     def _release(
         self, principal: Principal, raws: Mapping[RootName, Raw]
     ) -> dict[RootName, float] | None:
+        computed = computed_values(self._store, principal, self._template)
+        drawn = {root: raw for root, raw in raws.items() if root not in computed}
         try:
             roots = self._template.roots
-            records = noise_once(self._store, principal, self._plan, roots, raws)
+            records = noise_once(self._store, principal, self._plan, roots, drawn)
         except BudgetError:
             return None
         mapped = mappings(self._store, [self._template.roots[root] for root in records])
@@ -206,4 +208,4 @@ class _VaultPeople:
             released = Calibration(self._template, levels).release(kept)
             domains = {root: self._template.roots[root].domain for root in self._roots}
             return {root: domains[root].clamp(value) for root, value in released.items()}
-        return {root: value.value for root, value in kept.items()}
+        return {root: value.value for root, value in kept.items()} | computed

@@ -16,7 +16,7 @@ from fractions import Fraction
 from rootguard.allocation import Plan, Share
 from rootguard.errors import BudgetError, DomainError, PrivateValueError, StoreError
 from rootguard.events import LevelDerived, ProfileErased, RootNoised, RootRefined, TableDrawKept
-from rootguard.expressions import parse, to_text
+from rootguard.expressions import evaluate, parse, to_text
 from rootguard.graph import Graph, GraphNode
 from rootguard.language.units import Affine, conversion, substance_of
 from rootguard.mechanisms.base import MAX_EPSILON
@@ -193,6 +193,27 @@ def kept_formulas(
             roots[name] = each
             nodes[name] = GraphNode(name=name, kind="root", unit=each.unit)
     return Graph(nodes.values()), roots
+
+
+def computed_values(
+    store: Store, principal: Principal, template: Template
+) -> dict[RootName, float]:
+    """The template's roots that are computed from values kept elsewhere, for this person."""
+    graph, roots = kept_formulas(store, principal, template)
+    found: dict[RootName, float] = {}
+    for name in template.roots:
+        formula = graph[name].formula
+        if formula is None or template.roots[name].formula is not None:
+            continue
+        inputs = [roots[each] for each in graph.rests_on(formula)]
+        mapped = mappings(store, inputs)
+        values: dict[str, float] = {
+            each.name: each.domain.clamp(mapped[each.name].shown(finest.sanitized).value)
+            for each in inputs
+            if (finest := _finest(store.levels(principal, each.name))) is not None
+        }
+        found[name] = evaluate(formula, values)
+    return found
 
 
 def _kept_inputs(
