@@ -69,6 +69,13 @@ def test_a_brazilian_number_is_refused_with_any_one_digit_changed(good: str) -> 
         (records.pesel, "00130100003", False),
         (records.pesel, "00010000001", False),  # no day
         (records.pesel, "00013200002", False),
+        (records.resident, "110105194901010021", True),
+        (records.resident, "110105194901310024", True),
+        (records.resident, "11010519491215002X", True),
+        (records.resident, "110105194900150022", False),  # no month
+        (records.resident, "110105194913150021", False),
+        (records.resident, "110105194901000026", False),  # no day
+        (records.resident, "11010519490132002X", False),
         (records.kimlik, "00000000000", False),
         (records.nhs, "0000000000", True),
         (records.social_security, "078051120", True),

@@ -173,6 +173,12 @@ def test_neighbourhoods_that_are_most_of_a_text_are_not_worth_it() -> None:
     assert neighbourhoods(PROSE, [(10, 12)]) is None
 
 
+def test_three_quarters_of_a_text_are_not_yet_most_of_it() -> None:
+    three, one = "a" * 298 + ". ", "b" * 98 + ". "
+    assert neighbourhoods(three + one, [(0, 1)]) == three
+    assert neighbourhoods(three + one[1:], [(0, 1)]) is None
+
+
 class Restless:
     """Finds one thing more each time it looks."""
 

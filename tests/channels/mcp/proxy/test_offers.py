@@ -3,7 +3,8 @@
 import pytest
 
 from rootguard.channels.mcp.proxy import offers as module
-from rootguard.channels.mcp.proxy.offers import IssuedStrings, Offers, ServerRequest
+from rootguard.channels.mcp.proxy.offers import IssuedStrings, Offers, ParameterReading, ServerRequest
+from rootguard.channels.tools import ToolMap
 
 
 def test_so_many_strings_are_remembered_and_the_one_said_longest_ago_is_forgotten() -> None:
@@ -109,3 +110,16 @@ def test_bound_parameters_only_hold_their_places() -> None:
     assert module._values({"a": given, "e": 1}, ("a", "*", "b")) == [1, None]
     assert module._values({"a": given}, ("x",)) == []
     assert module._values({"a": {"b": 1}}, ("a", "*")) == []
+
+
+def test_a_reading_shows_nothing_of_what_was_filled_in() -> None:
+    reading = ParameterReading(
+        tool_map=ToolMap(tool="find"),
+        bound=frozenset({("name",)}),
+        ignored=frozenset(),
+        flat=True,
+        private=True,
+        choices={},
+    )
+    reading.filled["name"] = "Ottoline"
+    assert "Ottoline" not in repr(reading)
