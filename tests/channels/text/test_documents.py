@@ -1,12 +1,15 @@
 """JSON through the text channel: numbers by their keys, names in keys, limits."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 
 from rootguard.channels.detection import Rules
+from rootguard.channels.text import documents
 from rootguard.channels.text.channel import TextChannel
 from rootguard.channels.text.documents import MAX_DEPTH, MAX_NODES
+from rootguard.channels.text.edits import Edit
 from rootguard.errors import TextBlockedError
 from rootguard.language.units import convert
 from rootguard.session.person import Person
@@ -110,3 +113,97 @@ def test_a_redacted_json_number_is_a_text(person: Person) -> None:
     made = channel.sanitize_json({"balance": 500, "n": 3})
     assert made.value == {"balance": "[number]", "n": 3}
     assert channel.sanitize_json(made.value).value == made.value
+
+
+@pytest.mark.parametrize("around", [lambda inner: [inner], lambda inner: {"k": inner}])
+def test_a_document_of_thirty_two_levels_is_read_and_none_of_more(
+    channel: TextChannel, around: Callable[[object], object]
+) -> None:
+    deep: object = None
+    for _ in range(32):
+        deep = around(deep)
+    assert channel.sanitize_json(deep).value == deep
+    with pytest.raises(TextBlockedError):
+        channel.sanitize_json(around(deep))
+
+
+def test_a_table_is_two_levels(channel: TextChannel) -> None:
+    deep: object = {"columns": ["a"], "data": [[None]]}
+    for _ in range(30):
+        deep = [deep]
+    assert channel.sanitize_json(deep).value == deep
+    with pytest.raises(TextBlockedError):
+        channel.sanitize_json([deep])
+
+
+def test_a_document_has_so_many_parts_and_numbers_so_large(channel: TextChannel) -> None:
+    many = [None] * 19_999
+    assert channel.sanitize_json(many).value == many
+    with pytest.raises(TextBlockedError):
+        channel.sanitize_json([*many, None])
+    assert channel.sanitize_json([1e300, -1e300]).value == [1e300, -1e300]
+    with pytest.raises(TextBlockedError):
+        channel.sanitize_json(1.0001e300)
+
+
+def test_a_number_is_read_with_the_four_keys_above_it(person: Person, channel: TextChannel) -> None:
+    inner = {"data": {"value": {"number": 23}}}
+    made = channel.sanitize_json({"ast": inner})
+    assert made.value == {"ast": {"data": {"value": {"number": person.release("ast")}}}}
+    far = {"ast": {"result": inner}}
+    assert channel.sanitize_json(far).value == far
+
+
+@pytest.mark.parametrize(("length", "read"), [(80, True), (81, False)])
+def test_what_stands_beside_a_number_names_it_if_it_is_short(
+    person: Person, channel: TextChannel, length: int, read: bool
+) -> None:
+    named = "of a day long ago ".rjust(length - 3, "x") + "AST"
+    made = channel.sanitize_json({"test": named, "result": 23, "note": 23})
+    ast = person.release("ast") if read else 23
+    assert made.value == {"test": named, "result": ast, "note": 23}
+
+
+def test_rows_that_are_no_table_are_read_as_lists(person: Person, channel: TextChannel) -> None:
+    for document in (
+        {"columns": ["ast"], "data": []},
+        {"columns": ["ast"], "data": [[3], [4, 5]]},
+        {"columns": ["ast", 3], "data": [[3, 1]]},
+        {"columns": "ast", "data": [[3]]},
+    ):
+        assert channel.sanitize_json(document).value == document
+    made = channel.sanitize_json({"rows": [[3]], "Header": ["ast"], "data": [(23,)]})
+    ast = person.release("ast")
+    assert made.value == {"rows": [[ast]], "Header": ["ast"], "data": [[ast]]}
+
+
+def test_a_unit_beside_a_number_is_that_of_its_value_alone(
+    person: Person, channel: TextChannel
+) -> None:
+    made = channel.sanitize_json({"test": "glucose", "value": 5.9, "glu": 106, "unit": "mmol/L"})
+    assert isinstance(made.value, dict)
+    glucose = float(person.release("glu"))
+    assert made.value["glu"] == glucose
+    molar = convert(glucose, "mg/dL", "mmol/L", "glucose") or 0
+    assert abs(made.value["value"] - molar) < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("digits", "edit", "made"),
+    [
+        ("4415882", Edit(start=0, end=7, text="5295103", kind="code"), 5295103),
+        ("4415882.5", Edit(start=0, end=7, text="5295103", kind="code"), 5295103.5),
+        ("4415882", Edit(start=0, end=7, text="[number]", kind="number"), "[number]"),
+        ("23", Edit(start=0, end=2, text="23.5", kind="root", released=23.5), 23.5),
+        ("23", Edit(start=0, end=2, text="23.5 or so", kind="root", released=23.5), 23.5),
+    ],
+)
+def test_a_number_stays_a_number(digits: str, edit: Edit, made: object) -> None:
+    assert documents._typed(edit, digits) == made
+    assert type(documents._typed(edit, digits)) is type(made)
+
+
+@pytest.mark.parametrize("token", ["0529510", "AB-529510", "+5295103"])
+def test_a_token_that_is_no_number_of_json_is_blocked(token: str) -> None:
+    with pytest.raises(TextBlockedError):
+        documents._typed(Edit(start=0, end=7, text=token, kind="code"), "4415882")

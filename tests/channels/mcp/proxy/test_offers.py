@@ -1,10 +1,18 @@
 """What a server said is remembered, and no more than so much of it."""
 
+from typing import Any
+
 import pytest
 
 from rootguard.channels.mcp.proxy import offers as module
-from rootguard.channels.mcp.proxy.offers import IssuedStrings, Offers, ParameterReading, ServerRequest
-from rootguard.channels.tools import ToolMap
+from rootguard.channels.mcp.proxy.offers import (
+    AmbiguousParameterError,
+    IssuedStrings,
+    Offers,
+    ParameterReading,
+    ServerRequest,
+)
+from rootguard.channels.tools import Binding, Question, ToolMap
 
 
 def test_so_many_strings_are_remembered_and_the_one_said_longest_ago_is_forgotten() -> None:
@@ -123,3 +131,70 @@ def test_a_reading_shows_nothing_of_what_was_filled_in() -> None:
     )
     reading.filled["name"] = "Ottoline"
     assert "Ottoline" not in repr(reading)
+
+
+@pytest.mark.parametrize(
+    ("asked", "given", "number"),
+    [
+        ({"ends": ("no", "yes")}, "no", 0.0),
+        ({"ends": ("no", "yes")}, "yes", 1.0),
+        ({"ends": ("no", "yes")}, "perhaps", None),
+        ({}, 23, 23.0),
+        ({}, " 23.5 ", 23.5),
+        ({}, "many", None),
+        ({}, True, None),
+        ({}, [23], None),
+        ({"unit": "kg", "own": "kg"}, 70, 70.0),
+        ({"unit": "g", "own": "kg"}, 70_000, 70.0),
+        ({"unit": "mg/dL", "own": "kg"}, 70, None),
+    ],
+)
+def test_what_an_owner_gives_is_read_in_the_roots_own_unit(
+    asked: dict[str, Any], given: object, number: float | None
+) -> None:
+    head: dict[str, Any] = {"unit": None, "kind": "root", "confidence": 1.0, "reason": ""}
+    binding = Binding(parameter=("a",), name="a", **{**head, **asked})
+    assert module._in_own_unit(binding, given) == number
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "public"),
+    [
+        ("ignored", 3, True),
+        ("ignored", 3.5, True),
+        ("ignored", True, False),
+        ("ignored", "3", False),
+        ("other", 3, False),
+        ("sort", "fast", True),
+        ("sort", "slow", False),
+        ("other", "fast", False),
+    ],
+)
+def test_an_ignored_number_and_a_listed_text_are_public(
+    key: str, value: object, public: bool
+) -> None:
+    reading = ParameterReading(
+        tool_map=ToolMap(tool="find"),
+        bound=frozenset(),
+        ignored=frozenset({("ignored",)}),
+        flat=True,
+        private=True,
+        choices={"sort": frozenset({"fast"})},
+    )
+    assert module._is_public(reading, key, value) is public
+
+
+def test_a_refusal_shows_the_pin_that_would_settle_it() -> None:
+    def said(*candidates: str) -> str:
+        question = Question(parameter=("a", "b"), candidates=candidates, why="")
+        return str(AmbiguousParameterError("find", question))
+
+    assert '[tools.find."a.b"] root = "ast", or' in said("ast", "alt")
+    assert "(ast, alt)" in said("ast", "alt")
+    assert 'root = "NAME"' in said()
+
+
+def test_bound_parameters_are_looked_for_thirty_two_levels_down() -> None:
+    path = ("k",) * 33
+    assert module._held({"k": 5}, path[:32], frozenset({path})) == {"k": True}
+    assert module._held({"k": 5}, path, frozenset({(*path, "k")})) == {"k": 5}
