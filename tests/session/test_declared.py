@@ -8,10 +8,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rootguard import MemoryStore
-from rootguard.errors import StoreUnavailableError
+from rootguard.errors import IdentifierError, StoreError, StoreUnavailableError
 from rootguard.identifiers import IssuedToken, IssuedTokens, Kind, MemoryTokens
 from rootguard.session import Person, parse_profile
-from rootguard.session.declared import Declarations, Letters, _day_of, patterns_of
+from rootguard.session.declared import Declarations, Letters, _day_of, issue_tokens, patterns_of
+from rootguard.values import Principal
 
 PROFILE = """
 templates = ["fib4"]
@@ -126,6 +127,105 @@ def test_the_same_words_have_the_same_tokens_in_every_place() -> None:
     assert protected("J. Q. Roe").endswith(f" {initial} {surname}")
 
 
+@pytest.mark.parametrize(
+    ("text", "stretch", "kind"),
+    [
+        ("or x@jane.net,", "x@jane.net", "email"),
+        ("or Roe-Smith,", "Roe-Smith", "person"),
+        ("or ROE-SMITH's", "ROE-SMITH", "person"),
+        ("or Jane's-x", "Jane's-x", "code"),
+        ("or O'Brien's'", "O'Brien's", "person"),
+        ("or Jane's.x", "Jane's.x", "code"),
+        ("or Jane'x", "Jane'x", "code"),
+        ("or Jane.Then,", "Jane.Then", "code"),
+        ("or -Jane-", "Jane", "person"),
+        ("or x.4415-8820,", "x.4415-8820", "code"),
+        ("or MRN4415-8820", "MRN4415-8820", "code"),
+        ("or +4415-8820,", "+4415-8820", "phone"),
+        ("+4415-8820", "+4415-8820", "phone"),
+        ("or +1 212 555 0147/8", "+1 212 555 0147/8", "phone"),
+        ("or (+1 212 555 0147)", "+1 212 555 0147", "phone"),
+        ("or +(44) 20 7946 0958", "+(44) 20 7946 0958", "phone"),
+        ("(212) 555-0147", "(212) 555-0147", "phone"),
+        ("or (212) 555-0147", "(212) 555-0147", "phone"),
+        ("or (212 555 0147)", "212 555 0147", "phone"),
+        ("or 212) 555-0147", "212) 555-0147", "phone"),
+        ("or (4415) 8820", "4415) 8820", "code"),
+        ("or x/212 555 0147", "212 555 0147", "phone"),
+        ("or 1980-03-14/15,", "1980-03-14/15", "code"),
+        ("1,44158820", "1,44158820", "code"),
+        ("or x,44158820", "44158820", "code"),
+        ("or 1;44158820", "44158820", "code"),
+        ("or 1,4415-8820", "4415-8820", "code"),
+        ("or 44158820,1 x", "44158820,1", "code"),
+        (f"{' ' * 300}Jane.Then", "Jane.Then", "code"),
+        (f"Jane.{'x' * 251}", f"Jane.{'x' * 251}", "code"),
+        (f"Jane.{'x' * 252}", "Jane", "person"),  # too long to be one thing
+    ],
+)
+def test_what_is_tied_to_a_find_is_replaced_with_it_and_nothing_else(
+    text: str, stretch: str, kind: Kind
+) -> None:
+    [found] = PERSON.declared(text)
+    assert text[found.start : found.end] == stretch
+    assert found.text == PERSON.protect(kind, stretch)
+
+
+@pytest.mark.parametrize(
+    ("text", "stretches"),
+    [
+        ("sjane, Jane Roe of Janes or Janesville", ["Jane Roe"]),
+        ("Jane roe", ["Jane roe"]),
+        ("Jane Roe met Maria Nunez", ["Jane Roe", "Maria Nunez"]),
+        ("Q. Roe", ["Q. Roe"]),
+        ("J. Q. J. Q. Roe", ["J. Q. J. Q. Roe"]),
+        ("X. Roe", ["Roe"]),
+        ("Roe J. Q. and Roe X.", ["Roe J. Q.", "Roe"]),
+        ("x Will", ["Will"]),
+        ("x. Will", []),
+        ("and Maria Grace Will Nunez", ["Maria Grace Will Nunez"]),
+    ],
+)
+def test_a_name_is_found_from_its_first_word_or_initial_to_its_last(
+    text: str, stretches: list[str]
+) -> None:
+    assert [text[found.start : found.end] for found in PERSON.declared(text)] == stretches
+
+
+def test_of_finds_that_overlap_the_longest_is_replaced() -> None:
+    longest = "4415-8820 77-1234"
+    declarations = Declarations(["4415-8820", longest, "77-1234 5"], PERSON._identifiers)
+    [found] = declarations.find(f"see {longest} 5")
+    assert (found.start, found.end) == (4, 4 + len(longest))
+
+
+@pytest.mark.parametrize(
+    ("identifiers", "message"),
+    [
+        (["Ann Roe"], "mapping of names to texts"),
+        ({1: "Ann Roe"}, "mapping of names to texts"),
+        ({"name": "Ann Roe", "blank": "", "number": 7}, "cannot be protected: blank, number$"),
+    ],
+)
+def test_identifiers_that_cannot_be_protected_are_refused_by_name(
+    identifiers: object, message: str
+) -> None:
+    with pytest.raises(IdentifierError, match=message):
+        issue_tokens(identifiers, None, MemoryStore(), Principal("owner"))
+
+
+def test_no_word_of_a_declared_name_is_a_token_of_another() -> None:
+    given = [
+        issue_tokens({"a": "Ann Roe"}, bytes([n]) * 32, MemoryStore(), Principal("owner"))
+        for n in range(3)
+    ]
+    for number, tokens in enumerate(given):
+        taken = tokens.issued["a"]
+        both = {"a": "Ann Roe", "b": taken}
+        again = issue_tokens(both, bytes([number]) * 32, MemoryStore(), Principal("owner"))
+        assert not set(taken.split()) & set(" ".join(again.issued.values()).split())
+
+
 def test_replacements_are_in_order_and_do_not_overlap() -> None:
     text = "Jane Roe <jane.roe@mail.org>, 4415-8820, +1 212 555 0147, 14 March 1980"
     found = PERSON.declared(text)
@@ -201,6 +301,11 @@ class AwayStore(MemoryStore):
         return self.registry
 
 
+class StrangeStore(MemoryStore):
+    def tokens(self, principal: object) -> IssuedTokens:
+        raise OSError("4415-8820")
+
+
 def test_a_store_that_is_away_is_said_and_no_frame_holds_the_text() -> None:
     store = AwayStore()
     person = opened(store)
@@ -220,6 +325,17 @@ def test_a_store_that_is_away_is_said_and_no_frame_holds_the_text() -> None:
         assert "4415" not in "".join(frames[2:])
 
 
+def test_a_store_that_keeps_no_identifiers_is_said_without_its_own_words() -> None:
+    store = AwayStore()
+    store.registry.down = True
+    with pytest.raises(StoreUnavailableError, match="server is away"):
+        opened(store)
+    with pytest.raises(StoreError, match="could not keep identifiers") as caught:
+        opened(StrangeStore())
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+
+
 def test_declarations_show_and_give_themselves_in_no_form() -> None:
     declarations = Declarations(["Jane Roe"], PERSON._identifiers)
     assert repr(declarations) == "<declared identifiers>"
@@ -231,7 +347,12 @@ def test_declarations_show_and_give_themselves_in_no_form() -> None:
 
 
 def test_letters_are_found_again_wherever_they_stand() -> None:
-    for text in ("ab, 1-2 " * 200, "äß, 1-2 " * 50, "a" * 256 + "-" * 300 + "b" * 256):
+    for text in (
+        "ab, 1-2 " * 200,
+        "äß, 1-2 " * 50,
+        "a" * 256 + "-" * 300 + "b" * 256,
+        "a\x7f1" * 90,
+    ):
         letters = Letters(text)
         places = [
             place
@@ -272,10 +393,17 @@ def test_days_are_spelled_with_their_endings_and_months_with_their_names() -> No
 def test_phone_numbers_are_spelled_with_and_without_what_stands_before_them() -> None:
     assert spelled("phone", "212 555 0199") == {"2125550199", "12125550199"}
     assert spelled("phone", "12 555 0199") == {"125550199"}
+    assert {"212345678", "0212345678"} <= spelled("phone", "+351 212 345 678")
     assert spelled("phone", "+44 20 79 46") == {"44207946", "0044207946", "4207946", "04207946"}
     assert spelled("phone", "+44 20 794 60") == {
         *("442079460", "00442079460", "42079460", "042079460", "2079460", "02079460")
     }
+
+
+def test_the_words_of_a_name_are_spelled_as_one_in_both_orders() -> None:
+    assert spelled("person", "Ann Mary Roe") == {"annmaryroe", "annroe", "roeann"}
+    assert spelled("person", "Ann Roe") == {"annroe", "roeann"}
+    assert spelled("person", "Roe") == set()
 
 
 @pytest.mark.parametrize(
@@ -302,3 +430,5 @@ def test_gaps_of_up_to_three_separators_belong_to_a_code() -> None:
     assert list(one.spans("12-12-12-12", Letters("12-12-12-12"))) == [(0, 8), (3, 11)]
     assert list(one.spans("12121212", Letters("12121212"))) == []  # it goes on
     assert list(one.spans("ab121212 121212", Letters("ab121212 121212"))) == [(2, 8), (9, 15)]
+    [same] = patterns_of("code", "111-111")
+    assert list(same.spans("1-111111", Letters("1-111111"))) == [(2, 8)]

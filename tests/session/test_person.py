@@ -318,6 +318,8 @@ def test_identifiers_are_released_as_tokens_and_restored() -> None:
     token = str(person.release("name"))
     assert token != "Ann Roe"
     assert person.restore(f"Dear {token}") == "Dear Ann Roe"
+    promised = {name: given.identifiers for name, given in person.guarantee().items()}
+    assert promised == {"fib4": 2, "vascular": 0, "shock_index": 0}  # each is counted once
     assert person.unit("name") == ""
     assert person.restore(person.protect("phone", "212 555 0147")) == "212 555 0147"
     with pytest.raises(IdentifierError):

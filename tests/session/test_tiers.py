@@ -187,3 +187,15 @@ def test_of_several_levels_that_a_service_was_given_the_finest_counts(filled: St
         )
     assert filled.held(OWNER, "app") == {("a", 1): to_micro(rich.sanitized.epsilon)}
     assert rich.sanitized.epsilon > poor.sanitized.epsilon
+
+
+def test_roots_that_would_gain_most_give_up_what_another_holds_beyond_its_share(
+    store: Store,
+) -> None:
+    values = dict.fromkeys("abcd", 40)
+    Guard.open(ONE, values={"a": 40}, budget="3", store=store)
+    Guard.open(FOUR, values=values, budget="1", allocation="uniform", store=store)
+    raised = Guard.refine(FOUR, values=values, budget="4", allocation="uniform", store=store)
+    assert raised.guarantee().total == 4
+    assert sorted(map(float, raised.spent().values())) == [0.25, 0.25, 0.5, 3]
+    assert store.verify() == ()

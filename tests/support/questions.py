@@ -28,6 +28,7 @@ FIB4 = [
     ("ALT as well as age", "alt | age"),
     ("What are your AST and platelets? And age times AST?", "ast | plt || age * ast"),
     ("What is your AST? What is your ALT?", "ast || alt"),
+    ("What is your AST? Minus your ALT?", "ast || alt"),
     ("Please send:\n- AST\n- ALT\n* age", "ast || alt || age"),
     ("1. AST\n2. platelets", "ast || plt"),
     ("**AST** and *ALT*", "ast | alt"),

@@ -157,11 +157,11 @@ def _widened(text: str, start: int, end: int) -> tuple[int, int]:
     while last - first <= MAX_LENGTH:
         if not opens(text, first) or _after_comma(text, first, last):
             first -= 1
-            while first > 0 and not _joins(text[first]) and text[first] != "+":
+            while not _joins(text[first]) and text[first] != "+":
                 first -= 1
-        elif last < len(text) and not _ends(text, first, last):
+        elif not _ends(text, first, last):
             last += 1
-            while last < len(text) and not _joins(text[last - 1]):
+            while not _joins(text[last - 1]):
                 last += 1
         else:
             return first, last
@@ -370,7 +370,7 @@ class Pattern:
     def _fits(self, text: str, places: list[int]) -> bool:
         if self.exactly:
             return _plain(text[places[0] : places[-1] + 1]) == self.exactly
-        gaps = (text[a + 1 : b] for a, b in pairwise(places) if b > a + 1)
+        gaps = (text[a + 1 : b] for a, b in pairwise(places))
         return all(
             len(gap) <= _WIDEST_GAP and all(c.isspace() or c in self.separators for c in gap)
             for gap in gaps
