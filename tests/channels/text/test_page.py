@@ -1,6 +1,7 @@
 """Looking only where a pattern can begin finds what a search finds."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import phonenumbers
@@ -13,6 +14,7 @@ from rootguard.channels.detection import names as persons
 from rootguard.channels.text import page as pages
 from rootguard.language import fold, names, numbers, units
 from rootguard.language.fold import Openings, Runs, Stems, figures_in, first_words, matches_at
+from rootguard.values import RootName
 from tests.support.channel_person import open_person
 
 _SIGNS = {key: lists.phrases(key) for key in lists._SIGNS if key not in ("months", "name_is")}
@@ -194,3 +196,89 @@ def test_the_library_finds_the_same_numbers_without_the_small_ones(
         return [(match.start, match.end) for match in matcher]
 
     assert found(records._without_small(text, records._least_digits(home))) == found(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        ("a|b\n1|2\n", [["a", "1"], ["b", "2"]]),
+        (
+            "x\n| a | b |\r\n|---|---|\r\n| 1 | 2 |\r\n|---|---|\r\n| 3 | 4 |\nend",
+            [["a ", "---", "1 ", "3 "], [" b", "---", " 2", " 4"]],
+        ),
+        ("a,b\n1,2\n3,4,5\n", [["a", "1"], ["b", "2"]]),
+        ("a\tb\n1\t2", [["a", "1"], ["b", "2"]]),
+        (" a, b\n1 ,2", [[" a", "1 "], [" b", "2"]]),
+        ("a,b\nc;d\n1;2\n", [["c", "1"], ["d", "2"]]),
+        ("a,b\n1,2\n--,--\n", [["a", "1", "--"], ["b", "2", "--"]]),
+        ("a|b\n1|2\n : | : \n", [["a", "1", ": "], ["b", "2", " :"]]),
+        ("a,b\n1,2\n\nc,d\n3,4", [["a", "1"], ["b", "2"], ["c", "3"], ["d", "4"]]),
+        ("a;b", []),
+        ("a,b\nend", []),
+        ("5,b\n1,2\n", []),
+        ("a\nb\n", []),
+    ],
+)
+def test_a_table_is_lines_that_one_mark_splits_alike(text: str, table: list[list[str]]) -> None:
+    found = [
+        [text[cell.start : cell.end] for cell in (column.header, *column.cells)]
+        for column in pages.columns(text)
+    ]
+    assert found == table
+
+
+@pytest.mark.parametrize(
+    ("root", "value", "unit", "held"),
+    [
+        ("ast", 7, "U/L", True),
+        ("ast", 272, "U/L", True),
+        ("ast", 7 - 0.0027, "U/L", True),
+        ("ast", 7 - 0.0028, "U/L", False),
+        ("ast", 272 + 0.0027, "U/L", True),
+        ("ast", 272 + 0.0028, "U/L", False),
+        ("ht", 180, "cm", True),
+        ("ht", 180, "m", False),
+        ("ht", 1.8, "kg", False),
+    ],
+)
+def test_a_value_is_held_within_the_bounds_and_a_rounding(
+    root: str, value: float, unit: str, held: bool
+) -> None:
+    assert _NAMES.measures[RootName(root)].holds(value, unit) is held
+
+
+@pytest.mark.parametrize(
+    ("root", "value", "unit"),
+    [
+        ("ht", 1.8, "m"),
+        ("ht", 180, "cm"),
+        ("ht", 300, "m"),
+        ("glu", 106, "mg/dL"),
+        ("glu", 5.9, "mmol/L"),
+        ("hb", 141, "g/L"),
+        ("plt", 231_000, "/uL"),
+        ("wt", 500, "kg"),
+    ],
+)
+def test_a_number_is_in_another_unit_only_if_it_cannot_be_in_the_roots_own(
+    root: str, value: float, unit: str
+) -> None:
+    assert _NAMES.measures[RootName(root)].unit_of(value) == unit
+
+
+@pytest.mark.parametrize(("upper", "apart"), [(50.0, True), (100.0, False), (200.0, False)])
+def test_units_are_apart_if_no_number_is_within_the_bounds_in_both(
+    upper: float, apart: bool
+) -> None:
+    height = _NAMES.measures[RootName("ht")]
+    wide = replace(height, domain=replace(height.domain, lower=1.0, upper=upper))
+    assert (wide.unit_of(upper + 60) == "cm") is apart
+
+
+def test_a_flag_is_nought_or_one_and_money_is_in_a_currency() -> None:
+    age, income = (_NAMES.measures[RootName(name)] for name in ("age", "income"))
+    assert (age.money, income.money) == (False, True)
+    two = replace(age, domain=replace(age.domain, lower=0.0, upper=1.0, size=2))
+    assert two.flag
+    assert not replace(two, domain=replace(two.domain, size=3)).flag
+    assert not replace(two, domain=replace(two.domain, lower=1.0, upper=2.0)).flag

@@ -155,7 +155,7 @@ class RootNames:
             if not skipped.meet(hit.start, hit.end)
             and hit.spelling.spelt(text[hit.start : hit.end])
         ]
-        taken = Spans((name.start - 1, name.end + 1) for name in found)
+        taken = Spans((name.start, name.end) for name in found)
         found += [
             NamePlace(start=match.start(), end=match.end(), roots=(), subject=True)
             for _, match in self._subject.matches(text, runs)
