@@ -2,18 +2,21 @@
 
 import traceback
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from rootguard import MemoryStore
 from rootguard.channels.tools import (
+    Binding,
     described,
     fill,
+    filling,
     inspect_tools,
     parse_pins,
     plan_implied,
 )
-from rootguard.errors import AccessError, PrivateValueError
+from rootguard.errors import AccessError, PrivateValueError, UnknownNameError
 from rootguard.session import Person, parse_profile
 from tests.support.schemas import NUMBER, tool
 
@@ -113,6 +116,89 @@ def test_released_values_are_brought_within_the_bounds_of_the_schema() -> None:
     low = {"type": "number", "minimum": 18, "maximum": 18.5, "description": "Age in years"}
     pins = parse_pins('[tools.t.a]\nroot = "age"', file="pins.toml")
     assert fill(tool({"a": low}, name="t", pins=pins), {"a": 3}, me) in ({"a": 18.0}, {"a": 18.5})
+
+
+class Released:
+    """A person whose every value is this one."""
+
+    def __init__(self, value: float | str) -> None:
+        self._value = value
+
+    def release(self, _name: str) -> float | str:
+        return self._value
+
+    def derive(self, formula: str) -> str:
+        return f"derived by {formula}"
+
+
+def given(value: float | str, asked: dict[str, Any]) -> object:
+    """What a parameter that asks for this is filled in with."""
+    head: dict[str, Any] = {"unit": None, "kind": "number", "confidence": 1.0, "reason": ""}
+    binding = Binding(parameter=("a",), name="a", **{**head, **asked})
+    return filling.value_of(binding, cast("Person", Released(value)))
+
+
+@pytest.mark.parametrize(
+    ("value", "asked", "made"),
+    [
+        ("AB-12", {"kind": "integer"}, "AB-12"),
+        (3.0, {"formula": "bmi"}, "derived by bmi"),
+        (0.5, {"ends": ("no", "yes")}, "yes"),
+        (0.49, {"ends": ("no", "yes")}, "no"),
+        (1.0, {"ends": ("no", "yes")}, "yes"),
+        (1.8, {"unit": "m", "own": "m"}, 1.8),
+        (1.8, {"unit": "cm", "own": "m"}, 180.0),
+        (1.8, {"own": "m"}, 1.8),
+        (1 / 3, {}, 0.333333333333),
+        (1.3, {"step": 0.5}, 1.5),
+        (0.31, {"step": 0.1}, 0.3),
+        (1.3, {"step": 0.0}, 1.3),
+        (1.3, {"step": -0.5}, 1.3),
+        (1.3, {"step": 1.0}, 1.0),
+        (1.3, {"lower": 2.0}, 2.0),
+        (1.3, {"lower": 1.0, "upper": 2.0}, 1.3),
+        (1.3, {"upper": 1.0}, 1.0),
+        (2.5, {"kind": "integer"}, 3),
+        (2.4, {"kind": "integer"}, 2),
+        (2.5, {"kind": "string"}, "2.5"),
+        (2.0, {"kind": "string"}, "2"),
+    ],
+)
+def test_a_value_is_written_as_the_schema_asks(
+    value: float | str, asked: dict[str, Any], made: object
+) -> None:
+    assert given(value, asked) == made
+    assert type(given(value, asked)) is type(made)
+
+
+def test_a_unit_that_measures_something_else_is_refused() -> None:
+    with pytest.raises(UnknownNameError):
+        given(1.8, {"unit": "kg", "own": "m"})
+
+
+@pytest.mark.parametrize(
+    ("node", "path", "required", "made"),
+    [
+        ({"a": 1}, "a", False, {"a": 9}),
+        ({"a": None}, "a", False, {"a": None}),
+        ({}, "a", False, {}),
+        ({}, "a", True, {"a": 9}),
+        ({}, "a.b", True, {"a": {"b": 9}}),
+        ({"a": 1}, "a.b", True, {"a": {"b": 9}}),
+        ({"a": {"c": 1}}, "a.b", True, {"a": {"c": 1, "b": 9}}),
+        ({}, "a.b", False, {}),
+        ({"a": {"b": 1}}, "a.b", False, {"a": {"b": 9}}),
+        ({"a": [1, 2]}, "a.*", False, {"a": [9, 9]}),
+        ({"a": 1}, "a.*", True, {"a": 1}),
+        ({"a": [{"b": 1}, 2, {}]}, "a.*.b", False, {"a": [{"b": 9}, 2, {}]}),
+        ({"a": [{"b": 1}, 2, {}]}, "a.*.b", True, {"a": [{"b": 9}, 2, {"b": 9}]}),
+    ],
+)
+def test_a_value_is_put_where_something_stood_or_is_required(
+    node: dict[str, object], path: str, required: bool, made: dict[str, object]
+) -> None:
+    filling._put(node, tuple(path.split(".")), 9, required=required)
+    assert node == made
 
 
 POLICY = """
