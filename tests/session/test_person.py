@@ -32,6 +32,7 @@ from rootguard.errors import (
 )
 from rootguard.events import Charge, RequestRefused, RootNoised, ValueReleased
 from rootguard.session import Person, Profile, parse_profile
+from rootguard.session.declared import issue_tokens
 from rootguard.session.draws import noise_once, sight_once
 from rootguard.store import Record, Store
 from rootguard.values import MICRO, Principal, Raw, RootName
@@ -455,6 +456,79 @@ def test_no_failed_sight_carries_the_number(case: str, monkeypatch: pytest.Monke
     assert held
     assert "91.827" not in str(caught.value) + repr(vars(caught.value)) + "".join(held)
     assert "91.827" in repr(frames[0].f_locals)  # the check sees numbers where they are
+
+
+def frames_of(caught: pytest.ExceptionInfo[RootGuardError]) -> set[str]:
+    return {frame.f_code.co_name for frame, _ in traceback.walk_tb(caught.value.__traceback__)}
+
+
+def test_no_frame_that_saw_a_profile_or_a_text_leaves_with_a_refusal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = MemoryStore()
+    person = opened(store)
+
+    def away(*_: object) -> None:
+        raise StoreUnavailableError("the server is away; try again")
+
+    monkeypatch.setattr(type(person._identifiers), "_found", away)
+    monkeypatch.setattr(store, "tokens", away)
+    for function, call in (
+        ("open", lambda: Person.open(PROFILE, store=store)),
+        ("issue_tokens", lambda: issue_tokens({"name": "Ann Roe"}, None, store, OWNER)),
+        ("issued", lambda: person.issued("Ann Roe")),
+    ):
+        with pytest.raises(StoreUnavailableError) as caught:
+            call()
+        assert not {function, "away"} & frames_of(caught)
+        assert "call" in frames_of(caught)  # that of the shield
+
+
+@pytest.mark.parametrize(
+    ("calibrate", "values", "expected"),
+    [("true", "", True), ("false", "", False), ("true", "plt", False)],
+)
+def test_a_template_is_calibrated_where_asked_for_and_all_its_values_are_given(
+    calibrate: str, values: str, *, expected: bool
+) -> None:
+    given = {"age": 50, "ast": 30, "alt": 30, "plt": 220}
+    given.pop(values, None)
+    listed = "\n".join(f"{root} = {value}" for root, value in given.items())
+    text = f'templates = ["fib4"]\nbudget = "0.5"\ncalibrate = {calibrate}\n[values]\n{listed}'
+    store = MemoryStore()
+    person = Person.open(parse_profile(text, file="x.toml"), store=store)
+    drawn = [store.levels(OWNER, RootName(root))[0].sanitized.value for root in given]
+    assert ([person.release(root) for root in given] != drawn) is expected
+
+
+WEIGHED = """
+name = "weighed"
+title = "BMI"
+field = "test"
+description = "A root that is a formula of others."
+[roots.bmi]
+unit = "kg/m^2"
+lower = 10
+upper = 60
+kept = { formula = "wt / ht ** 2", units = { wt = "kg", ht = "m" } }
+[target]
+name = "over"
+formula = "bmi - 25"
+"""
+
+
+@pytest.mark.parametrize(
+    ("values", "drawn"),
+    [("wt = 80\nht = 1.8\nbmi = 24.7", {"wt", "ht"}), ("bmi = 24.7", {"bmi"})],
+)
+def test_a_value_of_a_profile_is_drawn_unless_it_follows_from_others_in_it(
+    values: str, drawn: set[str], tmp_path: Path
+) -> None:
+    (tmp_path / "weighed.toml").write_text(WEIGHED)
+    text = f'templates = ["bsa", "weighed.toml"]\nbudget = 1\n[values]\n{values}'
+    store = MemoryStore()
+    Person.open(parse_profile(text, file=str(tmp_path / "me.toml")), store=store)
+    assert set(store.ledger(OWNER).spent) == drawn
 
 
 def test_no_byte_of_a_store_holds_a_sighted_number_or_a_declared_name(tmp_path: Path) -> None:

@@ -1,16 +1,20 @@
 """One service, its tier and time: what it was given stays, and all that it gets is counted."""
 
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from rootguard import Guard, MemoryStore, load_template
+from rootguard.calibration import make_plan
 from rootguard.errors import BudgetError, PrivateValueError, StoreError
+from rootguard.session.draws import level_at
+from rootguard.session.guard import promise, tier_of
 from rootguard.session.policy import Policy, parse_policy
 from rootguard.store import Disclosure, Store
 from rootguard.template import Template, parse_template
-from rootguard.values import Principal, RootName, to_micro
+from rootguard.values import MICRO, Principal, RootName, to_micro
 from rootguard.vault import open_store
 
 OWNER = Principal("owner")
@@ -39,8 +43,9 @@ formulas = "*"
     return parse_policy(text, file="policy.toml")
 
 
-def masses(name: str, *roots: str) -> Template:
-    listed = "\n".join(f'[roots.{root}]\nunit = "kg"\nlower = 0\nupper = 100' for root in roots)
+def masses(name: str, *roots: str, upper: int = 100) -> Template:
+    bounds = f'unit = "kg"\nlower = 0\nupper = {upper}'
+    listed = "\n".join(f"[roots.{root}]\n{bounds}" for root in roots)
     text = f"""
 name = "{name}"
 title = "Masses"
@@ -55,6 +60,7 @@ formula = "{" + ".join(roots)}"
 
 
 FOUR, ONE = masses("four", "a", "b", "c", "d"), masses("one", "a")
+MORE, WIDE = masses("more", "g", "h"), masses("wide", "a", "b", upper=200)
 
 
 @pytest.fixture
@@ -199,3 +205,67 @@ def test_roots_that_would_gain_most_give_up_what_another_holds_beyond_its_share(
     assert raised.guarantee().total == 4
     assert sorted(map(float, raised.spent().values())) == [0.25, 0.25, 0.5, 3]
     assert store.verify() == ()
+
+
+def left(store: Store, rules: Policy, *templates: Template) -> dict[str, int]:
+    """What a tier gives of each root, in micro-epsilon."""
+    tier = tier_of(rules, "app", templates, store, OWNER, "uniform")
+    return {str(root): to_micro(epsilon) for root, epsilon in tier.epsilons.items()}
+
+
+def test_templates_share_a_tier_in_proportion_until_it_is_given(filled: Store) -> None:
+    assert left(filled, policy()) == {}
+    assert left(filled, policy(), FOUR) == dict.fromkeys("abcd", 25_000)
+    shared = {**dict.fromkeys("abcd", 12_500), **dict.fromkeys("gh", 25_000)}
+    assert left(filled, policy(), FOUR, MORE) == shared
+    level = filled.levels(OWNER, RootName("a"))[0]
+    quarter = level_at(filled, OWNER, RootName("a"), Fraction(25_000, MICRO))
+    assert quarter != level
+    filled.disclose(
+        OWNER,
+        [Disclosure(service="app", tier="public", root="a", version=1, position=quarter.position)],
+    )
+    assert left(filled, policy(), MORE) == dict.fromkeys("gh", 37_500)
+    rest = {**dict.fromkeys("bcd", 10_714), **dict.fromkeys("gh", 21_428)}
+    assert left(filled, policy(), FOUR, MORE) == {"a": 25_000, **rest}
+    assert left(filled, policy(), ONE) == {"a": 25_000}
+    assert left(filled, policy("rich"), FOUR) == dict.fromkeys("abcd", 250_000)
+    assert left(filled, policy("poor"), FOUR) == {"a": 25_000}
+    assert tier_of(policy("rich"), "app", (FOUR,), filled, OWNER).budget == MICRO
+
+
+def test_a_lifetime_is_a_multiple_of_the_first_price_of_each_root_without_a_cap(
+    store: Store,
+) -> None:
+    Guard.open(ONE, values={"a": 4}, budget=1, store=store)
+    Guard.open(ONE, values={"a": 4}, budget=2, store=store, lifetime=3)
+    assert store.caps(OWNER) == {"a": 3 * MICRO}
+    values = dict.fromkeys("abcd", 4)
+    Guard.open(FOUR, values=values, budget=2, allocation="uniform", store=store, lifetime=1)
+    assert store.caps(OWNER) == {"a": 3 * MICRO, **dict.fromkeys("bcd", MICRO // 2)}
+
+
+@pytest.mark.parametrize(("first", "then"), [(ONE, WIDE), (WIDE, ONE)])
+def test_the_owner_is_told_of_values_outside_the_template_or_what_is_kept(
+    store: Store, first: Template, then: Template
+) -> None:
+    told: list[tuple[str, ...]] = []
+    inside = {"a": 50, "b": 150}
+    for template, values in ((first, inside), (then, inside), (then, {**inside, "a": 150})):
+        given = {str(root): values[root] for root in template.roots}
+        Guard.open(template, values=given, budget=1, store=store, on_clamp=told.append)
+    assert told == [("a",)]
+
+
+def test_the_share_of_a_computed_root_is_divided_among_what_it_rests_on(store: Store) -> None:
+    weighed, bsa = parse_template(BMI, file="bmi.toml"), load_template("bsa")
+    Guard.open(bsa, values={"wt": 80, "ht": 1.8}, budget="0.9", store=store)
+    assert left(store, policy(), weighed) == {"wt": 25_000, "ht": 25_000, "waist": 50_000}
+
+
+def test_a_plan_promises_its_roots_and_names_what_is_computed() -> None:
+    plan = make_plan(FOUR, Fraction(2), allocation="uniform")
+    promised = promise(FOUR, plan)
+    assert promised.computed == ("sum_four",)
+    assert promised.identifiers == 0
+    assert promised.total == 2

@@ -80,7 +80,7 @@ def take_values(
     raws: Mapping[RootName, Raw],
     notice: Notice | None,
     *,
-    keep: bool = False,
+    keep: bool,
 ) -> dict[RootName, Record]:
     """Noise each value under its root's plan, as far as the store does not hold it.
 
