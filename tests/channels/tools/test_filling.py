@@ -254,3 +254,9 @@ def test_the_plan_that_tools_imply_names_templates_and_missing_roots() -> None:
     ]
     assert described(maps[0])["formula"] == "fib4"
     assert [each.tool for each in maps] == ["fib4_score", "waist_height_ratio", "nothing"]
+
+
+def test_tools_are_inspected_with_the_identifiers_of_the_profile() -> None:
+    schema = {"type": "object", "properties": {"mrn": {"type": "string"}}}
+    (found,) = inspect_tools([{"name": "t", "inputSchema": schema}], person())
+    assert [binding.name for binding in found.bindings] == ["mrn"]
