@@ -101,7 +101,7 @@ class AuditTrail:
         self._principal = principal
         self._service = service
         self._templates = tuple(templates)
-        self._known: dict[str, tuple[str, bool]] = {"": ("", True)}
+        self._known: dict[str, tuple[str, bool]] = {}
         self._hidden: set[str] = set()
         # Over `_known` and `_hidden`: a formula that uses a hidden request is hidden, too.
         self._lock = threading.Lock()
