@@ -128,8 +128,8 @@ def test_a_document_of_thirty_two_levels_is_read_and_none_of_more(
 
 
 def test_a_table_is_two_levels(channel: TextChannel) -> None:
-    deep: object = {"columns": ["a"], "data": [[None]]}
-    for _ in range(30):
+    deep: object = {"columns": ["a"], "data": [[[None]]]}
+    for _ in range(29):
         deep = [deep]
     assert channel.sanitize_json(deep).value == deep
     with pytest.raises(TextBlockedError):
