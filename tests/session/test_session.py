@@ -27,8 +27,10 @@ from rootguard.errors import (
     UnknownNameError,
 )
 from rootguard.events import RequestRefused, ValueReleased
+from rootguard.expressions import MAX_LENGTH
 from rootguard.graph import Graph
 from rootguard.sanitizer import sanitize, seal, select
+from rootguard.session.session import parsed
 from rootguard.template import parse_template
 from rootguard.values import Raw
 
@@ -146,6 +148,14 @@ def test_a_formula_that_cannot_be_answered_is_a_typed_refusal_and_noted(
         session.derive(formula)
     (event,) = session.transcript()
     assert event == RequestRefused(turn=1, reason=error.__name__)
+
+
+def test_a_formula_may_be_as_long_as_it_is_written_down_and_no_longer() -> None:
+    summands = f"{'x' * 63}+" * 30
+    rest = MAX_LENGTH - 30 * len(f"{'x' * 63} + ")
+    assert len(parsed(summands + "y" * rest)[1]) == MAX_LENGTH
+    with pytest.raises(FormulaLimitError, match="text length"):
+        parsed(summands + "y" * (rest + 1))
 
 
 def test_an_unknown_name_is_refused_and_noted() -> None:

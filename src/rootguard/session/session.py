@@ -114,7 +114,7 @@ class RecipientView:
         self.access = None if tier is None else tier.access
         self._tier = tier
         self._finest: dict[RootName, Record] = dict(records or {})
-        self._records: dict[RootName, Record] = dict(self._finest if tier is None else {})
+        self._records: dict[RootName, Record] = {}
         # Of its own: whether a root is known is asked without the session's lock. Who holds both
         # took the session's first: nothing in here calls one. Re-entrant: `find` asks `holds`.
         self._lock = threading.RLock()
