@@ -91,3 +91,9 @@ def test_a_meaning_has_the_unit_and_the_middle_of_its_root() -> None:
     assert (bmi.unit, bmi.formula, bmi.field) == ("kg/m2", "", "medicine")
     assert ALL.by_name["ht"].usual[:2] == ("m", "cm")
     assert module.several()["bp"] == ("sbp", "dbp")
+
+
+def test_a_root_of_nought_and_one_is_a_flag() -> None:
+    egfr = load_template("egfr")
+    found = meanings(egfr.roots, [egfr]).by_name
+    assert (found["female"].sort, found["scr"].sort) == ("flag", "value")
