@@ -127,7 +127,8 @@ def test_an_erased_persons_marks_are_gone_and_the_noise_is_fresh(store: Store) -
     entry = 8 + 4 * len(ROOTS)
     assert before - after == MANY * entry
     fresh = [opened(table, row, store).release("ast") for row in range(MANY)]
-    assert sum(fresh[row] == made[row]["ast"] for row in range(MANY)) < MANY / 4
+    # Two draws of one value are equal with probability 0.1: half of forty would be no chance.
+    assert sum(fresh[row] == made[row]["ast"] for row in range(MANY)) < MANY / 2
     assert run(table, store).table["ast"].to_pylist()[:MANY] == fresh
     assert not store.verify()
 

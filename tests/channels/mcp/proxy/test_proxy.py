@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from click.testing import CliRunner
 from mcp import Client
 
 from rootguard.cli.main import cli
+from rootguard.session import load_profile
+from rootguard.vault import open_store
 from tests.support.canary import NAME, SENTINELS, leaks
 from tests.support.mcp_clients import (
     Mode,
@@ -306,9 +309,15 @@ def test_several_servers_are_one_and_names_are_prefixed_where_they_meet(
         assert NAME in honest["structuredContent"]["report"]
         wire.call("confirm_ast", {"ast": SENTINELS["ast"]})
         assert "error" in wire.call("fib4_score", FIB4)
-    told = _received(logs["clinic"], "fib4_score")[0]["ast_u_l"]
-    sold = _received(logs["market"], "confirm_ast")[0]["ast"]
-    assert told != sold
+    assert _received(logs["clinic"], "fib4_score")[0]["ast_u_l"]
+    assert _received(logs["market"], "confirm_ast")[0]["ast"]
+    loaded = load_profile(profile)
+    with closing(open_store(loaded.store or "")) as store:
+        given = {
+            each.service: each for each in store.disclosures(loaded.principal) if each.root == "ast"
+        }
+    # Each has its own tier's level; the values may be equal by chance.
+    assert given["clinic"].position != given["market"].position
     assert not any(leaks(log.read_text(encoding="utf-8")) for log in logs.values())
 
 
