@@ -230,6 +230,7 @@ def test_templates_share_a_tier_in_proportion_until_it_is_given(filled: Store) -
     assert left(filled, policy(), FOUR, MORE) == {"a": 25_000, **rest}
     assert left(filled, policy(), ONE) == {"a": 25_000}
     assert left(filled, policy("rich"), FOUR) == dict.fromkeys("abcd", 250_000)
+    assert left(filled, policy("rich"), FOUR, MORE)["a"] == 125_000
     assert left(filled, policy("poor"), FOUR) == {"a": 25_000}
     assert tier_of(policy("rich"), "app", (FOUR,), filled, OWNER).budget == MICRO
 
