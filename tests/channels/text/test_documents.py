@@ -62,6 +62,19 @@ def test_json_numbers_are_read_by_their_keys(person: Person, channel: TextChanne
     assert channel.sanitize_json(out).value == out
 
 
+@pytest.mark.parametrize("text", ["4415-8820", "44158820", "4415 8820"])
+@pytest.mark.parametrize("key", ["mrn", "MRN", "patient_mrn"])
+def test_an_identifier_that_begins_in_a_key_is_replaced(
+    channel: TextChannel, key: str, text: str
+) -> None:
+    given = {"id": {key: text}}
+    sent = channel.sanitize_json(given).value
+    assert "4415" not in str(sent)
+    assert "8820" not in str(sent)
+    with pytest.raises(TextBlockedError):
+        channel.sanitize_json({key: 44158820})
+
+
 def test_json_rows_are_read_by_their_columns(person: Person, channel: TextChannel) -> None:
     made = channel.sanitize_json(
         {"columns": ["id", "ast", "alt"], "data": [[1, 23, 30], [2, 24, 31]]}

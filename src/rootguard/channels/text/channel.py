@@ -287,10 +287,11 @@ class TextChannel:
         with _blocking_others():
             found = self._edits(context + text, look)
         skip = len(context)
+        # What begins in the context is replaced as well: "mrn: 4415" may be one identifier.
         return [
-            replace(edit, start=edit.start - skip, end=edit.end - skip)
+            replace(edit, start=max(0, edit.start - skip), end=edit.end - skip)
             for edit in found
-            if edit.start >= skip
+            if edit.end > skip
         ]
 
     def sanitize_key(self, text: str, *, detect: bool) -> Sanitization:
