@@ -342,6 +342,19 @@ def test_a_root_that_follows_from_kept_ones_is_computed_and_not_drawn(store: Sto
     assert without.release("bmi") == session.release("bmi")
 
 
+def test_a_profile_may_name_a_computed_root_before_what_it_follows_from(
+    store: Store, tmp_path: Path
+) -> None:
+    (tmp_path / "weighed.toml").write_text(BMI)
+    text = 'templates = ["weighed.toml", "bsa"]\nbudget = "0.9"\n'
+    text += "[values]\nbmi = 24\nwt = 80\nht = 1.8"
+    person = Person.open(parse_profile(text, file=str(tmp_path / "me.toml")), store=store)
+    assert person.roots[RootName("wt")].unit == "kg"
+    expected = float(person.release("wt")) / float(person.release("ht")) ** 2
+    assert person.release("bmi") == pytest.approx(min(max(expected, 10), 60))
+    assert set(store.ledger(OWNER).draws) == {"wt", "ht"}
+
+
 def test_a_table_computes_what_a_session_computes(store: Store) -> None:
     weighed = parse_template(BMI, file="bmi.toml")
     values = {"wt": 80, "ht": 1.8}

@@ -57,7 +57,11 @@ class Person(Answers):
         texts = profile.identifiers.open().values()
         self._declarations = Declarations(texts, tokens.identifiers)
         self._roots = MappingProxyType(
-            {root: self._home(root).template.roots[root] for root in plans}
+            # By who declares it: a template that computes from kept values has them as roots, too.
+            {
+                root: next(each.roots[root] for each in profile.templates if root in each.roots)
+                for root in plans
+            }
         )
 
     @classmethod
