@@ -45,7 +45,7 @@ def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
 def check(recording: Recording, shown: str, *, requests: int) -> None:
     assert len(recording.bodies) == requests
     assert b"Roe" not in recording.everything
-    assert b"61 U/L" not in recording.everything
+    assert b" 61 U/L" not in recording.everything  # a noised value may end in these digits
     assert shown.count("Jane Roe") == requests
 
 
