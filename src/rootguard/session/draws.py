@@ -244,6 +244,20 @@ def _kept_inputs(
     return inputs
 
 
+def _as_kept(
+    store: Store,
+    principal: Principal,
+    plan: Plan,
+    raws: Mapping[RootName, Raw],
+    mapped: Mapping[RootName, RootMapping],
+) -> tuple[Plan, dict[RootName, Raw], dict[RootName, "_Fingerprints"]]:
+    """Plan and values in the store's units and on its grids, and by what values are known there."""
+    plan = on_grid(plan, mapped)
+    kept = {root: mapped[root].raw(raw) for root, raw in raws.items()}
+    prints = {root: _Fingerprints.of(store, principal, root, plan, kept[root]) for root in kept}
+    return plan, kept, prints
+
+
 def noise_once(
     store: Store,
     principal: Principal,
@@ -260,9 +274,7 @@ def noise_once(
     the next version.
     """
     mapped = define(store, [roots[root] for root in raws])
-    plan = on_grid(plan, mapped)
-    raws = {root: mapped[root].raw(raw) for root, raw in raws.items()}
-    prints = {root: _Fingerprints.of(store, principal, root, plan, raws[root]) for root in raws}
+    plan, raws, prints = _as_kept(store, principal, plan, raws, mapped)
     found: dict[RootName, Record] = {}
     for _ in range(_MAX_RACES):
         # The versions first: if a writer commits in between, ours loses and looks again.
@@ -361,9 +373,7 @@ def refine_once(
 ) -> dict[RootName, Record]:
     """Each root raised to the plan's level for it, if that is finer than what is kept."""
     mapped = mappings(store, [roots[root] for root in raws])
-    plan = on_grid(plan, mapped)
-    raws = {root: mapped[root].raw(raw) for root, raw in raws.items()}
-    prints = {root: _Fingerprints.of(store, principal, root, plan, raws[root]) for root in raws}
+    plan, raws, prints = _as_kept(store, principal, plan, raws, mapped)
     for _ in range(_MAX_RACES):
         levels = {root: store.levels(principal, root) for root in raws}
         tops = {root: top for root, kept in levels.items() if (top := _finest(kept)) is not None}
