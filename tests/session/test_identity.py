@@ -390,3 +390,17 @@ def test_the_promise_lists_what_other_templates_noised(store: Store) -> None:
     assert promised.total == Ledger(store.events(OWNER)).total == sum(other.spent().values())
     assert promised.epsilon_of("ast") == other.spent()["ast"]
     assert "under other templates" in str(promised)
+
+
+def test_the_promise_about_other_roots_is_in_their_own_unit_if_that_is_known() -> None:
+    store = MemoryStore()
+    opened(store)
+    values = {"sbp": 120, "dbp": 80}
+    other = Guard.open(load_template("map"), values=values, budget="0.5", store=store)
+    ast = next(root for root in other.guarantee().others if root.root == "ast")
+    assert (ast.unit, ast.step) == ("U/L", FIB4.roots[AST].domain.step)
+    assert (ast.mechanism, ast.draws) == ("geometric", 1)
+    store._quantities.pop(AST)  # as of a root that was erased in a store of version 0.1.0
+    ast = next(root for root in other.guarantee().others if root.root == "ast")
+    assert (ast.unit, ast.step) == ("grid steps", 1.0)
+    assert other.guarantee().advantage({"ast": 1}) == math.tanh(float(ast.epsilon) / 2)

@@ -264,20 +264,14 @@ class _Part:
 
     def _other(self, root: str, ledger: Ledger) -> RootGuarantee:
         """What is promised about a root that was noised under another template."""
-        name = RootName(root)
-        kept = self._view.store.quantities().get(name)
-        drawn = self._view.store.history(self._view.principal, name) if kept is None else ()
-        domain = drawn[-1].sanitized.domain if drawn else None if kept is None else kept.domain
+        kept = self._view.store.quantities().get(RootName(root))
+        # Of an erased root in an early store the unit and the grid are not known any more.
+        unit, step = ("grid steps", 1.0) if kept is None else (kept.unit, kept.domain.step)
         return RootGuarantee(
             root=root,
-            # Of an erased root in an early store the unit and the grid are not known any more.
-            unit="grid steps"
-            if domain is None
-            else ""
-            if kept is None
-            else kept.unit.replace(UNKNOWN_UNIT, ""),
+            unit="" if unit == UNKNOWN_UNIT else unit,
             epsilon=ledger.spent[root],
-            step=1.0 if domain is None else domain.step,
+            step=step,
             mechanism=ledger.mechanism_of(root),
             draws=ledger.draws[root],
         )
