@@ -9,13 +9,13 @@ import pytest
 
 from rootguard.channels.detection import Rules
 from rootguard.channels.text.channel import TextChannel
-from rootguard.channels.text.mentions import find_mentions
 from rootguard.channels.tools.words import Meanings, match, several, words_of
 from rootguard.evaluation.rq4_agent.replies import Aliases
 from rootguard.graph import Graph
 from rootguard.language import names
 from rootguard.language.fold import key_of
 from rootguard.language.names import Group, Spelling
+from rootguard.reading.mentions import find_mentions
 from rootguard.session.person import Person
 from rootguard.session.profile import parse_profile
 from rootguard.session.questions.answers import AskedName, read_question

@@ -2,11 +2,11 @@
 
 import pytest
 
-from rootguard.channels.text.mentions import find_mentions
 from rootguard.evaluation.hostile_prompts.leaks import Sentinel, find_leaks
 from rootguard.evaluation.rq4_agent.replies import Parser
 from rootguard.expressions import Arithmetic, NumberLiteral, Variable, to_text
 from rootguard.language.numbers import named, read_words, spoken
+from rootguard.reading.mentions import find_mentions
 from rootguard.session.questions.answers import AskedFormula, read_question
 from rootguard.session.questions.wording import Vocabulary
 from rootguard.template import load_template

@@ -11,8 +11,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from rootguard.channels.text.mentions import find_mentions, write
-from rootguard.channels.text.unplaced import unbound_numbers
+from rootguard.reading.mentions import find_mentions, write
+from rootguard.reading.unplaced import unbound_numbers
 from rootguard.template import Root, load_template
 from rootguard.values import RootName
 

@@ -7,8 +7,8 @@ import pytest
 
 from rootguard.channels.detection import Rules
 from rootguard.channels.text.channel import TextChannel
-from rootguard.channels.text.mentions import find_mentions
 from rootguard.errors import TextBlockedError
+from rootguard.reading.mentions import find_mentions
 from rootguard.session import Person, parse_profile
 from rootguard.vault import open_store
 

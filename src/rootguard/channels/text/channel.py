@@ -36,9 +36,6 @@ from rootguard.channels.text.edits import (
     changes,
     neighbourhoods,
 )
-from rootguard.channels.text.mentions import RootMention, mentions_on, write
-from rootguard.channels.text.page import Page, columns, read_page
-from rootguard.channels.text.unplaced import unbound_on
 from rootguard.errors import (
     AccessError,
     BudgetError,
@@ -53,6 +50,9 @@ from rootguard.identifiers.finding import closes, opens
 from rootguard.identifiers.streaming import StreamRestorer
 from rootguard.language.fold import Runs, Spans
 from rootguard.language.numbers import HOLE
+from rootguard.reading.mentions import RootMention, mentions_on, write
+from rootguard.reading.page import Page, columns, read_page
+from rootguard.reading.unplaced import unbound_on
 from rootguard.session.person import Person
 from rootguard.values import RootName
 

@@ -11,10 +11,10 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from rootguard.channels.text.mentions import following_unit
-from rootguard.channels.text.page import Page, read_page, wording
 from rootguard.language.fold import Spans
 from rootguard.language.numbers import WrittenNumber
+from rootguard.reading.mentions import following_unit
+from rootguard.reading.page import Page, read_page, wording
 from rootguard.template import Root
 from rootguard.values import RootName
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rootguard.channels.text.mentions import find_mentions
-from rootguard.channels.text.unplaced import unbound_numbers
+from rootguard.reading.mentions import find_mentions
+from rootguard.reading.unplaced import unbound_numbers
 from rootguard.template import load_template
 from rootguard.values import RootName
 

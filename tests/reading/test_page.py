@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from rootguard.channels.detection import lists, records
 from rootguard.channels.detection import names as persons
-from rootguard.channels.text import page as pages
 from rootguard.language import fold, names, numbers, units
 from rootguard.language.fold import Openings, Runs, Stems, figures_in, first_words, matches_at
+from rootguard.reading import page as pages
 from rootguard.values import RootName
 from tests.support.channel_person import open_person
 

@@ -16,10 +16,10 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rootguard.channels.text.page import Measure, NamePlace, Page, read_page, wording
-from rootguard.channels.text.quantities import Form, Quantity, read_quantity
 from rootguard.language import units
 from rootguard.language.numbers import WrittenNumber
+from rootguard.reading.page import Measure, NamePlace, Page, read_page, wording
+from rootguard.reading.quantities import Form, Quantity, read_quantity
 from rootguard.template import Root
 from rootguard.values import RootName
 

@@ -8,9 +8,9 @@ the unit and with the marks that stand there. Only digits change; the unit's own
 import re
 from dataclasses import dataclass, replace
 
-from rootguard.channels.text.page import Measure
 from rootguard.language import units
 from rootguard.language.numbers import WrittenNumber, spell
+from rootguard.reading.page import Measure
 
 _MULTIPLIERS = {"k": 1e3, "thousand": 1e3, "grand": 1e3, "million": 1e6, "mio": 1e6, "mn": 1e6}
 _MULTIPLIER = re.compile(r"[ \-]?(k|thousand|grand|million|mio|mn|m)(?![^\W_])", re.IGNORECASE)

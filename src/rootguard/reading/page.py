@@ -88,7 +88,7 @@ class NamePlace:
 @functools.cache
 def wording() -> Mapping[str, Any]:
     """The words of `wording.toml`, lists as sets."""
-    source = importlib.resources.files("rootguard.channels.text") / "wording.toml"
+    source = importlib.resources.files("rootguard.reading") / "wording.toml"
     content = tomllib.loads(source.read_text("utf-8"))
     ordered = ("elsewhere", "subjects", "reference")
     return {

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rootguard.channels.text.mentions import find_mentions, write
-from rootguard.channels.text.unplaced import unbound_numbers
 from rootguard.language.fold import fold
 from rootguard.language.numbers import scan, spell
 from rootguard.language.units import convert
+from rootguard.reading.mentions import find_mentions, write
+from rootguard.reading.unplaced import unbound_numbers
 from rootguard.template import Root, load_template
 from rootguard.values import RootName
 from tests.support.growth import grows_linearly

@@ -1,0 +1,1 @@
+"""One reader of what people write: names, numbers, units, and which belong together."""
