@@ -134,7 +134,7 @@ def _ours(source: Path, target: Path) -> float:
 def _kept(source: Path, target: Path) -> float:
     """With a new vault each time: every value is marked in it and counted."""
     with tempfile.TemporaryDirectory() as directory:
-        store = open_store(f"sqlite:///{directory}/vault.sqlite3", key=_KEY)
+        store = open_store(f"sqlite:///{directory}/vault.sqlite3", key=_KEY, create=True)
         took = _sanitized(source, target, store)
         store.close()
     return took

@@ -85,7 +85,7 @@ def _one_profile() -> Iterator[Case]:
 
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        file = open_store(f"sqlite:///{folder / 'vault.sqlite3'}", key=bytes(32))
+        file = open_store(f"sqlite:///{folder / 'vault.sqlite3'}", key=bytes(32), create=True)
         stack.callback(file.close)
         for where, store in (("memory", MemoryStore()), ("SQLite", file)):
             theirs = Contender(name=f"opening its session, {where}", call=opening(store))

@@ -570,3 +570,36 @@ def test_plans_and_shares_cannot_change() -> None:
         plan.budget = Fraction(9)  # type: ignore[misc]
     with pytest.raises(dataclasses.FrozenInstanceError):
         plan.shares[0].epsilon = Fraction(9)  # type: ignore[misc]
+
+
+def test_a_step_of_the_search_goes_by_a_factor_of_e_at_most() -> None:
+    """Where an error curve bends sharply its tangent points far beyond the budget, or below 0."""
+    moved = allocating._newton([10.0, 10.0], [0.0, 50.0], [-2.0, -2.0], 20.0)
+    assert moved == pytest.approx([10 / math.e, 10 * math.e])
+
+
+def test_where_the_search_never_rests_the_best_round_counts() -> None:
+    rounds: list[list[float]] = []
+
+    def restless(epsilon: float, size: int) -> tuple[float, float, float]:
+        if size == 2:
+            rounds.append([])
+        rounds[-1].append(epsilon)
+        error = 1.0 if len(rounds) == 8 else 2.0
+        steep = math.e if (size == 2) == bool(len(rounds) % 2) else 1.0
+        return error, -steep, steep
+
+    found = allocating._equalise(restless, [1.0, 1.0], [2, 3], 2.0, [1.0, 1.0])
+    assert len(rounds) == allocating._MAX_ROUNDS
+    assert found == rounds[7]
+    assert found != rounds[-1]
+
+
+def test_a_budget_that_is_the_minimum_up_to_rounding_gives_every_root_the_minimum() -> None:
+    for budget in (2 * LEAST, 2 * LEAST * (1 - 1e-12)):
+        assert allocating.fitted([1.0, 2.0], budget) == [LEAST, LEAST]
+
+
+def test_what_the_minimum_takes_too_much_is_taken_back_from_the_largest() -> None:
+    units = allocating._whole_micro([LEAST, 1e-7, 0.6, 0.4], Fraction(1), EPSILON_MIN)
+    assert units == [EPSILON_MIN, EPSILON_MIN, Fraction("0.598"), Fraction("0.4")]

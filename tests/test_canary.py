@@ -181,17 +181,17 @@ roots = "*"
 
 
 class FailingStore(MemoryStore):
-    def commit(self, principal: object, draws: object) -> tuple[()]:
+    def commit(self, principal: object, draws: object, *, epoch: int | None = None) -> tuple[()]:
         raise RuntimeError("disk full")
 
 
 class NoTokens(MemoryStore):
-    def tokens(self, principal: object) -> IssuedTokens:
+    def tokens(self, principal: object, *, epoch: int | None = None) -> IssuedTokens:
         raise OSError(NUMBER)
 
 
 class Down(MemoryStore):
-    def tokens(self, principal: object) -> IssuedTokens:
+    def tokens(self, principal: object, *, epoch: int | None = None) -> IssuedTokens:
         raise StoreUnavailableError("the server is away; try again")
 
 

@@ -34,8 +34,12 @@ def test_a_walk_sees_every_thread_and_both_ends(walks: dict[str, dict[str, objec
     """Work is done on worker threads, and a server is read on another thread than a client."""
     for walk, ends in {
         "chat turn": {"channels.gateway.app", "channels.text.channel", "store.memory"},
-        "MCP call": {"channels.mcp.proxy.proxy", "channels.mcp.proxy.relay", "store.sqlite"},
-        "Guard.open": {"session.guard", "mechanisms.exact", "store.sqlite"},
+        "MCP call": {
+            "channels.mcp.proxy.proxy",
+            "channels.mcp.proxy.relay",
+            "store.dialects.sqlite",
+        },
+        "Guard.open": {"session.guard", "mechanisms.exact", "store.dialects.sqlite"},
     }.items():
         names = walks[walk]["names"]
         assert isinstance(names, list)

@@ -6,15 +6,21 @@ distance gives advantage 0, a formula that is flat somewhere implies nothing abo
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import ClassVar
 
 from rootguard.errors import FormulaNameError, UnknownNameError
-from rootguard.events import Event, RootNoised, RootRefined, TableCharged, TableDrawKept
+from rootguard.events import (
+    Event,
+    RootCharged,
+    RootNoised,
+    RootRefined,
+    TableCharged,
+    TableDrawKept,
+)
 from rootguard.expressions import Extremes, Interval, Node, names
 from rootguard.values import MICRO, Domain, RootName
 
@@ -22,25 +28,40 @@ TableDraws = Mapping[RootName, Sequence[tuple[int, int]]]
 """Of each root that tables drew for a person: the price of a draw, in micro-epsilon, how many."""
 
 
+@dataclass(frozen=True, slots=True)
+class RootTotals:
+    """What a root has cost: micro-epsilon in all, for how many draws, and of the first one."""
+
+    micro: int = 0
+    draws: int = 0
+    first: int = 0
+    mechanism: str = ""
+
+
 class Ledger:
     """What a principal has spent, per root, in whole micro-epsilon. It only ever grows.
 
-    It is made of the principal's events and of what released tables drew for this person, who may
-    never have been opened by name.
+    It is made of totals that are known, of events, and of what released tables drew for this
+    person, who may never have been opened by name.
     """
 
     def __init__(
-        self, events: Iterable[Event] = (), tables: TableDraws = MappingProxyType({})
+        self,
+        events: Iterable[Event] = (),
+        tables: TableDraws = MappingProxyType({}),
+        *,
+        totals: Mapping[str, RootTotals] = MappingProxyType({}),
     ) -> None:
-        self._spent: defaultdict[str, int] = defaultdict(int)
-        self._draws: defaultdict[str, int] = defaultdict(int)
-        self._first: dict[str, int] = {}
-        self._mechanisms: dict[str, str] = {}
+        self._totals = dict(totals)
         for event in events:
             self.record(event)
         for root, drawn in tables.items():
             for micro, draws in drawn:
                 self._charge(root, micro * draws, draws)
+
+    def with_tables(self, tables: TableDraws) -> "Ledger":
+        """The same with what tables drew for this person."""
+        return Ledger(tables=tables, totals=self._totals)
 
     def record(self, event: Event) -> None:
         """Count an event; only drawing a root's value, and refining it, cost anything."""
@@ -51,44 +72,59 @@ class Ledger:
                 self._charge(event.root, event.micro_epsilon, 0)
             case TableCharged():
                 self._charge(event.root, event.micro_epsilon, event.draws)
+            case RootCharged():
+                self._charge(event.root, event.micro_epsilon, event.draws, event.first)
             case _:
                 pass
-        if isinstance(event, RootNoised | TableDrawKept):
-            self._mechanisms[event.root] = event.mechanism
+        if isinstance(event, RootNoised | TableDrawKept | RootCharged) and event.mechanism:
+            there = self._totals.get(event.root, RootTotals())
+            self._totals[event.root] = replace(there, mechanism=event.mechanism)
 
-    def _charge(self, root: str, micro: int, draws: int) -> None:
-        self._spent[root] += micro
-        self._draws[root] += draws
-        if draws:
-            self._first.setdefault(root, micro // draws)
+    def _charge(self, root: str, micro: int, draws: int, first: int = 0) -> None:
+        there = self._totals.get(root, RootTotals())
+        self._totals[root] = RootTotals(
+            micro=there.micro + micro,
+            draws=there.draws + draws,
+            first=there.first or first or (micro // draws if draws else 0),
+            mechanism=there.mechanism,
+        )
+
+    @property
+    def totals(self) -> dict[str, RootTotals]:
+        """What each root has cost; a root that was only kept from tables costs nothing here."""
+        return dict(self._totals)
 
     @property
     def micro(self) -> dict[str, int]:
         """Micro-epsilon spent on each root."""
-        return dict(self._spent)
+        return {root: each.micro for root, each in self._charged()}
 
     @property
     def spent(self) -> dict[str, Fraction]:
-        return {root: Fraction(micro, MICRO) for root, micro in self._spent.items()}
+        return {root: Fraction(each.micro, MICRO) for root, each in self._charged()}
 
     @property
     def total(self) -> Fraction:
         """Epsilon spent in all."""
-        return Fraction(sum(self._spent.values()), MICRO)
+        return Fraction(sum(each.micro for each in self._totals.values()), MICRO)
 
     @property
     def draws(self) -> dict[str, int]:
         """How often each root was noised: once for each of its values, and again after erasures."""
-        return dict(self._draws)
+        return {root: each.draws for root, each in self._charged()}
 
     @property
     def first_prices(self) -> dict[str, int]:
         """What the first draw of each root cost, in micro-epsilon."""
-        return dict(self._first)
+        return {root: each.first for root, each in self._totals.items() if each.first}
 
     def mechanism_of(self, root: str) -> str:
         """The mechanism of a root's latest draw by name; empty if only tables drew it."""
-        return self._mechanisms.get(root, "")
+        return self._totals[root].mechanism if root in self._totals else ""
+
+    def _charged(self) -> list[tuple[str, RootTotals]]:
+        """Roots that cost something: what was kept from a table, its run has paid."""
+        return [(root, each) for root, each in self._totals.items() if each.micro or each.draws]
 
 
 def advantage_bound(steps: Mapping[str, float], epsilons: Mapping[str, Fraction]) -> float:

@@ -30,7 +30,9 @@
     ├── RedrawnError                answers called cached do not follow from one noised value
     └── StoreError                  the store could not keep or give a value
         ├── StoreUnavailableError   it cannot be reached or is busy just now; try again
+        ├── StoreMissingError       it is not there, or another one is in its place; none was made
         ├── StoreDamagedError       its content was altered, cut off or lost
+        │   └── StoreRolledBackError    it is older than its anchor says
         └── StoreKeyError           the key does not open it, or there is none
 
     ClampedWarning                  told to the owner: a value lies outside its public bounds
@@ -44,7 +46,7 @@ them. The canary test looks.
 import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import ParamSpec, Self, TypeVar
+from typing import Final, Literal, ParamSpec, Self, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -222,14 +224,63 @@ class IdentifierError(RootGuardError):
     """An identifier cannot be protected or restored. Says which kind, never which identifier."""
 
 
-class TextBlockedError(RootGuardError):
-    """A text was held back. One text for every case: what stands in it is not said."""
+TextRule = Literal[
+    "detector_failed",
+    "number_refused",
+    "unbound_number",
+    "unbroken_text",
+    "unreadable_document",
+    "unsettled",
+]
+"""Why a text is held back."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "a number stands beside a private word and cannot be placed; nothing was sent, so "
-            "write it with its name and unit, or leave it out"
-        )
+_BLOCKED: Final[Mapping[TextRule, str]] = {
+    "detector_failed": "a detector of identifiers failed; nothing was sent, so mend or remove it",
+    "number_refused": (
+        "a number is too large, or stands for an identifier that is no number; nothing was sent, "
+        "so leave it out or write it as text"
+    ),
+    "unbound_number": (
+        "a number stands beside a private word and cannot be placed; nothing was sent, so "
+        "write it with its name and unit, or leave it out"
+    ),
+    "unbroken_text": (
+        "a text is too long to be read at once and has no line, sentence or word to part it at; "
+        "nothing was sent, so break it into lines"
+    ),
+    "unreadable_document": (
+        "a document is nested too deeply, too large or not JSON; nothing was sent, so send less"
+    ),
+    "unsettled": (
+        "a text changes each time that it is made fit to leave; nothing was sent, so write it in "
+        "other words"
+    ),
+}
+
+
+class TextBlockedError(RootGuardError):
+    """A text was held back: by which rule, and where. What stands there is not said.
+
+    `start` and `end` are places in the text; `path` leads to the text within a JSON value, by
+    positions: the second field, the first item. Keys may be private, so none is named.
+    """
+
+    def __init__(
+        self,
+        rule: TextRule = "unbound_number",
+        *,
+        start: int | None = None,
+        end: int | None = None,
+    ) -> None:
+        super().__init__(_BLOCKED[rule])
+        self.rule = rule
+        self.start = start
+        self.end = end
+        self.path: tuple[int, ...] = ()
+
+    def within(self, place: int) -> None:
+        """Say that the text stands at this place of what it is a part of."""
+        self.path = (place, *self.path)
 
 
 class EventError(RootGuardError):
@@ -248,12 +299,24 @@ class StoreUnavailableError(StoreError):
     """The store cannot be reached or is busy; nothing was lost, and trying again may work."""
 
 
+class StoreMissingError(StoreError):
+    """The store that is meant is not there, or another one is in its place. None was made."""
+
+
 class StoreDamagedError(StoreError):
     """The store's content was altered, cut off or lost. It is never replaced by a fresh one."""
 
 
+class StoreRolledBackError(StoreDamagedError):
+    """The store, or a part of it, is older than its anchor says: an earlier copy was put back."""
+
+
 class StoreKeyError(StoreError):
     """The key does not open the store, or there is no key."""
+
+
+class ErasedError(StoreError):
+    """The profile was erased since this session, or this piece of work, began."""
 
 
 class ClampedWarning(UserWarning):

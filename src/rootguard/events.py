@@ -86,6 +86,23 @@ class TableCharged:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RootCharged:
+    """What a root had cost in all when the profile was erased, by name and in tables.
+
+    `version` is the highest there was, `first` what the first draw cost, and `mechanism` that of
+    the latest draw by name.
+    """
+
+    principal: str
+    root: str
+    version: int
+    draws: int
+    micro_epsilon: int
+    first: int
+    mechanism: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ServiceCharged:
     """What a service had been given of a root when the profile was erased: its tier's budget."""
 
@@ -147,7 +164,7 @@ class TokenRefused:
 Draw = RootNoised | TableDrawKept | RootRefined | LevelDerived
 """What was drawn and is kept: each has its record in the store until an erasure."""
 
-Charge = Draw | RootReturned | TableCharged | ServiceCharged | ProfileErased
+Charge = Draw | RootReturned | TableCharged | RootCharged | ServiceCharged | ProfileErased
 """What a ledger is made of."""
 
 Event = Charge | ValueReleased | RequestRefused | TokenRefused
@@ -159,6 +176,7 @@ _KINDS: dict[str, type[Event]] = {
     "table-draw-kept": TableDrawKept,
     "root-returned": RootReturned,
     "table-charged": TableCharged,
+    "root-charged": RootCharged,
     "service-charged": ServiceCharged,
     "profile-erased": ProfileErased,
     "value-released": ValueReleased,
@@ -166,12 +184,13 @@ _KINDS: dict[str, type[Event]] = {
     "token-refused": TokenRefused,
 }
 _NAMES = {cls: kind for kind, cls in _KINDS.items()}
-_WHOLE = ("version", "micro_epsilon", "turn", "level", "times", "draws")
+_WHOLE = ("version", "micro_epsilon", "turn", "level", "times", "draws", "first")
 
 
 def cost(event: Event) -> int:
     """What an event cost, in micro-epsilon."""
-    return event.micro_epsilon if isinstance(event, RootNoised | RootRefined | TableCharged) else 0
+    charges = RootNoised | RootRefined | TableCharged | RootCharged
+    return event.micro_epsilon if isinstance(event, charges) else 0
 
 
 def to_record(event: Event) -> dict[str, object]:

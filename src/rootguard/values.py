@@ -7,10 +7,12 @@ does nothing else: it has no text form, no number form and no serial form. A `Sa
 import hashlib
 import hmac
 import math
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from functools import lru_cache
 from numbers import Real
 from typing import Final, Literal, NewType, NoReturn, SupportsIndex, get_args
 
@@ -29,6 +31,49 @@ MAX_GRID = 100_000
 # Decimal exponents beyond what a float can hold (about 308): "1e999999999" as an exact fraction
 # would fill the memory before anybody could refuse it.
 _MAX_DIGITS = 400
+
+
+# Two rounds reach a fixed point for all but freak sequences; more would be an attack on our time.
+_ROUNDS = 4
+
+
+@lru_cache(maxsize=4096)  # asked for with every release
+def normalised(name: str) -> str:
+    """A person's name as it is compared: in any capitals, with any blanks around, is the same.
+
+    Compatible forms of letters count as one (NFKC), and characters that nobody can see as none.
+    """
+    for _ in range(_ROUNDS):
+        folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+        seen = "".join(c for c in folded if unicodedata.category(c) != "Cf" and c not in _UNSEEN)
+        if (seen := seen.strip()) == name:
+            break
+        name = seen
+    return name
+
+
+# What Unicode says to draw nothing for (Default_Ignorable_Code_Point) and is no format character,
+# an empty Braille cell, and control characters; those that are blanks are not in the middle of it.
+_UNSEEN: Final = frozenset(
+    chr(code)
+    for first, last in (
+        (0x00, 0x1F),
+        (0x7F, 0x9F),
+        (0x34F, 0x34F),
+        (0x115F, 0x1160),
+        (0x17B4, 0x17B5),
+        (0x180B, 0x180F),
+        (0x2065, 0x2065),
+        (0x2800, 0x2800),
+        (0x3164, 0x3164),
+        (0xFE00, 0xFE0F),
+        (0xFFA0, 0xFFA0),
+        (0xFFF0, 0xFFF8),
+        (0xE0000, 0xE0FFF),
+    )
+    for code in range(first, last + 1)
+    if not chr(code).isspace()
+)
 
 
 def mechanism_named(name: str) -> MechanismName:

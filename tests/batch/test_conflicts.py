@@ -15,7 +15,7 @@ from rootguard.calibration import make_plan
 from rootguard.cli.batch import command
 from rootguard.errors import BudgetError, ConflictError, UnknownNameError
 from rootguard.store import Store
-from rootguard.store.base import LIFETIME
+from rootguard.store.summary import LIFETIME
 from rootguard.values import Principal, RootName
 from tests.support.canary import SENTINELS, everything, leaks
 
@@ -61,7 +61,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         url = request.getfixturevalue("new_postgres")()
     else:
         url = "memory:" if request.param == "memory" else f"sqlite:///{tmp_path / 'vault.sqlite3'}"
-    made = open_store(url, key=bytes(range(32)))
+    made = open_store(url, key=bytes(range(32)), create=True)
     yield made
     made.close()
 

@@ -18,7 +18,7 @@ from rootguard.cli.batch import command
 from rootguard.errors import BudgetError, StoreError, StoreKeyError, UnknownNameError
 from rootguard.mechanisms import mechanism
 from rootguard.store import Store, tables
-from rootguard.store.base import LIFETIME
+from rootguard.store.summary import LIFETIME
 from rootguard.values import MICRO, Principal, RootName, to_micro
 
 pa = pytest.importorskip("pyarrow")

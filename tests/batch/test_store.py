@@ -1,5 +1,6 @@
 """Tables and a store: one draw of a value, whoever meets it first, and a ledger that counts."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -8,19 +9,28 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rootguard import Guard, MemoryStore, Session, load_template, open_store
 from rootguard.calibration import make_plan
-from rootguard.errors import BudgetError, IdentifierError, PlanError, StoreDamagedError, StoreError
+from rootguard.errors import (
+    BudgetError,
+    IdentifierError,
+    PlanError,
+    RootGuardError,
+    StoreDamagedError,
+    StoreError,
+)
 from rootguard.store import Store
-from rootguard.values import MICRO, Principal, RootName
+from rootguard.values import MICRO, Principal, RootName, normalised
 from tests.support.canary import SENTINELS, leaks
 
 pa = pytest.importorskip("pyarrow")
 
 from rootguard.batch import TableRelease, restore_ids, sanitize  # noqa: E402
 from rootguard.batch import register as registers  # noqa: E402
-from rootguard.batch.columns import Table  # noqa: E402
+from rootguard.batch.columns import Table, comparable  # noqa: E402
 
 FIB4 = load_template("fib4")
 PLAN = make_plan(FIB4, Fraction("0.9"))
@@ -35,7 +45,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         url = request.getfixturevalue("new_postgres")()
     else:
         url = "memory:" if request.param == "memory" else f"sqlite:///{tmp_path / 'vault.sqlite3'}"
-    made = open_store(url, key=bytes(range(32)))
+    made = open_store(url, key=bytes(range(32)), create=True)
     yield made
     made.close()
 
@@ -234,7 +244,7 @@ def test_a_root_that_was_only_seen_gets_the_tables_draw_too(store: Store) -> Non
     for row in range(20):
         raw = Raw(table["ast"][row].as_py())
         person, ast = Principal(f"P{row:05d}"), RootName("ast")
-        kept = sight_once(store, person, PLAN, FIB4.roots, ast, raw)
+        kept = sight_once(store, person, 0, PLAN, FIB4.roots, ast, raw)
         assert kept.sanitized.value == made[row]["ast"]
 
 
@@ -356,3 +366,49 @@ def test_a_table_in_another_unit_or_on_another_grid_than_the_stores_is_refused(
     with pytest.raises(PlanError, match=r"keeps ast as 7 to 272 U/L, 1000 points"):
         sanitize(people(3), plan, template=template, id_column="mrn", store=store)
     assert store.tables() == ()
+
+
+def test_an_id_in_another_spelling_is_the_same_person(store: Store) -> None:
+    table = people(3).set_column(0, "mrn", pa.array(["ann", "Zoë", "p3"]))
+    other = table.set_column(0, "mrn", pa.array(["ANN ", "zoe\u0308", "P3"]))
+    first, again = run(table, store), run(other, store)
+    for column in FIB4.roots:
+        assert again.table[column].to_pylist() == first.table[column].to_pylist()
+    spent = store.ledger(Principal("Ann")).micro
+    assert spent == store.ledger(Principal("ann")).micro != {}
+    values: dict[str, float] = {root: table[root][0].as_py() for root in FIB4.roots}
+    session = Guard.open(FIB4, values=values, budget="0.9", store=store, principal="aNN")
+    assert [session.release(root) for root in FIB4.roots] == [
+        first.table[root][0].as_py() for root in FIB4.roots
+    ]
+    assert store.ledger(Principal("ann")).micro == spent
+    store.erase(Principal(" Ann"))
+    assert store.ledger(Principal("ann")).micro == spent
+
+
+def test_ids_in_other_spellings_with_other_values_are_a_conflict(store: Store) -> None:
+    table = people(2).set_column(0, "mrn", pa.array(["ann", "ANN"]))
+    with pytest.raises(RootGuardError, match="different values"):
+        run(table, store)
+
+
+def test_a_batch_key_takes_ids_as_they_are_written() -> None:
+    table = people(3).set_column(0, "mrn", pa.array(["ann", "bob", "p3"]))
+    other = table.set_column(0, "mrn", pa.array(["Ann", "BOB", "P3"]))
+    key, plan = bytes(range(32)), make_plan(FIB4, Fraction("0.01"))
+    first, again = (
+        sanitize(each, plan, template=FIB4, id_column="mrn", key=key) for each in (table, other)
+    )
+    columns = list(FIB4.roots)
+    assert first.table.select(columns) != again.table.select(columns)
+
+
+@given(
+    st.lists(st.text(max_size=12) | st.text("Az09-", max_size=12) | st.none(), max_size=6),
+    st.integers(0, 3),
+)
+def test_ids_are_compared_as_names_are(ids: list[str | None], first: int) -> None:
+    given_ids = pa.array(ids, pa.large_string()).slice(min(first, len(ids)))
+    begins, content = comparable(given_ids)
+    made = [bytes(content[a:b]).decode() for a, b in itertools.pairwise(begins.tolist())]
+    assert made == [normalised(each or "") for each in given_ids.to_pylist()]

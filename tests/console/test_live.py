@@ -28,7 +28,7 @@ _RELEASING = """
 import sys
 from rootguard import open_store
 from tests.support.console_servers import open_person
-store = open_store(sys.argv[1], key=bytes(range(32)))
+store = open_store(sys.argv[1], key=bytes(range(32)), create=True)
 person = open_person(store)
 for line in sys.stdin:
     person.release(line.strip())
@@ -78,7 +78,7 @@ def releasing(url: str) -> Iterator[Callable[[str], None]]:
 
 def test_what_another_process_releases_is_shown_at_once(url: str) -> None:
     with (
-        closing(open_store(url, key=VAULT_KEY)) as store,
+        closing(open_store(url, key=VAULT_KEY, create=True)) as store,
         console(viewer_of(store)) as served,
         listening(served, "?after=0") as told,
         releasing(url) as release,

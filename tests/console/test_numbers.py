@@ -248,8 +248,10 @@ def test_a_ledger_goes_on_after_refining_and_erasing() -> None:
     Guard.open(template, values=values, budget="0.9", store=store)
     told: Any = ledger_json(viewer_of(store))
     kinds = [(kind, len(list(same))) for kind, same in groupby(c["kind"] for c in told["charges"])]
-    assert kinds == [("noised", 4), ("refined", 4), ("erased", 1), ("noised", 4)]
-    assert [charge["at"] is None for charge in told["charges"]] == [True] * 8 + [False] * 5
+    assert kinds == [("totals", 4), ("erased", 1), ("noised", 4)]
+    assert [charge["at"] is None for charge in told["charges"]] == [True] * 4 + [False] * 5
+    assert sum(charge["epsilon"] for charge in told["charges"][:4]) == pytest.approx(1.5)
+    assert [charge["level"] for charge in told["charges"][:5]] == [None] * 5
     assert told["total"]["spent"] == float(Ledger(store.events(OWNER)).total)
     assert told["charges"][-1]["total_after"] == pytest.approx(2.4)
 

@@ -9,8 +9,9 @@ import pytest
 
 from rootguard.errors import StoreKeyError
 from rootguard.mechanisms import mechanism
-from rootguard.mechanisms.exact import Words
+from rootguard.mechanisms.exact import Outcomes, Words
 from rootguard.mechanisms.keyed import Prf, RootStreams
+from rootguard.rng import Randomness
 from rootguard.values import Domain, MechanismName
 
 KEY = bytes(range(32))
@@ -89,3 +90,34 @@ def test_a_key_that_is_refused_is_in_no_frame() -> None:
     shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
     own = [frame.locals for frame in shown.stack if frame.filename.endswith("mechanisms/keyed.py")]
     assert "sesame" not in str(own)
+
+
+class Tied:
+    """Streams whose words for each block are given; notes whose bits a tie was broken with."""
+
+    def __init__(self, *blocks: list[int]) -> None:
+        self._blocks = [np.array(block, dtype=np.uint64) for block in blocks]
+        self.asked: list[tuple[int, int]] = []
+
+    def words(self, block: int, rows: Outcomes | None = None) -> tuple[Words, Words]:
+        found = self._blocks[block]
+        assert rows is None or rows.size == found.size
+        return found, np.zeros_like(found)
+
+    def source(self, row: int, block: int) -> Randomness:
+        self.asked.append((row, block))
+        person = Prf(KEY).person("a")
+        return streams("geometric").of(person, np.array([3])).source(0, block)
+
+
+@pytest.mark.parametrize("name", ["geometric", "exponential"])
+def test_a_tie_is_broken_by_bits_of_its_own_row_and_of_its_own_try(name: MechanismName) -> None:
+    """A row that borrowed another's bits would share its noise; so would two tries of one row."""
+    noise = mechanism(name, Fraction(1), 10)
+    tie = int(noise._row_sampler._rising[1])  # type: ignore[attr-defined]
+    if name == "exponential":  # no distance counts on one side only: the second row tries again
+        made, expected = Tied([tie - 1, 0, tie - 1], [tie]), [(1, 1)]
+    else:
+        made, expected = Tied([tie - 1, tie, tie - 1]), [(1, 0)]
+    noise.draw_rows(np.array([5, 5, 5]), made)
+    assert made.asked == expected

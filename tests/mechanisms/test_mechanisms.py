@@ -421,3 +421,24 @@ def test_more_than_four_digits_of_a_distance_are_drawn_in_two_parts(
     epsilon: str, digits: tuple[int, int]
 ) -> None:
     assert Geometric(Fraction(epsilon), M)._digits == digits
+
+
+class Given:
+    """A source that says these words."""
+
+    def __init__(self, *words: int) -> None:
+        self._words = list(words)
+
+    def words(self, count: int) -> list[int]:
+        taken, self._words = self._words[:count], self._words[count:]
+        assert len(taken) == count
+        return taken
+
+
+@pytest.mark.parametrize("carries", [0, 1, 2, 3])
+def test_after_every_carry_more_of_the_distance_follows(carries: int) -> None:
+    """The highest word is a carry, the lowest the shortest distance."""
+    noise = Geometric(Fraction("0.1"), M)
+    top = 2**32 - 1
+    source = Given(top, 0, *[top] * carries, 0)  # up; the low digits; the high ones
+    assert noise.draw(0, source) == 1 + 32 * carries

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from rootguard.errors import BudgetError, DomainError
+from rootguard.mechanisms import nesting
 from rootguard.mechanisms.additive import Geometric
 from rootguard.mechanisms.base import MAX_EPSILON, Floats
 from rootguard.mechanisms.nesting import between, degrade, kernel, log_kernel, refine
@@ -30,6 +31,9 @@ PAIRS = [
 ]
 TRIPLES = [("0.0001", "0.0002", "0.0005"), ("0.1", "0.3", "1"), ("1", "2", "4"), ("3", "7", "50")]
 DRAWS = 20_000
+FEWER = [5_000, pytest.param(DRAWS, marks=pytest.mark.slow)]
+"""For draws that take long. With the fewer the false-alarm rate is the same, and a control is
+mistaken for the law with probability below 1e-31."""
 
 
 def log_geometric(epsilon: Fraction, size: int) -> Floats:
@@ -234,6 +238,47 @@ def test_every_draw_divides_the_unit_interval_exactly_as_its_law_does(
             )
 
 
+def test_one_less_a_power_has_the_digits_that_were_asked_for() -> None:
+    """However many the subtraction cancels: the error is that of one rounding, half a unit."""
+    for rate in (*(Fraction(1, n) for n in range(1, 1000)), Fraction(1, 10**9 - 1), Fraction(3)):
+        with localcontext(Context(prec=20)):
+            found = nesting._one_minus_exponential(rate)
+        with localcontext(Context(prec=60)):
+            true = 1 - exact_power(rate)
+            assert abs(found - true) < Decimal("0.51e-19") * Decimal(10) ** true.adjusted()
+
+
+@pytest.mark.parametrize("size", [2, 99, 999])
+def test_the_ends_of_cells_are_off_by_less_than_is_allowed_for(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """At epsilons that no decimal spells exactly, whose rounding every grid step takes in."""
+    computed: list[nesting.Weights] = []
+
+    def kept(weights: nesting.Weights, _size: int, _source: object) -> int:
+        computed.append(weights)
+        return 0
+
+    monkeypatch.setattr(nesting, "_draw", kept)
+    low, high = Fraction(100, 7), Fraction(100, 3)
+    degrade(size - 1, low=low, high=high, size=size, source=SECURE)
+    refine(size // 2, size // 2, low=low, high=high, size=size, source=SECURE)
+    lost = nesting._SPARE_DIGITS + len(str(size))
+    assert 10**lost >= 1100 * size  # as its docstring reckons
+    for weights in computed:
+        ends, wide = (_shares_of(weights, digits) for digits in (12 + lost, 80))
+        with localcontext(Context(prec=80, Emax=MAX_EMAX, Emin=MIN_EMIN)):
+            off = max(abs(end / true - 1) for end, true in zip(ends, wide, strict=True))
+            assert off < Decimal(10) ** -12
+            assert size < 999 or off > Decimal(10) ** -(12 + lost)  # control: there is an error
+
+
+def _shares_of(weights: nesting.Weights, digits: int) -> list[Decimal]:
+    with localcontext(Context(prec=digits, Emax=MAX_EMAX, Emin=MIN_EMIN)):
+        ends = list(accumulate(weights()))
+        return [end / ends[-1] for end in ends]
+
+
 EPSILONS = [("0.02", "0.05", "0.15"), ("1", "1.5", "2")]
 PLACES = [(0, 0), (2, 4), (6, 0)]
 
@@ -267,12 +312,13 @@ def test_refined_draws_follow_the_conditional_law_and_not_fresh_noise(
 
 @pytest.mark.parametrize(("upper", "lower"), PLACES)
 @pytest.mark.parametrize("triple", EPSILONS)
+@pytest.mark.parametrize("count", FEWER)
 def test_inserted_draws_follow_the_conditional_law_and_not_the_kernel_from_above(
-    triple: tuple[str, str, str], upper: int, lower: int
+    count: int, triple: tuple[str, str, str], upper: int, lower: int
 ) -> None:
     low, middle, high = map(Fraction, triple)
     draw = partial(between, upper, lower, high=high, middle=middle, low=low, size=7)
-    draws = draws_of(lambda: draw(source=SECURE))
+    draws = draws_of(lambda: draw(source=SECURE), count)
     law = np.exp(log_inserted(low, middle, high, 7))
     assert fit(draws, law[upper, lower]) > FALSE_ALARM
     assert fit(draws, kernel(high, middle, 7)[upper]) < FALSE_ALARM  # forgets the lower level
@@ -280,17 +326,18 @@ def test_inserted_draws_follow_the_conditional_law_and_not_the_kernel_from_above
 
 @pytest.mark.parametrize("truth", [0, 4])
 @pytest.mark.parametrize("pair", [("0.1", "0.4"), ("1", "2")])
+@pytest.mark.parametrize("count", FEWER)
 def test_noise_refined_is_in_law_noise_drawn_at_the_higher_level_and_degraded(
-    pair: tuple[str, str], truth: int
+    count: int, pair: tuple[str, str], truth: int
 ) -> None:
     low, high = map(Fraction, pair)
     size = 9
     coarse, fine = Geometric(low, size), Geometric(high, size)
-    lows = draws_of(lambda: coarse.draw(truth, SECURE))
+    lows = draws_of(lambda: coarse.draw(truth, SECURE), count)
     refined = np.array(
         [refine(truth, int(z), low=low, high=high, size=size, source=SECURE) for z in lows]
     )
-    highs = draws_of(lambda: fine.draw(truth, SECURE))
+    highs = draws_of(lambda: fine.draw(truth, SECURE), count)
     degraded = np.array(
         [degrade(int(z), high=high, low=low, size=size, source=SECURE) for z in highs]
     )

@@ -12,6 +12,7 @@ from rootguard.errors import IdentifierError, StoreError, StoreUnavailableError
 from rootguard.identifiers import IssuedToken, IssuedTokens, Kind, MemoryTokens
 from rootguard.session import Person, parse_profile
 from rootguard.session.declared import Declarations, Letters, _day_of, issue_tokens, patterns_of
+from rootguard.session.session import Tokens
 from rootguard.values import Principal
 
 PROFILE = """
@@ -199,6 +200,11 @@ def test_of_finds_that_overlap_the_longest_is_replaced() -> None:
     assert (found.start, found.end) == (4, 4 + len(longest))
 
 
+def issued(identifiers: object, key: bytes | None = None) -> Tokens:
+    store = MemoryStore()
+    return issue_tokens(identifiers, key, store, store.snapshot(Principal("owner")))
+
+
 @pytest.mark.parametrize(
     ("identifiers", "message"),
     [
@@ -211,18 +217,15 @@ def test_identifiers_that_cannot_be_protected_are_refused_by_name(
     identifiers: object, message: str
 ) -> None:
     with pytest.raises(IdentifierError, match=message):
-        issue_tokens(identifiers, None, MemoryStore(), Principal("owner"))
+        issued(identifiers)
 
 
 def test_no_word_of_a_declared_name_is_a_token_of_another() -> None:
-    given = [
-        issue_tokens({"a": "Ann Roe"}, bytes([n]) * 32, MemoryStore(), Principal("owner"))
-        for n in range(3)
-    ]
+    given = [issued({"a": "Ann Roe"}, bytes([n]) * 32) for n in range(3)]
     for number, tokens in enumerate(given):
         taken = tokens.issued["a"]
         both = {"a": "Ann Roe", "b": taken}
-        again = issue_tokens(both, bytes([number]) * 32, MemoryStore(), Principal("owner"))
+        again = issued(both, bytes([number]) * 32)
         assert not set(taken.split()) & set(" ".join(again.issued.values()).split())
 
 
@@ -297,12 +300,12 @@ class AwayStore(MemoryStore):
         super().__init__()
         self.registry = Away()
 
-    def tokens(self, principal: object) -> IssuedTokens:
+    def tokens(self, principal: object, *, epoch: int | None = None) -> IssuedTokens:
         return self.registry
 
 
 class StrangeStore(MemoryStore):
-    def tokens(self, principal: object) -> IssuedTokens:
+    def tokens(self, principal: object, *, epoch: int | None = None) -> IssuedTokens:
         raise OSError("4415-8820")
 
 

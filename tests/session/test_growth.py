@@ -167,7 +167,7 @@ def test_a_name_of_one_template_cannot_be_given_to_a_value_of_another() -> None:
 class Away(MemoryStore):
     away = True
 
-    def disclose(self, *_: object) -> None:
+    def disclose(self, *_: object, **__: object) -> None:
         if self.away:
             raise StoreUnavailableError("the server is away; try again")
 

@@ -28,7 +28,7 @@ from hypothesis.stateful import (
 )
 
 from rootguard import Guard, MemoryStore, Person, Session, Store, load_template, open_store
-from rootguard.errors import PrivateValueError, RootGuardError
+from rootguard.errors import ErasedError, PrivateValueError, RootGuardError
 from rootguard.graph import Graph
 from rootguard.identifiers import Kind
 from rootguard.identifiers.formats import KINDS
@@ -385,7 +385,7 @@ class VaultInterleavings(Interleavings):
         return self.again()
 
     def again(self) -> Store:
-        store = open_store(f"sqlite:///{self.folder}/vault.db", key=KEY)
+        store = open_store(f"sqlite:///{self.folder}/vault.db", key=KEY, create=True)
         return self.resources.enter_context(closing(store))
 
     @rule()
@@ -410,11 +410,16 @@ def test_only_typed_refusals_leave_whatever_owner_and_services_do(
     run_state_machine_as_test(machine, settings=SETTINGS)
 
 
-def test_a_service_whose_person_was_erased_is_refused_by_root() -> None:
+def test_a_service_whose_person_was_erased_is_refused_and_may_begin_again() -> None:
     store = MemoryStore()
     person = Person.open(PROFILES[1], store=store, service="clinic")
     person.sight("ast", 30)
     assert person.known("ast")
     store.erase(person.principal)
-    with pytest.raises(PrivateValueError, match=r"never noised .*: ast"):
+    with pytest.raises(ErasedError, match=r"erased meanwhile; nothing was released\. Open"):
         person.release("ast")
+    again = Person.open(PROFILES[1], store=store, service="clinic")
+    with pytest.raises(PrivateValueError, match=r"never noised .*: ast"):
+        again.release("ast")
+    again.sight("ast", 30)
+    again.release("ast")

@@ -30,11 +30,11 @@ from rootguard.errors import (
     StoreUnavailableError,
     UnknownNameError,
 )
-from rootguard.events import Charge, RequestRefused, RootNoised, ValueReleased
+from rootguard.events import RequestRefused, RootNoised, ValueReleased
 from rootguard.session import Person, Profile, parse_profile
 from rootguard.session.declared import issue_tokens
 from rootguard.session.draws import noise_once, sight_once
-from rootguard.store import Record, Store
+from rootguard.store import Record, Snapshot, Store
 from rootguard.values import MICRO, Principal, Raw, RootName
 from tests.support.canary import own_locals
 from tests.support.patience import PATIENCE
@@ -146,7 +146,7 @@ def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], S
     url = f"sqlite:///{tmp_path}/vault.db"
     if request.param == "postgres":
         url = request.getfixturevalue("new_postgres")()
-    return lambda: open_store(url, key=KEY)
+    return lambda: open_store(url, key=KEY, create=True)
 
 
 def test_racing_threads_and_replicas_agree_on_one_draw(make_store: Callable[[], Store]) -> None:
@@ -172,7 +172,7 @@ def in_a_process(url: str, pipe: Connection, number: float) -> None:
 @pytest.mark.usefixtures("own_data_directory")
 def test_two_processes_on_one_file_agree_on_one_draw(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/vault.db"
-    with closing(open_store(url, key=KEY)) as store:
+    with closing(open_store(url, key=KEY, create=True)) as store:
         opened(store)
         pipes, workers = [], []
         for number in (20.0, 200.0):
@@ -192,28 +192,17 @@ def test_two_processes_on_one_file_agree_on_one_draw(tmp_path: Path) -> None:
 
 
 class Interrupted(MemoryStore):
-    """Another writer comes in between the two questions that are asked before a draw."""
+    """Another writer comes in between the look at what is kept and the draw."""
 
     def __init__(self) -> None:
         super().__init__()
         self.other: Callable[[], object] | None = None
 
-    def _interrupt(self) -> None:
+    def snapshot(self, principal: Principal) -> Snapshot:
+        found = super().snapshot(principal)
         if self.other is not None:
             other, self.other = self.other, None
             other()
-
-    def events(self, principal: Principal) -> tuple[Charge, ...]:
-        found = super().events(principal)
-        self._interrupt()
-        return found
-
-    def levels(self, principal: Principal, root: RootName) -> tuple[Record, ...]:
-        with self._lock:
-            interrupt, self.other = self.other, None
-            found = super().levels(principal, root)
-            self.other = interrupt
-        self._interrupt()
         return found
 
 
@@ -222,11 +211,16 @@ def test_a_writer_between_looking_and_drawing_costs_nothing_twice(draw: str) -> 
     store = Interrupted()
     person = opened(store)
     plan, raw = person._plans[AST], Raw(30.0)
-    store.other = lambda: noise_once(store, OWNER, plan, person.roots, {AST: raw})
+
+    def noise() -> Record:
+        return noise_once(store, store.snapshot(OWNER), plan, person.roots, {AST: raw})[AST]
+
+    store.other = noise
     if draw == "sight":
-        record = sight_once(store, OWNER, plan, person.roots, AST, Raw(77.0))
+        record = sight_once(store, OWNER, 0, plan, person.roots, AST, Raw(77.0))
     else:
-        record = noise_once(store, OWNER, plan, person.roots, {AST: raw})[AST]
+        record = noise()
+    assert store.other is None
     assert record == store.levels(OWNER, AST)[0]
     assert len(noised(store)) == 1
 
@@ -429,7 +423,7 @@ def test_a_person_reaches_no_raw_value_and_no_declared_text() -> None:
 
 
 class Failing(MemoryStore):
-    def commit(self, principal: object, draws: object) -> tuple[()]:
+    def commit(self, principal: object, draws: object, *, epoch: int | None = None) -> tuple[()]:
         raise StoreUnavailableError("the server is away; try again")
 
 
@@ -466,16 +460,16 @@ def test_no_frame_that_saw_a_profile_or_a_text_leaves_with_a_refusal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = MemoryStore()
-    person = opened(store)
+    person, kept = opened(store), store.snapshot(OWNER)
 
-    def away(*_: object) -> None:
+    def away(*_: object, **__: object) -> None:
         raise StoreUnavailableError("the server is away; try again")
 
     monkeypatch.setattr(type(person._identifiers), "_found", away)
     monkeypatch.setattr(store, "tokens", away)
     for function, call in (
         ("open", lambda: Person.open(PROFILE, store=store)),
-        ("issue_tokens", lambda: issue_tokens({"name": "Ann Roe"}, None, store, OWNER)),
+        ("issue_tokens", lambda: issue_tokens({"name": "Ann Roe"}, None, store, kept)),
         ("issued", lambda: person.issued("Ann Roe")),
     ):
         with pytest.raises(StoreUnavailableError) as caught:
@@ -532,15 +526,15 @@ def test_a_value_of_a_profile_is_drawn_unless_it_follows_from_others_in_it(
 
 
 def test_no_byte_of_a_store_holds_a_sighted_number_or_a_declared_name(tmp_path: Path) -> None:
-    with closing(open_store(f"sqlite:///{tmp_path}/vault.db", key=KEY)) as store:
+    with closing(open_store(f"sqlite:///{tmp_path}/vault.db", key=KEY, create=True)) as store:
         person = opened(store)
         person.sight("ast", SECRET)
         person.release("ast")
         person.declared("Ann Roe, 4415.8820")
         content = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
     content += b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
-    assert b"geometric" in content  # the search can find things
-    texts = [repr(SECRET), SECRET.hex(), "Ann Roe", "4415-8820", "4415.8820"]
+    assert b"mmHg" in content  # the search can find things: a unit is nobody's
+    texts = [OWNER, repr(SECRET), SECRET.hex(), "Ann Roe", "4415-8820", "4415.8820"]
     for form in [*map(str.encode, texts), struct.pack("<d", SECRET), struct.pack(">d", SECRET)]:
         assert form not in content
 

@@ -1,5 +1,6 @@
 """Attempts to have one value drawn twice, or to have a promise, a cap or a tier miss a draw."""
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -12,17 +13,16 @@ import pytest
 from rootguard import Guard, MemoryStore, Session, load_template
 from rootguard.calibration import make_plan
 from rootguard.errors import BudgetError, DomainError, PrivateValueError
-from rootguard.events import RootNoised
+from rootguard.events import RootNoised, to_record
 from rootguard.mechanisms.base import MAX_EPSILON
 from rootguard.session.draws import RootMapping
 from rootguard.store import Record, Store
+from rootguard.store.base import Cell
+from rootguard.store.dialects.sqlite import SqliteDatabase
 from rootguard.store.envelope import Secrets
-from rootguard.store.migrations import MIGRATIONS
-from rootguard.store.rows import DRAWS, EVENTS, Rows
-from rootguard.store.sql import create
-from rootguard.store.sqlite import SqliteDatabase
+from rootguard.store.schema.migrations import MIGRATIONS, migrate
 from rootguard.template import Template, parse_template
-from rootguard.values import Domain, Principal, Raw, RootName, RootQuantity, Sanitized
+from rootguard.values import Domain, Principal, Raw, RootName, RootQuantity
 from rootguard.vault import open_store
 from tests.support.store_contents import KEY
 
@@ -44,8 +44,10 @@ class Rival(MemoryStore):
 
     rival: Callable[[], object] | None = None
 
-    def return_to(self, principal: Principal, root: RootName, version: int) -> tuple[Record, ...]:
-        found = super().return_to(principal, root, version)
+    def return_to(
+        self, principal: Principal, root: RootName, version: int, *, epoch: int | None = None
+    ) -> tuple[Record, ...]:
+        found = super().return_to(principal, root, version, epoch=epoch)
         rival, self.rival = self.rival, None
         if rival is not None:
             rival()
@@ -115,30 +117,26 @@ def early_store(path: Path) -> Store:
     """A store from before units were kept, with one draw, known by its number."""
     path.touch()
     with closing(SqliteDatabase(path, new=True)) as database, database.exclusive() as db:
-        create(db, KEY, MIGRATIONS[:4])
+        migrate(db, MIGRATIONS[:4])
+        Secrets.create(db, KEY, b"i" * 16)
         secrets = Secrets.read(db, KEY)
-        record = Record(
-            sanitized=Sanitized(
-                root=AGE,
-                index=300,
-                domain=Domain(lower=18, upper=80),
-                epsilon=Fraction(1, 10),
-                mechanism="geometric",
-            ),
-            fingerprint=Raw(42.3).number_fingerprint(secrets.fingerprint, f"{OWNER}\0{AGE}"),
-            event=RootNoised(
-                principal=OWNER,
-                root=AGE,
-                version=1,
-                micro_epsilon=100_000,
-                mechanism="geometric",
-            ),
+        event = RootNoised(
+            principal=OWNER, root=AGE, version=1, micro_epsilon=100_000, mechanism="geometric"
         )
-        content = Rows(db, secrets.integrity)
-        content.write(DRAWS, OWNER, thing=record)
-        content.write(EVENTS, OWNER, 1, thing=record.event)
-        content.add(OWNER, "draws", 1)
-        content.add(OWNER, "events", 1)
+        text = json.dumps(to_record(event), sort_keys=True, separators=(",", ":"))
+        grid = ((18.0).hex(), (80.0).hex(), 1000)
+        mark = Raw(42.3).number_fingerprint(secrets.fingerprint, f"{OWNER}\0{AGE}")
+        written: list[tuple[str, tuple[Cell, ...]]] = [
+            ("draws", (OWNER, AGE, 1, 0, 300, *grid, 100_000, "geometric", mark, text)),
+            ("events", (OWNER, 1, text)),
+            ("heads", (OWNER, "draws", 1)),
+            ("heads", (OWNER, "events", 1)),
+            ("heads", ("", "principals", 1)),
+        ]
+        for table, cells in written:
+            sealed = (*cells, secrets.integrity.seal(table, *cells))
+            places = ", ".join("?" * len(sealed))
+            db.execute(f"INSERT INTO {table} VALUES ({places})", *sealed)
     return open_store(f"sqlite:///{path}", key=KEY)
 
 

@@ -9,7 +9,7 @@ import pytest
 from rootguard import Guard, MemoryStore, load_template
 from rootguard.calibration import make_plan
 from rootguard.errors import BudgetError, PrivateValueError, StoreError
-from rootguard.session.draws import level_at
+from rootguard.session.draws import levels_at
 from rootguard.session.guard import promise, tier_of
 from rootguard.session.policy import Policy, parse_policy
 from rootguard.store import Disclosure, Store
@@ -209,7 +209,7 @@ def test_roots_that_would_gain_most_give_up_what_another_holds_beyond_its_share(
 
 def left(store: Store, rules: Policy, *templates: Template) -> dict[str, int]:
     """What a tier gives of each root, in micro-epsilon."""
-    tier = tier_of(rules, "app", templates, store, OWNER, "uniform")
+    tier = tier_of(rules, "app", templates, store.snapshot(OWNER), "uniform")
     return {str(root): to_micro(epsilon) for root, epsilon in tier.epsilons.items()}
 
 
@@ -219,7 +219,8 @@ def test_templates_share_a_tier_in_proportion_until_it_is_given(filled: Store) -
     shared = {**dict.fromkeys("abcd", 12_500), **dict.fromkeys("gh", 25_000)}
     assert left(filled, policy(), FOUR, MORE) == shared
     level = filled.levels(OWNER, RootName("a"))[0]
-    quarter = level_at(filled, OWNER, RootName("a"), Fraction(25_000, MICRO))
+    wanted = {RootName("a"): Fraction(25_000, MICRO)}
+    quarter = levels_at(filled, filled.snapshot(OWNER), wanted)[RootName("a")]
     assert quarter != level
     filled.disclose(
         OWNER,
@@ -232,7 +233,7 @@ def test_templates_share_a_tier_in_proportion_until_it_is_given(filled: Store) -
     assert left(filled, policy("rich"), FOUR) == dict.fromkeys("abcd", 250_000)
     assert left(filled, policy("rich"), FOUR, MORE)["a"] == 125_000
     assert left(filled, policy("poor"), FOUR) == {"a": 25_000}
-    assert tier_of(policy("rich"), "app", (FOUR,), filled, OWNER).budget == MICRO
+    assert tier_of(policy("rich"), "app", (FOUR,), filled.snapshot(OWNER)).budget == MICRO
 
 
 def test_a_lifetime_is_a_multiple_of_the_first_price_of_each_root_without_a_cap(

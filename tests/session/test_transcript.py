@@ -7,7 +7,7 @@ import pytest
 from rootguard import MemoryStore, load_template
 from rootguard.events import Event, RequestRefused, ValueReleased
 from rootguard.session.transcript import REMEMBERED, AuditTrail, Transcript, speak_to
-from rootguard.store.base import RECIPIENT, Recipient
+from rootguard.store.base import RECIPIENT, Epoch, Recipient
 from rootguard.values import Principal
 
 
@@ -35,9 +35,11 @@ class Notes(MemoryStore):
         self.noted: list[Event] = []
         self.toward: list[Recipient | None] = []
 
-    def note(self, principal: Principal, event: Event, recipient: Recipient | None = None) -> None:
+    def note(
+        self, principal: Principal, event: Event, to: Recipient | None = None, epoch: Epoch = None
+    ) -> None:
         self.noted.append(event)
-        self.toward.append(recipient)
+        self.toward.append(to)
 
 
 def trail(store: Notes, service: str = "") -> AuditTrail:

@@ -8,13 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from rootguard.events import Charge, LevelDerived, ProfileErased, RootNoised, RootRefined
+from rootguard.events import (
+    Charge,
+    LevelDerived,
+    ProfileErased,
+    RootNoised,
+    RootRefined,
+    RootReturned,
+    ServiceCharged,
+)
 from rootguard.store import Disclosure, Record
 from rootguard.store.audit import problems
+from rootguard.store.summary import PersonSummary, RootState
 from rootguard.values import MICRO, Domain
-from tests.support.store_contents import ANA, EVE, at, database_of, draw, fill, sql
+from tests.support.store_contents import ANA, EVE, at, damage, draw, fill, sql
 
 FIRST = draw("age", 0, micro=10)
+TOTALS = PersonSummary.of([FIRST.event]).erasure({})
 AGE_1 = "ana: age version 1"
 
 
@@ -29,8 +39,10 @@ def level(micro: int, position: int, *, price: int = 0, named: int | None = None
 
 
 def told(records: Sequence[Record], events: Sequence[Charge] | None = None) -> list[str]:
+    """What is said of records and a ledger, and a summary that agrees with it."""
     charged = [record.event for record in records] if events is None else events
-    return [each.removeprefix(AGE_1 + ": ") for each in problems(ANA, records, charged, ())]
+    found = problems(ANA, records, charged, PersonSummary.of(charged))
+    return [each.removeprefix(AGE_1 + ": ") for each in found]
 
 
 def test_levels_that_nest_are_sound_up_to_their_limits() -> None:
@@ -38,7 +50,7 @@ def test_levels_that_nest_are_sound_up_to_their_limits() -> None:
     assert told([FIRST]) == []  # on the first point of its grid
     assert told([FIRST, level(25, 1, price=15), level(24, 2), level(5, 3)]) == []
     assert told([level(25, 1, price=15), FIRST], [FIRST.event, level(25, 1, price=15).event]) == []
-    assert told([], [FIRST.event, ProfileErased(principal=ANA)]) == []
+    assert told([], TOTALS) == []
 
 
 OTHER_GRID = replace(level(5, 1).sanitized, domain=Domain(lower=0, upper=1000))
@@ -86,10 +98,51 @@ def test_a_ledger_and_draws_that_differ_are_told_and_not_looked_at_further() -> 
     assert told([FIRST], [FIRST.event, level(5, 1).event]) == [differ]
     assert told([], [FIRST.event]) == [differ]
     assert told([FIRST], []) == ["a draw without an event"]
-    erased = ProfileErased(principal=ANA)
-    assert told([FIRST], [FIRST.event, erased]) == []  # what came back is checked as well
-    assert told([], [FIRST.event, erased, FIRST.event]) == [differ]
-    assert told([], [erased, FIRST.event]) == [differ]
+    again = draw("age", 3, version=2, micro=10)
+    assert told([again], [*TOTALS, again.event]) == []  # what came back is checked as well
+    assert told([], [*TOTALS, again.event]) == [f"ana: age version 2: {differ}"]
+    assert told([again], TOTALS) == ["ana: age version 2: a draw without an event"]
+    assert told([FIRST], TOTALS) == ["a draw without an event"]
+    # A ledger that an erasure did not bring down to totals.
+    assert told([], [FIRST.event, ProfileErased(principal=ANA)]) == [differ]
+
+
+def test_a_return_to_a_version_that_was_never_there_is_told() -> None:
+    back = RootReturned(principal=ANA, root="age", version=1)
+    assert told([FIRST], [FIRST.event, back]) == []
+    assert "ana: age returned to a version that is not there" in told([], [back])
+
+
+def summary(**parts: object) -> PersonSummary:
+    made = PersonSummary.of([FIRST.event])
+    for name, part in parts.items():
+        assert hasattr(made, name)
+        setattr(made, name, part)
+    return made
+
+
+DISAGREEING: dict[str, list[PersonSummary]] = {
+    "what was spent is not what the ledger says": [
+        summary(ledger=PersonSummary.of([draw("age", 0, micro=9).event]).ledger)
+    ],
+    "versions and levels are not what the ledger says": [
+        summary(roots={"age": RootState(newest=2, current=1)}),
+        summary(roots={"age": RootState(newest=1, erased=1, current=1)}),
+        summary(roots={"age": RootState(newest=1, current=1, levels={1: 2})}),
+        summary(roots={}),
+        summary(draws=0),
+    ],
+    "what services were given is not what the ledger says": [summary(before={("lab", "age"): 10})],
+    "events are missing or added": [summary(events=2)],
+}
+
+
+@pytest.mark.parametrize("words", DISAGREEING)
+def test_a_summary_that_disagrees_with_its_ledger_is_told(words: str) -> None:
+    for each in DISAGREEING[words]:
+        assert list(problems(ANA, [FIRST], [FIRST.event], each)) == [f"ana: {words}"]
+    given = ServiceCharged(principal="", root="age", service="lab", level=3)
+    assert list(problems(ANA, [], [*TOTALS, given], PersonSummary.of([*TOTALS, given]))) == []
 
 
 def test_the_owner_of_events_and_the_draws_of_disclosures_are_checked() -> None:
@@ -99,35 +152,67 @@ def test_the_owner_of_events_and_the_draws_of_disclosures_are_checked() -> None:
     assert told([replace(FIRST, event=theirs)]) == ["ana: an event belongs to somebody else"]
     shown = Disclosure(service="lab", tier="t", root="age", version=1, position=0)
     others = [replace(shown, version=2), replace(shown, position=1), replace(shown, root="ast")]
-    found = [list(problems(ANA, [FIRST], [FIRST.event], [each])) for each in (shown, *others)]
-    assert found == [
+
+    def given(each: Disclosure, level: int = 10) -> list[str]:
+        return list(problems(ANA, [FIRST], [FIRST.event], summary(given={each: level})))
+
+    assert [given(each) for each in (shown, *others)] == [
         [],
         *([f"ana: {root} was disclosed from a draw that is not there"] for root in ("age",) * 2),
         ["ana: ast was disclosed from a draw that is not there"],
     ]
+    assert given(shown, 9) == ["ana: age was disclosed at another level than it was drawn at"]
 
 
 SENTENCES = {
-    "UPDATE draws SET grid_index = 9 WHERE version = 2": [
+    "UPDATE draws SET content = mark WHERE place = {age 2}": [
         "ana: a row of draws was altered",
         "ana: age version 2: the ledger does not match the draws",
     ],
-    "UPDATE caps SET micro_epsilon = 7": ["ana: a row of caps was altered"],
-    "DELETE FROM caps": ["ana: rows of caps are missing or added"],
-    "UPDATE tokens SET entry = token_key WHERE sequence = 1": [
+    "UPDATE draws SET mark = place WHERE place = {age 2}": [
+        "ana: a row of draws stands in another's place",
+        "ana: age version 2: the ledger does not match the draws",
+    ],
+    "DELETE FROM draws WHERE place = {age 1}": [
+        "ana: age version 1: the ledger does not match the draws",
+    ],
+    "UPDATE draws SET principal = 'x' WHERE principal = {eve}": [
+        "x: rows of draws belong to nobody this store knows",
+        "eve: age version 1: the ledger does not match the draws",
+    ],
+    "UPDATE events SET content = 'x' WHERE principal = {eve}": [
+        "eve: a row of events was altered",
+        "eve: rows of events are missing or added",
+        "eve: age version 1: a draw without an event",
+        "eve: what was spent is not what the ledger says",
+        "eve: versions and levels are not what the ledger says",
+        "eve: events are missing or added",
+    ],
+    "UPDATE people SET revision = revision - 1 WHERE principal = {eve}": [
+        "{eve}: the row of a person was altered",
+        "{eve}: rows of draws belong to nobody this store knows",
+        "{eve}: rows of events belong to nobody this store knows",
+        "{eve}: rows of log belong to nobody this store knows",
+    ],
+    "UPDATE people SET epoch = 1 WHERE principal = {eve}": [
+        "{eve}: the row of a person was altered",
+        "{eve}: rows of draws belong to nobody this store knows",
+        "{eve}: rows of events belong to nobody this store knows",
+        "{eve}: rows of log belong to nobody this store knows",
+    ],
+    "UPDATE tokens SET content = token_key WHERE sequence = 1": [
         "ana: a row of tokens was altered",
-        "ana: tokens are not numbered without gaps",
+        "ana: rows of tokens are missing or added",
     ],
     "DELETE FROM tokens WHERE sequence = 2": ["ana: rows of tokens are missing or added"],
-    "UPDATE heads SET length = 7 WHERE shelf = 'caps'": [
-        "ana: the count of caps was altered",
-        "ana: rows of caps are missing or added",
+    "UPDATE heads SET length = 7 WHERE shelf = 'tokens'": [
+        "{ana}: the count of tokens was altered",
+        "ana: rows of tokens are missing or added",
     ],
-    "DELETE FROM heads WHERE principal = ''": ["profiles are missing or added"],
-    "UPDATE disclosures SET service = 'x'": ["ana: a row of disclosures was altered"],
-    "DELETE FROM crossings WHERE principal = 'eve'": [
-        "eve: rows of crossings are missing or added"
+    "DELETE FROM heads WHERE principal = '' AND shelf = 'people'": [
+        "profiles are missing or added"
     ],
+    "DELETE FROM log WHERE principal = {eve}": ["eve: rows of log are missing or added"],
 }
 
 
@@ -136,6 +221,6 @@ def test_damage_is_told_by_whose_and_which_rows_without_a_value(file: Path, stat
     with closing(sql(at(file))) as store:
         fill(store)
         assert store._journal.flush()
-        with database_of(store).exclusive() as db:
-            db.execute(statement)
-        assert list(store.verify()) == SENTENCES[statement]
+        keys = {name: store._key(name) for name in (ANA, EVE)}
+        damage(store, statement)
+        assert list(store.verify()) == [each.format(**keys) for each in SENTENCES[statement]]

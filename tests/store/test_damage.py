@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from rootguard.errors import StoreDamagedError, StoreError, StoreKeyError
-from rootguard.store import Record
-from rootguard.store.rows import DRAWS, Rows
-from rootguard.values import Domain, Principal, RootName, Sanitized
+from rootguard.store import Record, rows
+from rootguard.values import Domain, Principal, RootName, RootQuantity, Sanitized
 from rootguard.vault import open_store
 from tests.support.store_contents import (
     AGE,
@@ -21,9 +20,11 @@ from tests.support.store_contents import (
     SEED,
     at,
     content,
+    damage,
     database_of,
     draw,
     fill,
+    person_of,
     sql,
 )
 
@@ -117,30 +118,41 @@ def test_a_server_whose_tables_are_gone_is_not_begun_anew(
 
 
 TAMPERED = {
-    "a value": "UPDATE draws SET grid_index = 9 WHERE principal = 'ana'",
-    "a fingerprint": "UPDATE draws SET fingerprint = mac WHERE principal = 'ana'",
-    "a price": "UPDATE draws SET micro_epsilon = 1 WHERE principal = 'ana'",
-    "a draw's root": "UPDATE draws SET root = 'agf' WHERE root = 'age' AND version = 2",
-    "a draw's owner": "UPDATE draws SET principal = 'bob' WHERE version = 2",
-    "a deleted draw": "DELETE FROM draws WHERE version = 2",
-    "an event": "UPDATE events SET event = REPLACE(event, ':5', ':1')",
-    "the first event": "DELETE FROM events WHERE principal = 'ana' AND sequence = 1",
-    "the last event": "DELETE FROM events WHERE principal = 'ana' AND sequence = 3",
-    "the order of events": "UPDATE events SET sequence = 5 - sequence + 1 WHERE principal = 'ana'",
-    "a cap": "UPDATE caps SET micro_epsilon = 10000",
-    "a lifted cap": "DELETE FROM caps",
-    "a disclosure": "UPDATE disclosures SET service = 'nobody'",
-    "a deleted disclosure": "DELETE FROM disclosures",
-    "a token": "UPDATE tokens SET entry = token_key WHERE sequence = 1",
+    "a draw": "UPDATE draws SET content = mark WHERE place = {age 2}",
+    "an old draw": "UPDATE draws SET content = mark WHERE place = {age 1}",
+    "a draw in another's place": "UPDATE draws SET content = (SELECT other.content FROM draws other"
+    " WHERE other.place = {age 1}) WHERE place = {age 2}",
+    "a draw's owner": "UPDATE draws SET principal = {eve} WHERE place = {age 2}",
+    "a deleted draw": "DELETE FROM draws WHERE place = {age 2}",
+    "a deleted old draw": "DELETE FROM draws WHERE place = {age 1}",
+    "an event": "UPDATE events SET content = (SELECT other.content FROM events other"
+    " WHERE other.principal = {ana} AND other.sequence = 1) WHERE sequence = 2",
+    "the first event": "DELETE FROM events WHERE principal = {ana} AND sequence = 1",
+    "the last event": "DELETE FROM events WHERE principal = {ana} AND sequence = 3",
+    "the order of events": "UPDATE events SET sequence = 5 - sequence + 1 WHERE principal = {ana}",
+    "a summary": "UPDATE people SET summary = person_key WHERE principal = {ana}",
+    "another's summary": "UPDATE people SET summary = (SELECT other.summary FROM people other"
+    " WHERE other.principal = {eve}) WHERE principal = {ana}",
+    "a person's key": "UPDATE people SET person_key = (SELECT other.person_key FROM people other"
+    " WHERE other.principal = {eve}) WHERE principal = {ana}",
+    "a name": "UPDATE people SET name = (SELECT other.name FROM people other"
+    " WHERE other.principal = {eve}) WHERE principal = {ana}",
+    "a name taken away": "UPDATE people SET name = '' WHERE principal = {ana}",
+    "an epoch": "UPDATE people SET epoch = 1 WHERE principal = {ana}",
+    "a revision": "UPDATE people SET revision = revision - 1 WHERE principal = {ana}",
+    "a person": "DELETE FROM people WHERE principal = {eve}",
+    "a person's hash": "UPDATE people SET principal = 'x' WHERE principal = {eve}",
+    "a token": "UPDATE tokens SET content = token_key WHERE sequence = 1",
     "a deleted token": "DELETE FROM tokens WHERE sequence = 2",
-    "a crossing": "UPDATE crossings SET service = 'nobody'",
-    "the first crossing": "DELETE FROM crossings WHERE principal = 'ana' AND sequence = 1",
-    "the last crossing": "DELETE FROM crossings WHERE principal = 'ana' AND sequence = 3",
-    "a count": "UPDATE heads SET length = length - 1 WHERE principal = 'ana'",
-    "deleted counts": "DELETE FROM heads WHERE principal = 'ana'",
-    "the latest entry's count": "DELETE FROM heads WHERE shelf = 'crossed'",
+    "an entry of the log": "UPDATE log SET content = (SELECT other.content FROM log other"
+    " WHERE other.principal = {ana} AND other.sequence = 1) WHERE sequence = 2",
+    "the first entry of the log": "DELETE FROM log WHERE principal = {ana} AND sequence = 1",
+    "the last entry of the log": "DELETE FROM log WHERE principal = {ana} AND sequence = 3",
+    "a count": "UPDATE heads SET length = length - 1 WHERE principal = {ana}",
+    "deleted counts": "DELETE FROM heads WHERE principal = {ana}",
+    "the latest entry's count": "DELETE FROM heads WHERE shelf = 'latest'",
     "the count of all": "DELETE FROM heads WHERE principal = ''",
-    "a lost table": "DROP TABLE disclosures",
+    "a lost table": "DROP TABLE tokens",
 }
 
 
@@ -151,30 +163,92 @@ def test_an_altered_or_deleted_row_is_refused_and_reported(url: str, statement: 
         before = content(store)
         assert store.verify() == ()
         assert content(store) == before
-        with database_of(store).exclusive() as db:
-            db.execute(statement)
+        damage(store, statement)
         with pytest.raises(StoreDamagedError):
             content(store)
         assert store.verify()
 
 
-def test_a_missing_draw_is_not_drawn_again(url: str) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_missing_draw_is_not_drawn_again(url: str, version: int) -> None:
     with closing(sql(url)) as store:
         fill(store)
-        with database_of(store).exclusive() as db:
-            db.execute("UPDATE draws SET root = 'agf' WHERE root = 'age' AND version = 2")
+        damage(store, f"DELETE FROM draws WHERE place = {{age {version}}}")
         with pytest.raises(StoreDamagedError, match="ledger and the draws do not match"):
-            store.commit(ANA, [draw("age", 900, version=2)])
+            store.commit(ANA, [draw("age", 900, version=version)])
+
+
+def test_a_lost_draw_of_an_earlier_value_is_missed_by_whoever_reads_it(url: str) -> None:
+    with closing(sql(url)) as store:
+        fill(store)
+        damage(store, "DELETE FROM draws WHERE place = {age 1}")
+        assert [level.sanitized.index for level in store.levels(ANA, AGE)] == [5]
+        with pytest.raises(StoreDamagedError, match="ledger and the draws do not match"):
+            store.records(ANA)
+        with pytest.raises(StoreDamagedError, match="ledger and the draws do not match"):
+            store.return_to(ANA, AGE, 1)
+        assert store.verify() == ("ana: age version 1: the ledger does not match the draws",)
+
+
+def test_a_value_whose_draw_is_marked_otherwise_is_not_taken_for_a_new_one(url: str) -> None:
+    with closing(sql(url)) as store:
+        store.commit(ANA, [draw("age", 3, fingerprint=b"one")])
+        store.commit(ANA, [draw("age", 5, version=2, fingerprint=b"two")])
+        found = [store.find(ANA, AGE, [b"none", mark]) for mark in (b"one", b"two")]
+        assert [each and each.sanitized.version for each in found] == [1, 2]
+        assert store.find(ANA, AGE, [b"none"]) is None
+        damage(store, "UPDATE draws SET mark = place WHERE place = {age 2}")
+        with pytest.raises(StoreDamagedError, match="stands in another's place"):
+            store.find(ANA, AGE, [b"two"])
+        assert store.verify()
+
+
+def test_a_draw_found_by_anothers_mark_is_refused(url: str) -> None:
+    with closing(sql(url)) as store:
+        store.commit(ANA, [draw("age", 3, fingerprint=b"one")])
+        store.commit(ANA, [draw("age", 5, version=2, fingerprint=b"two")])
+        mark = "(SELECT mark FROM draws WHERE place = {age 1})"
+        damage(store, f"UPDATE draws SET mark = {mark} WHERE place = {{age 2}}")
+        damage(store, "UPDATE draws SET mark = place WHERE place = {age 1}")
+        with pytest.raises(StoreDamagedError, match="stands in another's place"):
+            store.find(ANA, AGE, [b"one"])
+
+
+def test_a_persons_earlier_row_put_back_under_later_rows_is_refused(url: str) -> None:
+    with closing(sql(url)) as store:
+        fill(store)
+        query, cells = rows.person_query(store._key(ANA))
+        with database_of(store).reading() as db:
+            [(key, *old)] = db.execute(query, *cells)
+        store.commit(ANA, [draw("age", 8, version=3)])
+        with database_of(store).exclusive() as db:
+            db.execute(
+                "UPDATE people SET epoch = ?, revision = ?, person_key = ?, name = ?, summary = ?"
+                " WHERE principal = ?",
+                *old,
+                key,
+            )
+        assert store.verify()
+        with pytest.raises(StoreDamagedError):
+            store.events(ANA)
 
 
 def test_rows_of_nobody_are_reported(url: str) -> None:
     with closing(sql(url)) as store:
         fill(store)
+        ghost = rows.PersonRow.new("ghost", "ghost")
         with database_of(store).exclusive() as db:
-            Rows(db, store._secrets.integrity).write(DRAWS, "ghost", thing=draw("age", 1))
-        told = store.verify()
-        assert any("belong to nobody" in sentence for sentence in told)
-        assert any("a draw without an event" in sentence for sentence in told)
+            db.batch([*rows.add_draws(ghost, [draw("age", 1)])])
+        assert "ghost: rows of draws belong to nobody this store knows" in store.verify()
+
+
+def test_a_draw_that_the_ledger_does_not_know_is_reported(url: str) -> None:
+    with closing(sql(url)) as store:
+        fill(store)
+        statements = [*rows.add_draws(person_of(store, ANA), [draw("age", 1, version=7)])]
+        with database_of(store).exclusive() as db:
+            db.batch(statements)
+        assert store.verify() == ("ana: age version 7: a draw without an event",)
 
 
 @pytest.mark.parametrize(
@@ -204,6 +278,16 @@ def test_what_cannot_be_kept_exactly_is_refused(url: str, record: Record) -> Non
         assert store.principals() == ()
 
 
+@pytest.mark.parametrize("text", ["a\x00", "\ud800"])
+def test_a_quantity_whose_name_or_unit_cannot_be_kept_is_not_defined(url: str, text: str) -> None:
+    grid = Domain(lower=0, upper=9, size=10)
+    with closing(sql(url)) as store:
+        for name, unit in ((text, "mg/dL"), ("ldl", text)):
+            with pytest.raises(StoreError, match="cannot be stored"):
+                store.define([RootQuantity(name=RootName(name), unit=unit, domain=grid)])
+        assert store.quantities() == {}
+
+
 @pytest.mark.parametrize("name", ["\ud800", "a\udfffb"])
 def test_nobody_can_be_asked_for_by_a_name_that_cannot_be_kept(url: str, name: str) -> None:
     who = Principal(name)
@@ -211,7 +295,6 @@ def test_nobody_can_be_asked_for_by_a_name_that_cannot_be_kept(url: str, name: s
         fill(store)
         for ask in (
             lambda: store.levels(who, AGE),
-            lambda: store.levels(ANA, RootName(name)),
             lambda: store.version(who, AGE),
             lambda: store.events(who),
             lambda: store.caps(who),
@@ -219,6 +302,12 @@ def test_nobody_can_be_asked_for_by_a_name_that_cannot_be_kept(url: str, name: s
             lambda: store.log(who),
             lambda: store.log_size(who),
             lambda: store.erase(who),
+            lambda: store.snapshot(who),
+            lambda: store.epoch(who),
+            lambda: store.records(who),
+            lambda: store.find(who, AGE, [b"f"]),
+            lambda: store.tokens(who),
+            lambda: store.return_to(ANA, RootName(name), 1),
         ):
             with pytest.raises(StoreError, match="cannot be stored") as caught:
                 ask()

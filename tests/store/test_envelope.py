@@ -7,16 +7,12 @@ from pathlib import Path
 import pytest
 
 from rootguard.errors import StoreDamagedError, StoreKeyError
-from rootguard.identifiers import IssuedToken
-from rootguard.store.envelope import Integrity, RegistryCipher
+from rootguard.store.envelope import Integrity, PersonCipher
 from tests.support.store_contents import KEY, at, database_of, sql
 
 KEEPER = Integrity(b"i" * 32)
-CIPHER = RegistryCipher(b"r" * 32)
-
-
-def token(text: str) -> IssuedToken:
-    return IssuedToken(kind="person", token=text, sealed=b"s")
+SECRET = bytes(range(64))
+CIPHER = PersonCipher(SECRET, "ana")
 
 
 def test_a_row_without_a_proper_seal_does_not_hold() -> None:
@@ -35,27 +31,42 @@ def test_a_row_without_a_proper_seal_does_not_hold() -> None:
     assert not KEEPER.holds("u", "a", 1, b"b", seal)
 
 
-def test_an_entry_tells_the_length_of_its_token_in_steps_only() -> None:
-    sizes = {len(CIPHER.encrypt("ana", 1, token("x" * length))) for length in range(1, 60)}
+def test_a_row_tells_the_length_of_what_it_holds_in_steps_only() -> None:
+    sizes = {len(CIPHER.encrypt("draws", 1, text=b"x" * length)) for length in range(1, 129)}
     assert sizes == {12 + 64 + 16, 12 + 128 + 16}  # nonce, blocks, tag
-    assert CIPHER.encrypt("ana", 1, token("x")) != CIPHER.encrypt("ana", 1, token("x"))
+    assert CIPHER.encrypt("draws", 1, text=b"x") != CIPHER.encrypt("draws", 1, text=b"x")
 
 
-def test_an_entry_opens_in_its_own_row_only() -> None:
-    key = CIPHER.row_key("ana", "Bob")
-    entry = CIPHER.encrypt("ana", 1, token("Bob"))
-    assert CIPHER.decrypt("ana", key, 1, entry) == token("Bob")
-    altered = entry[:-1] + bytes([entry[-1] ^ 1])
-    for row in (
-        ("eve", key, 1, entry),
-        ("ana", CIPHER.row_key("ana", "Al"), 1, entry),
-        ("ana", key, 2, entry),
-        ("ana", key, 1, altered),
-        ("ana", key, 1, b""),
-        ("ana", key, 1, "text"),
+def test_a_row_opens_in_its_own_place_only() -> None:
+    content = CIPHER.encrypt("draws", b"p", 1, text=b"Bob")
+    assert CIPHER.decrypt("draws", b"p", 1, content=content).rstrip(b" ") == b"Bob"
+    altered = content[:-1] + bytes([content[-1] ^ 1])
+    other_person, other_key = PersonCipher(SECRET, "eve"), PersonCipher(SECRET[::-1], "ana")
+    for cipher, place, row in (
+        (other_person, ("draws", b"p", 1), content),
+        (other_key, ("draws", b"p", 1), content),
+        (CIPHER, ("events", b"p", 1), content),
+        (CIPHER, ("draws", b"q", 1), content),
+        (CIPHER, ("draws", b"p", 2), content),
+        (CIPHER, ("draws", b"p", 1), altered),
+        (CIPHER, ("draws", b"p", 1), b""),
+        (CIPHER, ("draws", b"p", 1), "text"),
+        (CIPHER, ("draws", b"p", 1), None),
     ):
-        with pytest.raises(StoreDamagedError, match="a row of tokens was altered"):
-            CIPHER.decrypt(*row)
+        with pytest.raises(StoreDamagedError, match=f"a row of {place[0]} was altered"):
+            cipher.decrypt(*place, content=row)
+
+
+def test_what_finds_a_row_is_another_for_everybody_and_everything() -> None:
+    found = CIPHER.place("mark", "age", b"f")
+    assert found == CIPHER.place("mark", "age", b"f")
+    assert len(found) == 16
+    assert found not in {
+        CIPHER.place("draw", "age", b"f"),
+        CIPHER.place("mark", "ast", b"f"),
+        CIPHER.place("mark", "age", b"g"),
+        PersonCipher(SECRET[::-1], "ana").place("mark", "age", b"f"),
+    }
 
 
 @pytest.mark.parametrize("name", ["fingerprint", "registry"])

@@ -8,12 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rootguard import Guard, MemoryStore, Person, Store, load_template, open_store
-from rootguard.errors import RootGuardError, StoreUnavailableError
+from rootguard.errors import ErasedError, RootGuardError, StoreUnavailableError
 from rootguard.events import (
     Event,
     ProfileErased,
@@ -48,7 +49,7 @@ KEY = bytes(range(32))
 
 @pytest.fixture
 def store(url: str) -> Iterator[Store]:
-    with closing(open_store(url, key=KEY)) as opened:
+    with closing(open_store(url, key=KEY, create=True)) as opened:
         yield opened
 
 
@@ -118,16 +119,19 @@ def test_a_service_of_the_policy_is_written_down_under_its_own_name(store: Store
 
 
 def test_what_was_noted_survives_closing_and_opening(url: str) -> None:
-    with closing(open_store(url, key=KEY)) as first:
+    with closing(open_store(url, key=KEY, create=True)) as first:
         open_person(first).release("fib4")
-    with closing(open_store(url, key=KEY)) as second:
+    with closing(open_store(url, key=KEY, create=True)) as second:
         events = [each.event for each in second.log(OWNER)]
         assert isinstance(events[-1], ValueReleased)
         assert second.verify() == ()
 
 
 def test_noting_writes_soon_without_being_told_to(url: str) -> None:
-    with closing(open_store(url, key=KEY)) as writer, closing(open_store(url, key=KEY)) as reader:
+    with (
+        closing(open_store(url, key=KEY, create=True)) as writer,
+        closing(open_store(url, key=KEY, create=True)) as reader,
+    ):
         for _ in range(2):  # the second time the writing thread may have ended meanwhile
             before = reader.log_size(OWNER)[1]
             writer.note(OWNER, refused(1))
@@ -136,7 +140,11 @@ def test_noting_writes_soon_without_being_told_to(url: str) -> None:
 
 @pytest.mark.parametrize("kind", ["sqlite", "memory"])
 def test_the_latest_ten_thousand_are_kept_and_numbers_go_on(kind: str, tmp_path: Path) -> None:
-    store = MemoryStore() if kind == "memory" else open_store(f"sqlite:///{tmp_path}/v", key=KEY)
+    store = (
+        MemoryStore()
+        if kind == "memory"
+        else open_store(f"sqlite:///{tmp_path}/v", key=KEY, create=True)
+    )
     with closing(store):
         for turn in range(1, 8_001):
             store.note(OWNER, refused(turn))
@@ -183,22 +191,30 @@ def test_erasing_a_profile_erases_its_journal_and_leaves_only_that_it_did(store:
     person.release("age")  # waits still when the profile is erased
     store.erase(OWNER)
     flush(store)
-    assert [each.event for each in store.log(OWNER)] == [ProfileErased(principal="owner")]
+    assert [each.event for each in store.log(OWNER)] == [ProfileErased(principal="")]
     assert store.log_size(OWNER) == (1, latest + 1)
-    person.release("age")
-    assert [type(event) for event in noted(store)] == [ProfileErased, ValueReleased]
+    with pytest.raises(ErasedError):
+        person.release("age")
+    assert [type(event) for event in noted(store)] == [ProfileErased]
+    open_person(store).release("age")
+    kinds = [type(event) for event in noted(store)]
+    assert kinds == [ProfileErased, *[RootNoised] * 4, ValueReleased]
+    assert store.log_size(OWNER) == (6, latest + 6)
     assert store.verify() == ()
 
 
 def test_what_another_process_noted_before_an_erasure_does_not_come_back(url: str) -> None:
-    with closing(open_store(url, key=KEY)) as slow, closing(open_store(url, key=KEY)) as eraser:
+    with (
+        closing(open_store(url, key=KEY, create=True)) as slow,
+        closing(open_store(url, key=KEY, create=True)) as eraser,
+    ):
         assert isinstance(slow, SqlStore)
         eraser.note(OWNER, refused(1))
         flush(eraser)
         with slow._journal._writing:
-            slow.note(OWNER, refused(2))
+            slow.note(OWNER, refused(2), epoch=0)
             eraser.erase(OWNER)
-        slow.note(OWNER, refused(3))
+        slow.note(OWNER, refused(3), epoch=1)
         flush(slow)
         assert turns(eraser) == [3]
 
@@ -206,7 +222,7 @@ def test_what_another_process_noted_before_an_erasure_does_not_come_back(url: st
 def test_a_journal_that_fails_is_told_once_and_fails_no_release(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with closing(open_store(f"sqlite:///{tmp_path}/v", key=KEY)) as store:
+    with closing(open_store(f"sqlite:///{tmp_path}/v", key=KEY, create=True)) as store:
         assert isinstance(store, SqlStore)
         person = open_person(store)
         write = store._journal._write
@@ -238,7 +254,7 @@ def test_what_cannot_be_stored_is_left_out_and_the_rest_is_kept(store: Store) ->
 def test_a_private_number_in_a_formula_is_not_kept_nor_what_follows_from_it(
     formula: str, tmp_path: Path
 ) -> None:
-    with closing(open_store(f"sqlite:///{tmp_path}/v", key=KEY)) as store:
+    with closing(open_store(f"sqlite:///{tmp_path}/v", key=KEY, create=True)) as store:
         person = open_person(store)
         person.derive(formula, name="asked")
         person.derive("asked * 2")  # rests on what was hidden
@@ -249,10 +265,18 @@ def test_a_private_number_in_a_formula_is_not_kept_nor_what_follows_from_it(
         assert "#" in first.formula
         assert "." not in first.formula
         control = repr(float(person.release("age")))
+        flush(store)
+        told = repr(store.log(OWNER))
+        assert isinstance(store, SqlStore)
+        with store._database.reading() as db:
+            [(entry,)] = db.execute("SELECT content FROM log WHERE sequence = 7")
     held = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert control in told  # what may be kept is there to be found
+    assert entry in held
     for raw in SENTINELS.values():
+        assert str(raw) not in told
         assert str(raw).encode() not in held
-    assert control.encode() in held  # what may be kept is there to be found
+    assert control.encode() not in held  # nothing of the log is there in clear
 
 
 def test_formulas_of_the_templates_and_yes_or_no_are_kept(store: Store) -> None:
@@ -280,7 +304,7 @@ _WRITER = """
 import sys
 from rootguard import open_store
 from tests.support.console_servers import open_person
-store = open_store(sys.argv[1], key=bytes(range(32)))
+store = open_store(sys.argv[1], key=bytes(range(32)), create=True)
 person = open_person(store)
 while True:
     person.release("age")
@@ -297,7 +321,7 @@ def test_a_killed_writer_leaves_a_sound_journal_up_to_its_last_flush(url: str) -
     assert writer.stdout is not None
     try:
         writer.stdout.readline()
-        with closing(open_store(url, key=KEY)) as reader:
+        with closing(open_store(url, key=KEY, create=True)) as reader:
             until(lambda: reader.log_size(OWNER)[1] >= 5)
             writer.stdin.write(b"\n")
             writer.stdin.flush()
@@ -320,7 +344,7 @@ def test_the_writing_thread_ends_when_there_is_nothing_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journals, "_LINGER", 0.01)
-    with closing(open_store(f"sqlite:///{tmp_path}/v", key=KEY)) as store:
+    with closing(open_store(f"sqlite:///{tmp_path}/v", key=KEY, create=True)) as store:
         assert isinstance(store, SqlStore)
         store.note(OWNER, refused(1))
         until(lambda: store._journal._thread is None)
@@ -382,14 +406,18 @@ def test_however_entries_arrive_the_latest_are_kept_and_the_count_goes_on(
     monkeypatch.setattr(rows, "LOG_SIZE", 4)
     kept: list[int] = []
     count = 0
-    with closing(open_store(f"sqlite:///{tmp_path}/v", key=KEY)) as store:
+    with closing(open_store(f"sqlite:///{tmp_path}/v", key=KEY, create=True)) as store:
         assert isinstance(store, SqlStore)
         for size, given_up in batches:
             kept = [] if given_up else kept
             new = range(count + given_up + 1, count + given_up + size + 1)
-            with store._database.writing(OWNER) as db:
-                entries = [(1, Recipient(), refused(turn)) for turn in new]
-                rows.AuditLog(db, store._secrets.integrity).append(OWNER, entries, given_up)
+            entries = [(1, Recipient(), refused(turn)) for turn in new]
+            with store._writing(OWNER) as (db, person, counts):
+                first = store._written(db, person, counts)
+                added = rows.add_entries(
+                    store._secrets.integrity, person, counts, entries, given_up
+                )
+                db.batch([*first, *added])
             if size:
                 kept, count = [*kept, *new][-4:], new[-1]
             assert turns(store) == [each.sequence for each in store.log(OWNER)] == kept
@@ -397,17 +425,14 @@ def test_however_entries_arrive_the_latest_are_kept_and_the_count_goes_on(
             assert store.verify() == ()
 
 
-def test_after_an_erasure_only_what_is_later_is_taken(tmp_path: Path) -> None:
-    with closing(open_store(f"sqlite:///{tmp_path}/v", key=KEY)) as store:
-        assert isinstance(store, SqlStore)
-        store.erase(OWNER)  # the very first entry there is
-        [erased] = store.log(OWNER)
-        with store._database.writing(OWNER) as db:
-            times = [erased.micros - 1, erased.micros, erased.micros + 1]
-            late = [(micros, Recipient(), refused(turn)) for turn, micros in enumerate(times)]
-            rows.AuditLog(db, store._secrets.integrity).append(OWNER, [*late, *late[:1]])
-        assert turns(store) == [2]
-        assert store.log_size(OWNER) == (2, 2)
+def test_after_an_erasure_only_what_is_of_the_new_epoch_is_taken(store: Store) -> None:
+    store.erase(OWNER)  # the very first entry there is
+    for turn, epoch in enumerate((0, 1, None, 2, 0), start=1):
+        store.note(OWNER, refused(turn), epoch=epoch)
+    flush(store)
+    assert turns(store) == [2, 3]  # and what is of nobody knows which
+    assert store.log_size(OWNER) == (3, 3)
+    assert store.verify() == ()
 
 
 def test_an_entry_has_the_time_in_microseconds_and_whom_it_went_to() -> None:
@@ -417,6 +442,9 @@ def test_an_entry_has_the_time_in_microseconds_and_whom_it_went_to() -> None:
     assert before // 1000 <= micros <= time.time_ns() // 1000
     assert (recipient.service, recipient.route) == ("lab", "/x")
     assert entry_now(refused(1), Recipient(service="shop"))[1].service == "shop"
+
+
+OWN, EVES = journals.Author("a1", OWNER, 0), journals.Author("b2", EVE, 0)
 
 
 def writer(monkeypatch: pytest.MonkeyPatch, write: journals.Write) -> journals.LogWriter:
@@ -432,37 +460,37 @@ def test_what_could_not_be_written_waits_before_the_rest_and_what_is_lost_is_cou
     written: list[tuple[list[int], int]] = []
     down = True
 
-    def write(_: Principal, entries: Sequence[UnnumberedEntry], given_up: int) -> None:
+    def write(_: journals.Author, entries: Sequence[UnnumberedEntry], given_up: int) -> None:
         if down:
             raise StoreUnavailableError("away")
         written.append(([e.turn for _, _, e in entries if isinstance(e, RequestRefused)], given_up))
 
     log = writer(monkeypatch, write)
     for turn in (1, 2):
-        log.note(OWNER, entry_now(refused(turn)))
+        log.note(OWN, entry_now(refused(turn)))
     assert log._wake.is_set()
     assert not log.flush()
-    log.note(OWNER, entry_now(refused(3)))
+    log.note(OWN, entry_now(refused(3)))
     assert not log.flush()  # three wait: none is lost yet
     assert [(len(w.entries), w.given_up) for w in log._waiting.values()] == [(3, 0)]
     for turn in (4, 5, 6, 7):
-        log.note(OWNER, entry_now(refused(turn)))
+        log.note(OWN, entry_now(refused(turn)))
     down = False
-    log.note(EVE, entry_now(refused(8)))
+    log.note(EVES, entry_now(refused(8)))
     assert log.flush()
     assert written == [([5, 6, 7], 4), ([8], 0)]
     written.clear()
     down = True
     for turn in (1, 2):
-        log.note(OWNER, entry_now(refused(turn)))
+        log.note(OWN, entry_now(refused(turn)))
     failed, log._waiting = log._waiting, {}
     for turn in (3, 4, 5, 6):
-        log.note(OWNER, entry_now(refused(turn)))
+        log.note(OWN, entry_now(refused(turn)))
     log._put_back(failed)
     down = False
     log.close()
     assert written == [([4, 5, 6], 3)]
-    log.note(OWNER, entry_now(refused(9)))  # closed: it is dropped, and nothing fails
+    log.note(OWN, entry_now(refused(9)))  # closed: it is dropped, and nothing fails
     assert log.flush()
     assert len(written) == 1
 
@@ -471,30 +499,52 @@ def test_a_thread_that_cannot_be_had_fails_no_release(monkeypatch: pytest.Monkey
     def refuses(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    written: list[Principal] = []
-    log = journals.LogWriter(lambda principal, *_: written.append(principal))
+    written: list[journals.Author] = []
+    log = journals.LogWriter(lambda author, *_: written.append(author))
     with monkeypatch.context() as without:
         without.setattr(threading.Thread, "start", refuses)
-        log.note(OWNER, entry_now(refused(1)))
+        log.note(OWN, entry_now(refused(1)))
     assert log._thread is None
-    log.note(OWNER, entry_now(refused(2)))
+    log.note(OWN, entry_now(refused(2)))
     assert log._thread is not None
     assert log._thread.daemon  # it must not keep a program from ending
     log.close()
-    assert written == [OWNER]
+    assert written == [OWN]
+
+
+def test_whoever_closes_waits_for_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[threading.Thread] = []
+    monkeypatch.setattr(threading.Thread, "join", lambda thread, _: waited.append(thread))
+    log = journals.LogWriter(lambda *_: None)
+    log.note(OWN, entry_now(refused(1)))
+    thread = log._thread
+    log.close()
+    assert waited == [thread]
 
 
 def test_the_thread_tries_again_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journals, "_PATIENCE", 0.01)
     tries: list[int] = []
 
-    def write(_: Principal, entries: Sequence[UnnumberedEntry], given_up: int) -> None:
+    def write(_: journals.Author, entries: Sequence[UnnumberedEntry], given_up: int) -> None:
         tries.append(len(entries))
         if len(tries) < 3:
             raise StoreUnavailableError("away")
 
     log = journals.LogWriter(write)
-    log.note(OWNER, entry_now(refused(1)))
+    log.note(OWN, entry_now(refused(1)))
     until(lambda: len(tries) == 3)
     log.close()
     assert tries == [1, 1, 1]
+
+
+def test_what_waits_of_an_erased_person_is_dropped_of_all_epochs_and_spellings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: list[journals.Author] = []
+    log = writer(monkeypatch, lambda author, *_: written.append(author))
+    for author in (OWN, EVES, replace(OWN, epoch=1), replace(OWN, principal=Principal("OWNER"))):
+        log.note(author, entry_now(refused(1)))
+    log.forget(OWN.key)
+    assert log.flush()
+    assert written == [EVES]

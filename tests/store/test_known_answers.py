@@ -15,7 +15,7 @@ from rootguard.identifiers import Identifiers
 from rootguard.mechanisms import mechanism
 from rootguard.session.declared import issue_tokens
 from rootguard.store import TableRun
-from rootguard.store.envelope import Integrity, RegistryCipher, unwrap
+from rootguard.store.envelope import SECRETS, Integrity, PersonCipher, Secrets, unwrap
 from rootguard.store.tables import entry_type, partition_of, table_prf
 from rootguard.values import Domain, MechanismName, Principal, Raw, RootName
 
@@ -48,13 +48,14 @@ def test_the_master_key_opens_a_secret_that_was_wrapped_before() -> None:
     assert unwrap(MASTER, STORE_ID, {"fingerprint": wrapped}) == {"fingerprint": FINGERPRINT_KEY}
 
 
-def test_a_row_is_sealed_and_a_token_found_as_before() -> None:
+def test_a_row_is_sealed_and_found_as_before() -> None:
     assert Integrity(FINGERPRINT_KEY).seal("caps", "ana", "age", 500).hex() == (
         "8084ed25dc44616ac271f2ed7c78ea952433a35d3c18d4006e6b3635541c6776"
     )
-    assert RegistryCipher(FINGERPRINT_KEY).row_key("ana", "Bob Ray").hex() == (
-        "aaf5f60df996cbf6aa6fc11badf083150f74938e07a1b64c3d5231bf0f53b533"
-    )
+    secrets = Secrets(dict.fromkeys(SECRETS, FINGERPRINT_KEY), STORE_ID)
+    assert secrets.hash("ana") == "569642545ca596ce6029b6fad8564668"
+    cipher = PersonCipher(FINGERPRINT_KEY * 2, "ana")
+    assert cipher.place("draw", "age", 1, 0).hex() == "1e750b41661fb1093c37f1e38658a523"
 
 
 def test_a_value_has_the_fingerprint_that_it_had() -> None:
@@ -121,7 +122,8 @@ def test_an_identifier_is_given_the_token_that_it_had() -> None:
         "phone": "+1 212 555 0147",
         "mail": "jane.roe@example.org",
     }
-    tokens = issue_tokens(declared, None, KnownStore(), ANA)
+    store = KnownStore()
+    tokens = issue_tokens(declared, None, store, store.snapshot(ANA))
     assert tokens.issued == {
         "name": "Astrid Forsberg",
         "record": "6607-7471",

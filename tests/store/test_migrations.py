@@ -1,31 +1,40 @@
 """Every schema there has been is brought up to date; a newer or altered one is refused."""
 
+import json
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from rootguard.errors import RootGuardError, StoreDamagedError, StoreError, StoreKeyError
-from rootguard.store import migrations
-from rootguard.store.base import Database, Transaction
+from rootguard.events import to_record
+from rootguard.store.base import Cell, Database, Transaction
+from rootguard.store.dialects.sqlite import SqliteDatabase
 from rootguard.store.envelope import Secrets
-from rootguard.store.migrations import MIGRATIONS, migrate
-from rootguard.store.rows import DRAWS, EVENTS, Rows
-from rootguard.store.sql import create
-from rootguard.store.sqlite import SqliteDatabase
+from rootguard.store.schema import migrations
+from rootguard.store.schema.migrations import MIGRATIONS, migrate
 from rootguard.vault import open_store
 from tests.support.store_contents import AGE, ANA, KEY, OTHER_KEY, database_of, draw, fill, sql
 
 
 def first_schema(db: Transaction) -> None:
-    """A store as the first version left it, with a draw in it."""
-    create(db, KEY, MIGRATIONS[:1])
+    """A store as the first version left it, with a draw in it: rows in clear, sealed one by one."""
+    migrate(db, MIGRATIONS[:1])
+    Secrets.create(db, KEY, b"i" * 16)
     integrity = Secrets.read(db, KEY).integrity
-    content = Rows(db, integrity)
-    content.write(DRAWS, ANA, thing=draw("age", 3))
-    content.write(EVENTS, ANA, 1, thing=draw("age", 3).event)
-    content.add(ANA, "draws", 1)
-    content.add(ANA, "events", 1)
+    event = json.dumps(to_record(draw("age", 3).event), sort_keys=True, separators=(",", ":"))
+    grid = ((0.0).hex(), (999.0).hex(), 1000)
+    written: dict[str, tuple[Cell, ...]] = {
+        "draws": (ANA, "age", 1, 0, 3, *grid, 5, "geometric", b"f" * 32, event),
+        "events": (ANA, 1, event),
+        "heads": (ANA, "draws", 1),
+    }
+    for table, cells in written.items():
+        marks = ", ".join("?" * (len(cells) + 1))
+        db.execute(f"INSERT INTO {table} VALUES ({marks})", *cells, integrity.seal(table, *cells))
+    for count in ((ANA, "events", 1), ("", "principals", 1)):
+        seal = integrity.seal("heads", *count)
+        db.execute("INSERT INTO heads VALUES (?, ?, ?, ?)", *count, seal)
 
 
 def blank(url: str) -> Database:
@@ -34,7 +43,7 @@ def blank(url: str) -> Database:
         path = Path(url.removeprefix("sqlite:///"))
         path.touch()
         return SqliteDatabase(path, new=True)
-    from rootguard.store.postgres import PostgresDatabase
+    from rootguard.store.dialects.postgres import PostgresDatabase
 
     return PostgresDatabase(url)
 
@@ -56,8 +65,7 @@ def test_a_blank_database_gets_every_migration_once(url: str) -> None:
             with database.exclusive() as db:
                 migrate(db)
                 assert applied(db) == NAMES
-                shelves = {"draws", "events", "tokens", "disclosures", "crossings"}
-                assert shelves <= db.tables()
+                assert {"people", "draws", "events", "tokens", "log", "heads"} <= db.tables()
 
 
 def test_a_store_of_the_first_schema_is_brought_up_to_date(url: str) -> None:
@@ -71,6 +79,8 @@ def test_a_store_of_the_first_schema_is_brought_up_to_date(url: str) -> None:
         with database_of(store).reading() as db:
             assert applied(db) == NAMES
         assert store.levels(ANA, AGE) == (draw("age", 3),)
+        assert store.principals() == (ANA,)
+        assert store.verify() == ()
         fill(store)
         assert store.verify() == ()
 

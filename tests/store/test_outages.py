@@ -20,7 +20,7 @@ from tests.support.store_contents import ANA, KEY, at, draw, fill, sql
 def test_a_server_that_goes_away_and_comes_back_loses_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from rootguard.store import postgres
+    from rootguard.store.dialects import postgres
 
     monkeypatch.setattr(postgres, "WAIT_SECONDS", 1.0)
     half_way, refused = threading.Event(), threading.Event()
@@ -69,7 +69,7 @@ def test_a_server_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
 def test_a_busy_file_is_unavailable_and_nothing_of_the_statement_travels(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rootguard.store.sqlite.BUSY_SECONDS", 0.01)
+    monkeypatch.setattr("rootguard.store.dialects.sqlite.BUSY_SECONDS", 0.01)
     with closing(sql(at(file))) as store, closing(sqlite3.connect(file)) as other:
         fill(store)
         other.execute("BEGIN IMMEDIATE")

@@ -19,21 +19,21 @@ from hypothesis.stateful import (
 )
 
 from rootguard.accounting import Ledger
-from rootguard.errors import BudgetError, StoreError
+from rootguard.errors import BudgetError, ErasedError
 from rootguard.events import (
     Charge,
     LevelDerived,
     ProfileErased,
+    RootCharged,
     RootNoised,
     RootRefined,
     RootReturned,
     ServiceCharged,
-    TableCharged,
 )
 from rootguard.identifiers import IssuedToken
 from rootguard.store import Disclosure, MemoryStore, Record, Store, check_caps
 from rootguard.store.audit import problems
-from rootguard.store.base import table_charges
+from rootguard.store.summary import PersonSummary
 from rootguard.values import MICRO, Domain, Principal, RootName, RootQuantity, Sanitized
 from rootguard.vault import open_store
 from tests.support.patience import PATIENCE
@@ -119,6 +119,13 @@ def token(text: str, *, sealed: bytes = b"\x00sealed\xff") -> IssuedToken:
     return IssuedToken(kind="person", token=text, sealed=sealed)
 
 
+def test_a_log_begins_with_its_first_entry(store: Store) -> None:
+    store.commit(ANA, [draw(AGE, 3)])
+    store.commit(ANA, [draw(AST, 4)])
+    assert [entry.sequence for entry in store.log(ANA)] == [1, 2]
+    assert [entry.sequence for entry in store.log(ANA, limit=1)] == [1]
+
+
 def test_a_new_store_holds_nothing(store: Store) -> None:
     assert store.levels(ANA, AGE) == ()
     assert store.version(ANA, AGE) == 0
@@ -183,17 +190,18 @@ def test_a_root_twice_in_one_commit_is_kept_once(store: Store) -> None:
     assert store.events(ANA) == (first.event,)
 
 
-def test_levels_are_those_of_the_newest_version_in_whatever_order_they_came(store: Store) -> None:
-    store.commit(ANA, [draw(AGE, 2, version=2)])
+def test_levels_are_those_of_the_newest_version_and_versions_come_in_order(store: Store) -> None:
     store.commit(ANA, [draw(AGE, 1, version=1)])
+    store.commit(ANA, [draw(AGE, 2, version=2)])
     assert store.levels(ANA, AGE) == (draw(AGE, 2, version=2),)
     assert store.commit(ANA, [draw(AGE, 9, version=1)]) == (draw(AGE, 1, version=1),)
-    store.commit(ANA, [draw(AGE, 5, version=5)])
-    assert store.levels(ANA, AGE) == (draw(AGE, 5, version=5),)
-    assert store.version(ANA, AGE) == 5
-    assert store.commit(ANA, [draw(AGE, 3, version=3)]) == (draw(AGE, 3, version=3),)
-    assert store.levels(ANA, AGE) == (draw(AGE, 5, version=5),)
-    assert [getattr(event, "version", 0) for event in store.events(ANA)] == [2, 1, 5, 3]
+    assert store.levels(ANA, AGE) == (draw(AGE, 2, version=2),)
+    for early in (4, 5):  # whoever saw a third version saw one that is not there
+        with pytest.raises(ErasedError):
+            store.commit(ANA, [draw(AGE, 5, version=early)])
+    store.commit(ANA, [draw(AGE, 3, version=3)])
+    assert store.version(ANA, AGE) == 3
+    assert [getattr(event, "version", 0) for event in store.events(ANA)] == [1, 2, 3]
 
 
 def test_levels_of_a_version_are_kept_side_by_side_and_none_is_changed(store: Store) -> None:
@@ -212,7 +220,7 @@ def test_levels_of_a_version_are_kept_side_by_side_and_none_is_changed(store: St
 def test_no_level_behind_a_gap_is_given_out(store: Store) -> None:
     first = draw(AGE, 3, micro=10)
     store.commit(ANA, [first])
-    with pytest.raises(StoreError, match="erased meanwhile; nothing was released"):
+    with pytest.raises(ErasedError, match="erased meanwhile; nothing was released"):
         store.commit(ANA, [refined(first, 9, 5, position=2, paid=0)])
     assert store.levels(ANA, AGE) == (first,)
     assert store.events(ANA) == (first.event,)
@@ -222,10 +230,10 @@ def test_a_level_of_a_version_that_was_erased_meanwhile_is_not_kept(store: Store
     first = draw(AGE, 3, micro=10)
     store.commit(ANA, [first])
     store.erase(ANA)
-    with pytest.raises(StoreError, match="erased meanwhile"):
+    with pytest.raises(ErasedError, match="erased meanwhile"):
         store.commit(ANA, [refined(first, 9, 15, position=1, paid=5)])
     assert not store.return_to(ANA, AGE, 1)
-    assert store.history(ANA, AGE) == ()
+    assert store.records(ANA) == ()
     assert Ledger(store.events(ANA)).micro == {"age": 10}
     assert store.verify() == ()
 
@@ -234,7 +242,12 @@ def test_a_version_can_be_returned_to_and_is_then_the_current_one(store: Store) 
     first, second = draw(AGE, 3), draw(AGE, 8, version=2)
     store.commit(ANA, [first])
     store.commit(ANA, [second])
-    assert store.history(ANA, AGE) == (first, second)
+    assert store.records(ANA) == (first, second)
+    assert store.find(ANA, AGE, [b"?", first.fingerprint]) == first
+    assert store.find(ANA, AGE, [second.fingerprint]) == second
+    assert store.find(ANA, AST, [first.fingerprint]) is None
+    assert store.find(EVE, AGE, [first.fingerprint]) is None
+    assert store.find(ANA, AGE, []) is None
     assert store.return_to(ANA, AGE, 1)
     assert store.levels(ANA, AGE) == (first,)
     assert store.version(ANA, AGE) == 2
@@ -300,8 +313,8 @@ def test_names_that_run_together_are_still_different(store: Store) -> None:
     assert store.levels(a, bc) == ()
 
 
-def test_names_are_kept_letter_by_letter(store: Store) -> None:
-    names = [Principal(name) for name in ("ana", "Ana", "ana ", "añа", "'; --", "%s ?", "")]
+def test_names_that_look_different_are_kept_letter_by_letter(store: Store) -> None:
+    names = [Principal(name) for name in ("ana", "Añа", "a na", "'; --", "%s ?", "ana.", "阿娜")]
     for number, name in enumerate(names):
         store.commit(name, [draw(AGE, number, principal=name)])
     assert store.principals() == tuple(sorted(names))
@@ -412,13 +425,25 @@ def test_erasing_deletes_everything_but_what_was_spent(store: Store) -> None:
     assert len(store.tokens(ANA)) == 0
     given = disclosure(AGE)
     assert store.events(ANA) == (
-        draw(AGE, 3).event,
-        ServiceCharged(principal=ANA, root=AGE, service=given.service, level=5),
-        ProfileErased(principal=ANA),
+        RootCharged(
+            principal="",
+            root=AGE,
+            version=1,
+            draws=1,
+            micro_epsilon=5,
+            first=5,
+            mechanism="geometric",
+        ),
+        ServiceCharged(principal="", root=AGE, service=given.service, level=5),
+        ProfileErased(principal=""),
     )
+    assert store.records(ANA) == ()
+    assert store.find(ANA, AGE, [draw(AGE, 3).fingerprint]) is None
+    assert store.epoch(ANA) == 1
+    assert store.epoch(EVE) == 0
     assert store.version(ANA, AGE) == 1
     assert store.caps(ANA) == {"": 50}
-    assert store.principals() == (ANA, EVE)
+    assert store.principals() == (EVE,)
     assert store.levels(EVE, AGE) == (draw(AGE, 4, principal=EVE),)
     assert len(store.tokens(EVE)) == 1
     assert store.verify() == ()
@@ -426,6 +451,27 @@ def test_erasing_deletes_everything_but_what_was_spent(store: Store) -> None:
     assert store.commit(ANA, [second]) == (second,)
     assert store.levels(ANA, AGE) == (second,)
     assert Ledger(store.events(ANA)).micro == {"age": 10}
+    assert store.principals() == (ANA, EVE)
+    assert store.verify() == ()
+
+
+def test_only_what_is_written_makes_somebody_known(store: Store) -> None:
+    def ask_and_be_refused() -> None:
+        assert store.tokens(ANA).find("Bob") is None
+        assert store.snapshot(ANA).levels == {}
+        assert store.return_to(ANA, AGE, 1) == ()
+        with pytest.raises(ErasedError):
+            store.commit(ANA, [draw(AGE, 3, version=9)])
+        with pytest.raises(ErasedError):
+            store.disclose(ANA, [disclosure(AGE)])
+        assert store.principals() == ()
+
+    ask_and_be_refused()
+    store.commit(ANA, [draw(AGE, 3)])
+    store.erase(ANA)
+    ask_and_be_refused()
+    store.tokens(ANA).add(token("Bob"))
+    assert store.principals() == (ANA,)
     assert store.verify() == ()
 
 
@@ -442,10 +488,12 @@ def test_a_draw_that_is_not_there_is_not_disclosed(store: Store) -> None:
     kept = draw(AGE, 3)
     store.commit(ANA, [kept])
     for absent in (disclosure(AST), dataclasses.replace(disclosure(AGE), position=1)):
-        with pytest.raises(StoreError, match="erased meanwhile; nothing was released"):
+        with pytest.raises(ErasedError, match="erased meanwhile; nothing was released"):
             store.disclose(ANA, [disclosure(AGE), absent])
         assert store.disclosures(ANA) == ()
-        (told,) = problems(ANA, [kept], [kept.event], [disclosure(AGE), absent])
+        summary = PersonSummary.of([kept.event])
+        summary.given = {disclosure(AGE): 5, absent: 5}
+        (told,) = problems(ANA, [kept], [kept.event], summary)
         assert "disclosed from a draw that is not there" in told
 
 
@@ -556,6 +604,7 @@ class CommitOnce(RuleBasedStateMachine):
         self.store = store
         self.model: dict[tuple[Principal, RootName, int], Record] = {}
         self.charged: dict[Principal, list[Charge]] = {ANA: [], EVE: []}
+        self.newest: dict[tuple[Principal, RootName], int] = {}
         self.number = 0
         for principal in (ANA, EVE):
             for root in (AGE, AST):  # what a lifetime may cost has tests of its own
@@ -563,48 +612,58 @@ class CommitOnce(RuleBasedStateMachine):
 
     @rule(
         principal=st.sampled_from([ANA, EVE]),
-        keys=st.lists(st.tuples(st.sampled_from([AGE, AST]), st.integers(1, 4)), max_size=4),
+        keys=st.lists(st.tuples(st.sampled_from([AGE, AST]), st.integers(-2, 1)), max_size=4),
     )
     def commit(self, principal: Principal, keys: list[tuple[RootName, int]]) -> None:
-        draws = []
-        for root, version in keys:
+        """Versions from two before the newest up to the next, which alone is free."""
+        draws: list[Record] = []
+        new: dict[tuple[Principal, RootName, int], Record] = {}
+        erased = False
+        for root, step in keys:
             self.number += 1  # every draw differs, so a wrong one would show
+            version = max(1, self.newest.get((principal, root), 0) + step)
             index, micro = self.number % 1000, self.number
-            draws.append(draw(root, index, version=version, micro=micro, principal=principal))
-        expected = []
-        for record in draws:
-            key = (principal, record.sanitized.root, record.sanitized.version)
-            if key not in self.model:
-                self.model[key] = record
-                self.charged[principal].append(record.event)
-            expected.append(self.model[key])
-        assert self.store.commit(principal, draws) == tuple(expected)
+            record = draw(root, index, version=version, micro=micro, principal=principal)
+            draws.append(record)
+            key = (principal, root, version)
+            if key in self.model or key in new:
+                continue
+            erased |= version <= self.newest.get((principal, root), 0)
+            new[key] = record
+        if erased:
+            with pytest.raises(ErasedError):
+                self.store.commit(principal, draws)
+            return
+        self.model |= new
+        for (_, root, version), record in new.items():
+            self.newest[principal, root] = version
+            self.charged[principal].append(record.event)
+        expected = tuple(
+            self.model[principal, each.sanitized.root, each.sanitized.version] for each in draws
+        )
+        assert self.store.commit(principal, draws) == expected
 
     @rule(principal=st.sampled_from([ANA, EVE]))
     def erase(self, principal: Principal) -> None:
         self.store.erase(principal)
         self.model = {key: record for key, record in self.model.items() if key[0] != principal}
-        self.charged[principal].append(ProfileErased(principal=principal))
+        self.charged[principal] = PersonSummary.of(self.charged[principal]).erasure({})
 
     @invariant()
     def the_store_is_the_model(self) -> None:
         for principal in (ANA, EVE):
             assert self.store.events(principal) == tuple(self.charged[principal])
             for root in (AGE, AST):
-                newest = max(
-                    (getattr(e, "version", 0) for e in self.charged[principal] if _of(e, root)),
-                    default=0,
-                )
+                newest = self.newest.get((principal, root), 0)
                 assert self.store.version(principal, root) == newest
                 kept = self.model.get((principal, root, newest))
                 assert self.store.levels(principal, root) == (() if kept is None else (kept,))
+            mine = {record for key, record in self.model.items() if key[0] == principal}
+            assert set(self.store.records(principal)) == mine
+        assert self.store.verify() == ()
 
     def teardown(self) -> None:
         self.store.close()
-
-
-def _of(event: Charge, root: RootName) -> bool:
-    return not isinstance(event, ProfileErased) and event.root == root
 
 
 def machine(make: Make) -> type[CommitOnce]:
@@ -626,11 +685,14 @@ def test_any_sequence_of_commits_keeps_each_version_once(
 
 def test_the_model_would_catch_a_store_where_the_last_writer_wins() -> None:
     class LastWins(MemoryStore):
-        def commit(self, principal: Principal, draws: Sequence[Record]) -> tuple[Record, ...]:
+        def commit(
+            self, principal: Principal, draws: Sequence[Record], *, epoch: int | None = None
+        ) -> tuple[Record, ...]:
+            super().commit(principal, draws, epoch=epoch)
+            records = self._people[principal].records
             for record in draws:
-                root, version = record.sanitized.root, record.sanitized.version
-                self._records[principal, root, version, record.position] = record
-                self._events[principal].append(record.event)
+                sanitized = record.sanitized
+                records[sanitized.root, sanitized.version, record.position] = record
             return tuple(draws)
 
     with pytest.raises(AssertionError):
@@ -640,5 +702,7 @@ def test_the_model_would_catch_a_store_where_the_last_writer_wins() -> None:
 
 
 def test_what_tables_cost_is_the_price_of_every_draw_at_every_level() -> None:
-    (charge,) = table_charges(ANA, {AGE: [(5, 2), (3, 1)]})
-    assert charge == TableCharged(principal=ANA, root=AGE, draws=3, micro_epsilon=13)
+    (charge, _) = PersonSummary().erasure({AGE: [(5, 2), (3, 1)]})
+    assert charge == RootCharged(
+        principal="", root=AGE, version=0, draws=3, micro_epsilon=13, first=5, mechanism=""
+    )

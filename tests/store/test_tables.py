@@ -12,8 +12,9 @@ import pytest
 
 from rootguard.errors import StoreDamagedError
 from rootguard.store import MemoryStore, Store, TableRun, tables
-from rootguard.store.base import LIFETIME, TableView
+from rootguard.store.base import TableView
 from rootguard.store.sql import SqlStore
+from rootguard.store.summary import LIFETIME
 from rootguard.store.tables import PARTITIONS, Entries
 from rootguard.values import Domain, Principal, RootName
 from tests.support.store_contents import ANA, EVE, at, database_of, sql

@@ -38,16 +38,26 @@ class PostgresServer:
             os.chown(directory, account.pw_uid, account.pw_gid)
         self._run("initdb", "--auth=trust", "--encoding=utf8", "--no-sync", "-U", "postgres")
 
-    def start(self) -> None:
+    def start(self, *settings: str) -> None:
+        """With settings such as `work_mem=4MB`."""
         # Killed it is, but the machine does not lose its power: what is written need not be synced.
         unsynced = "-c fsync=off -c full_page_writes=off"
         options = f"-c listen_addresses='' -k {self.directory} -c max_connections=200 {unsynced}"
+        options += "".join(f" -c {setting}" for setting in settings)
         log = str(self.directory / "log")
         self._run("pg_ctl", "-w", "-t", f"{PATIENCE:.0f}", "-l", log, "-o", options, "start")
 
     def stop(self) -> None:
         """At once, without telling clients: what a crash of the server looks like."""
         self._run("pg_ctl", "-w", "-t", f"{PATIENCE:.0f}", "-m", "immediate", "stop")
+
+    def become_standby(self) -> None:
+        """Start again as one that only follows a primary, and so takes no changes."""
+        self.stop()
+        signal = self._data / "standby.signal"
+        signal.touch()
+        os.chown(signal, self._data.stat().st_uid, -1)
+        self.start()
 
     def url(self, database: str) -> str:
         return f"postgresql://postgres@/{database}?host={self.directory}"
@@ -151,12 +161,12 @@ def _programs() -> Iterator[Path]:
 
 
 @contextmanager
-def own_server() -> Iterator[PostgresServer]:
+def own_server(*settings: str) -> Iterator[PostgresServer]:
     """A server that is gone afterwards; skips the test if there are no binaries for one."""
     # A short prefix: the path of a socket has few letters.
     with _programs() as binaries, _folder("rg-pg-") as directory:
         server = PostgresServer(directory, binaries)
-        server.start()
+        server.start(*settings)
         try:
             yield server
         finally:

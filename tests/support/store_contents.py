@@ -5,8 +5,9 @@ from pathlib import Path
 
 from rootguard.events import RootNoised
 from rootguard.identifiers import IssuedToken
-from rootguard.store import Disclosure, Record, Store, TableRun
-from rootguard.store.base import Database
+from rootguard.store import Disclosure, Record, Store, TableRun, rows
+from rootguard.store.base import Cell, Database
+from rootguard.store.rows import PersonRow
 from rootguard.store.sql import SqlStore
 from rootguard.store.tables import PARTITIONS
 from rootguard.values import Domain, Principal, RootName, Sanitized
@@ -52,13 +53,37 @@ def draw(
 
 
 def sql(url: str, key: bytes | None = KEY) -> SqlStore:
-    store = open_store(url, key=key)
+    store = open_store(url, key=key, create=True)
     assert isinstance(store, SqlStore)
     return store
 
 
 def database_of(store: SqlStore) -> Database:
-    return store._database
+    return store._database._database
+
+
+def person_of(store: SqlStore, principal: Principal) -> PersonRow:
+    """A person's row, opened."""
+    with database_of(store).reading() as db:
+        return store._read(db, principal)
+
+
+def damage(store: SqlStore, statement: str) -> None:
+    """Run SQL on a store behind its back.
+
+    A word in braces stands for a cell: a person's name for its hash, `{age 2}` for where ana's
+    draw of that root and version is.
+    """
+    cells: list[Cell] = []
+    parts = statement.replace("}", "{").split("{")
+    for word in parts[1::2]:
+        if " " in word:
+            root, version = word.split()
+            cells.append(rows.draw_place(person_of(store, ANA), root, int(version), 0))
+        else:
+            cells.append(person_of(store, Principal(word)).key)
+    with database_of(store).exclusive() as db:
+        db.execute("?".join(parts[::2]), *cells)
 
 
 def fill(store: Store) -> None:
@@ -94,6 +119,7 @@ def content(store: Store) -> list[object]:
             for root in (AGE, AST)
         ),
         *((store.events(who), store.caps(who), store.disclosures(who)) for who in (ANA, EVE)),
+        *((store.records(who), store.held(who, "lab"), store.epoch(who)) for who in (ANA, EVE)),
         *(list(store.tokens(who)) for who in (ANA, EVE)),
         *((store.log_size(who), store.log(who)) for who in (ANA, EVE)),
         (store.tables(), [store.fingerprints(place) for place in range(PARTITIONS)]),

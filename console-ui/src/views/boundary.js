@@ -17,6 +17,7 @@ const KINDS = {
   "table-draw": "From a table",
   returned: "Returned",
   tables: "Tables",
+  totals: "Spent before",
   service: "Given before",
   erased: "Erased",
 };
@@ -31,6 +32,7 @@ const MEANS = {
   "table-draw": "A released table had shown this draw. The table paid for it.",
   returned: "The value is one that was noised before. That draw is used again.",
   tables: "What released tables had cost when the profile was erased.",
+  totals: "What a root had cost in all when the profile was erased.",
   service: "What a service had been given when the profile was erased.",
   erased: "The kept value was deleted.",
 };

@@ -12,6 +12,7 @@ export const about =
 const KINDS = {
   "derived-level": "lower level",
   "table-draw": "from a table",
+  totals: "total until an erasure",
   service: "given to a service",
 };
 const epsilon = (value) => (value === null || value === undefined ? "–" : number(value, 6));
@@ -140,7 +141,6 @@ function tierText(tiers) {
 function running(charges, root) {
   let sum = 0;
   return charges.map((each) => {
-    if (root && each.kind === "erased") sum = 0;
     if (!root || each.root === root) sum += each.epsilon;
     return root ? Number(sum.toFixed(9)) : each.total_after;
   });

@@ -31,7 +31,7 @@ from rootguard.graph import Graph
 from rootguard.identifiers import Kind
 from rootguard.mechanisms.base import Floats
 from rootguard.template import Template
-from rootguard.values import RootName
+from rootguard.values import RootName, normalised
 
 Array = Any
 """A `pyarrow.Array`."""
@@ -152,6 +152,20 @@ def text_bytes(texts: Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
         return np.zeros(len(texts) + 1, dtype=np.int64), np.empty(0, dtype=np.uint8)
     begins = np.frombuffer(places, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
     return begins - begins[0], np.frombuffer(content, dtype=np.uint8)[begins[0] : begins[-1]]
+
+
+def comparable(texts: Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """The same of ids as names are compared: of what `values.normalised` makes of each."""
+    begins, content = text_bytes(texts)
+    if ((content > _BLANK) & (content < _LAST)).all():  # what a column of ids is mostly made of
+        capital = (content >= ord("A")) & (content <= ord("Z"))
+        return begins, np.where(capital, content | _SMALL, content)
+    made = [None if text is None else normalised(text) for text in texts.to_pylist()]
+    return text_bytes(pa.array(made, pa.large_string()))
+
+
+# In ASCII: below the first sign that can be seen, above the last, and what makes a letter small.
+_BLANK, _LAST, _SMALL = np.uint8(32), np.uint8(127), np.uint8(32)
 
 
 def _mask(array: Array) -> Mask:

@@ -22,6 +22,7 @@ from rootguard.batch.columns import (
     RecordBatch,
     Schema,
     absent,
+    comparable,
     numbers,
     text_bytes,
     texts,
@@ -33,6 +34,7 @@ from rootguard.expressions import evaluate_many, names
 from rootguard.graph import Graph
 from rootguard.mechanisms import Mechanism, mechanism
 from rootguard.mechanisms.base import Floats, Indices
+from rootguard.mechanisms.exact import Words
 from rootguard.mechanisms.keyed import People, Prf, RootStreams
 from rootguard.store.tables import Entries, entry_type
 from rootguard.template import Template
@@ -48,11 +50,11 @@ EntrySink = Callable[[Entries, Entries, int], None]
 class VaultLookup(Protocol):
     """Looks up people whom a vault knows by name."""
 
-    def known(self, ids: Array) -> Mask:
+    def known(self, tags: Words) -> Mask:
         """Which rows are theirs."""
         ...
 
-    def __call__(self, ids: Array, given: Mapping[RootName, Numbers]) -> "Override":
+    def __call__(self, ids: Array, tags: Words, given: Mapping[RootName, Numbers]) -> "Override":
         """What the vault releases of them, given their numbers; a new value is charged."""
         ...
 
@@ -167,8 +169,10 @@ class Kernel:
         ids, given = self._read(batch)
         tokens, unwritten = self._tokenised(batch)
         refused = self._refusals(ids, given, unwritten)
-        people = self._prf.people(*text_bytes(ids))
-        override = None if self._lookup is None else self._lookup(ids, given)
+        people = self._people(ids)
+        override = None
+        if self._lookup is not None:
+            override = self._lookup(ids, self._prf.tags(people), given)
         if override is not None and override.capped.size:
             over = np.zeros(len(batch), dtype=np.bool_)
             over[override.capped] = True
@@ -192,16 +196,19 @@ class Kernel:
         """Gather a batch's entries before anything is drawn or anybody is charged."""
         ids, given = self._read(batch)
         here = ~np.logical_or.reduce([absent(ids), *(found.refused for found in given.values())])
+        people = self._people(ids)
         if self._lookup is not None:
-            here &= ~self._lookup.known(ids)
-        people = self._prf.people(*text_bytes(ids))
+            here &= ~self._lookup.known(self._prf.tags(people))
         self._gather(self._entries(people, self._snapped(given), given), ids, here, 0)
 
     def entries(self, batch: RecordBatch) -> tuple[Entries, Mask]:
         """An entry for each row of a batch, and where there is an id."""
         ids, given = self._read(batch)
-        people = self._prf.people(*text_bytes(ids))
+        people = self._people(ids)
         return self._entries(people, self._snapped(given), given), ~absent(ids)
+
+    def _people(self, ids: Array) -> People:
+        return self._prf.people(*(text_bytes(ids) if self._prf.exact else comparable(ids)))
 
     def _gather(self, entries: Entries, ids: Array, here: Mask, released: int) -> None:
         """Hand entries on: of rows that are drawn here, and of other rows that have an id."""

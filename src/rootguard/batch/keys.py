@@ -7,13 +7,11 @@ after an erasure the noise is a fresh one.
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NoReturn, SupportsIndex
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from rootguard.allocation import Plan
 from rootguard.batch.columns import Array, Layout, Mask, Numbers
@@ -21,8 +19,8 @@ from rootguard.batch.kernel import Kernel, Override
 from rootguard.batch.register import Fresh, Register, check_levels
 from rootguard.calibration import Calibration, Level
 from rootguard.errors import BudgetError, FileError, PlanError, StoreKeyError, shielded
-from rootguard.events import ProfileErased
 from rootguard.graph import Graph
+from rootguard.mechanisms.exact import Words
 from rootguard.mechanisms.keyed import KEY_BYTES, Prf
 from rootguard.session.draws import computed_values, define, mappings, noise_once
 from rootguard.store import Store
@@ -36,9 +34,9 @@ def check_grids(store: Store, plan: Plan, template: Template) -> None:
 
     A row's noise is a function of its grid point, so a table cannot be served from another grid.
     """
+    mapped = define(store, store.quantities(), [template.roots[s.root] for s in plan.shares])
     for share in plan.shares:
-        root = template.roots[share.root]
-        kept = define(store, [root])[share.root].kept
+        root, kept = template.roots[share.root], mapped[share.root].kept
         if (kept.unit, kept.domain) != (root.unit, root.domain):
             raise PlanError(
                 f"this store keeps {share.root} as {kept}; a table under it has to be in the same "
@@ -63,7 +61,7 @@ class Secret:
             return cls(Prf(os.urandom(KEY_BYTES) if key is None else key))
         if key is not None:
             raise StoreKeyError("give a batch key or a store, not both")
-        return cls(table_prf(store.fingerprint_key), store)
+        return cls(table_prf(store.fingerprint_key, exact=store.exact_ids), store)
 
     def kernel(
         self,
@@ -74,7 +72,7 @@ class Secret:
         calibrate: bool = False,
         version: int = 1,
         register: Register | None = None,
-        by_name: Sequence[Principal] = (),
+        by_name: frozenset[int] = frozenset(),
     ) -> Kernel:
         """The kernel that draws under this secret, but for people whom the store serves by name."""
         store = self.store
@@ -95,30 +93,27 @@ class Secret:
         )
 
     def register(
-        self, plan: Plan, version: int, by_name: Sequence[Principal] = (), *, steady: bool = False
+        self,
+        plan: Plan,
+        version: int,
+        by_name: frozenset[int] = frozenset(),
+        *,
+        steady: bool = False,
     ) -> Register:
         """Where a run under this secret is written down, for as long as it takes or in a store."""
         if self.store is not None:
             check_levels(self.store, plan, version)
         return Register(plan, version, self.store, by_name, steady=steady)
 
-    def by_name(self, fresh: Fresh) -> tuple[Principal, ...]:
-        """Whose rows the store serves by name.
+    def by_name(self, fresh: Fresh) -> frozenset[int]:
+        """Whose rows the store serves by name: their tags.
 
         Their draw stands as long as their value does, whatever becomes of the others'. So where
         nobody's change is to show, they are drawn with everybody else; but the erased, whom the key
         would give their old noise again.
         """
-        if self.store is None:
-            return ()
-        known = self.store.principals()
-        if fresh == "never":
-            return known
-        return tuple(
-            name
-            for name in known
-            if any(isinstance(event, ProfileErased) for event in self.store.events(name))
-        )
+        known = {} if self.store is None else self.store.tags()
+        return frozenset(tag for tag, erased in known.items() if erased or fresh == "never")
 
     def keys(self) -> tuple[bytes, bytes | None]:
         """The keys of the noise and of identifiers, for tasks that run elsewhere."""
@@ -152,7 +147,7 @@ class _VaultPeople:
     def __init__(
         self,
         store: Store,
-        people: Sequence[Principal],
+        people: Iterable[int],
         template: Template,
         plan: Plan,
         *,
@@ -161,14 +156,13 @@ class _VaultPeople:
         self._store, self._template, self._plan = store, template, plan
         self._calibrate = calibrate
         self._roots = Graph.of(template).roots
-        self._people = pa.array(list(people), pa.large_string())
+        self._people = np.array(sorted(people), np.uint64)
 
-    def known(self, ids: Array) -> Mask:
-        found: Mask = pc.is_in(ids, self._people).to_numpy(zero_copy_only=False)
-        return found
+    def known(self, tags: Words) -> Mask:
+        return np.isin(tags, self._people)
 
-    def __call__(self, ids: Array, given: Mapping[RootName, Numbers]) -> Override:
-        known = self.known(ids)
+    def __call__(self, ids: Array, tags: Words, given: Mapping[RootName, Numbers]) -> Override:
+        known = self.known(tags)
         rows, capped = [], []
         values: dict[RootName, list[float]] = {root: [] for root in self._roots}
         refused = np.logical_or.reduce([found.refused for found in given.values()])
@@ -194,14 +188,14 @@ class _VaultPeople:
     def _release(
         self, principal: Principal, raws: Mapping[RootName, Raw]
     ) -> dict[RootName, float] | None:
-        computed = computed_values(self._store, principal, self._template)
+        person, roots = self._store.snapshot(principal), self._template.roots
+        computed = computed_values(person, self._template)
         drawn = {root: raw for root, raw in raws.items() if root not in computed}
         try:
-            roots = self._template.roots
-            records = noise_once(self._store, principal, self._plan, roots, drawn)
+            records = noise_once(self._store, person, self._plan, roots, drawn)
         except BudgetError:
             return None
-        mapped = mappings(self._store, [self._template.roots[root] for root in records])
+        mapped = mappings(person.quantities, [roots[root] for root in records])
         kept = {root: mapped[root].shown(each.sanitized) for root, each in records.items()}
         if self._calibrate and len(kept) == len(self._roots):
             levels = {root: Level.of(value) for root, value in kept.items()}

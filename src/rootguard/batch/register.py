@@ -24,7 +24,8 @@ from rootguard.allocation import Plan
 from rootguard.errors import BudgetError, PlanError, StoreError
 from rootguard.mechanisms.exact import Words
 from rootguard.store import Store, TableRun, check_caps, table_number, tables
-from rootguard.store.base import LIFETIME, TableView
+from rootguard.store.base import TableView
+from rootguard.store.summary import LIFETIME
 from rootguard.store.tables import Entries
 from rootguard.values import MICRO, Principal, RootName, to_micro
 
@@ -90,13 +91,14 @@ class Register:
         plan: Plan,
         version: int,
         store: Store | None,
-        by_name: Iterable[Principal] = (),
+        by_name: frozenset[int] = frozenset(),
         *,
         steady: bool = False,
     ) -> None:
         self._plan, self._version, self._store = plan, version, store
-        self._known = frozenset(() if store is None else store.principals())
-        self._named = [] if store is None else _tagged(store, self._known.difference(by_name))
+        self._known = frozenset(() if store is None else store.tags())
+        named = [] if store is None else _tagged(store, store.principals())
+        self._named = [each for each in named if each[0] not in by_name]
         self._steady = steady  # whether a change since the last release refuses the run
         self._drawn, self._others = EntryFile(len(plan.shares)), EntryFile(len(plan.shares))
         self.rows = 0
@@ -271,10 +273,8 @@ class Register:
 
         Whoever opens a session from now on finds the fingerprints.
         """
-        prf = tables.table_prf(store.fingerprint_key)
-        for name in set(store.principals()) - self._known:
-            tag = prf.tags(prf.person(name))[0]
-            if tag in self._drawn.partition(tables.partition_of(int(tag)))["tag"]:
+        for tag in store.tags().keys() - self._known:
+            if tag in self._drawn.partition(tables.partition_of(tag))["tag"]:
                 raise StoreError(
                     "somebody in this table was opened in a session meanwhile; nothing was "
                     "released, run it again"
@@ -289,7 +289,7 @@ class Register:
 
 def _tagged(store: Store, people: Iterable[Principal]) -> list[tuple[int, Principal]]:
     """People and their tags, in the order of the tags."""
-    prf = tables.table_prf(store.fingerprint_key)
+    prf = tables.table_prf(store.fingerprint_key, exact=store.exact_ids)
     return sorted((int(prf.tags(prf.person(name))[0]), name) for name in people)
 
 

@@ -109,7 +109,7 @@ def restore_ids(tokens: Iterable[str | None], kind: Kind, *, store: Store) -> li
 def _known(ids: Sequence[str], store: Store) -> Iterator[str]:
     """Those people whom a table has shown, or whom the store knows by name."""
     named = set(store.principals())
-    prf = tables.table_prf(store.fingerprint_key)
+    prf = tables.table_prf(store.fingerprint_key, exact=store.exact_ids)
     sought: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
     for name in ids:
         if name in named:

@@ -48,6 +48,7 @@ from rootguard.errors import (
     shielded,
 )
 from rootguard.identifiers import Kind
+from rootguard.mechanisms.exact import Words
 from rootguard.mechanisms.keyed import Prf
 from rootguard.store import Store
 from rootguard.store.tables import entry_type
@@ -133,6 +134,7 @@ def sanitize_spark(
         key_file=key_file,
         check=Prf(keys[0]).key_for("check"),
         identifier_key=keys[1] if layout.identifiers else None,
+        exact=secret.store is None or secret.store.exact_ids,
     )
     task.kernel()  # what is wrong with a plan is found here, not in a hundred tasks
     if secret.store is not None:
@@ -158,7 +160,7 @@ def _with_store(df: DataFrame, task: "_Task", secret: Secret, fresh: Fresh) -> S
     if store is None:
         raise StoreKeyError("there is no store to keep this table in")
     by_name, steady, anew = secret.by_name(fresh), fresh == "changed", False
-    named, rest = _split(df, task.layout.id_column, by_name)
+    named, rest = _split(df, task, by_name)
     register = secret.register(task.plan, task.version, by_name, steady=steady)
     _register(rest, task, register)
     if steady and register.changed():
@@ -197,18 +199,21 @@ def _register(df: DataFrame, task: "_Task", register: Register) -> None:
     found.unpersist()
 
 
-def _split(
-    df: DataFrame, id_column: str, principals: tuple[str, ...]
-) -> tuple[DataFrame, DataFrame]:
-    """The rows of people with these names, and all others."""
-    from pyspark.sql import functions
+def _split(df: DataFrame, task: "_Task", people: frozenset[int]) -> tuple[DataFrame, DataFrame]:
+    """The rows of people with these tags, and all others."""
+    if not people:
+        return df.limit(0), df
+    ours, others = _of_people(task, people, theirs=True), _of_people(task, people, theirs=False)
+    return df.mapInArrow(ours, df.schema), df.mapInArrow(others, df.schema)
 
-    known = df.sparkSession.createDataFrame([(name,) for name in principals], "principal string")
-    name = functions.col("`" + id_column.replace("`", "``") + "`").cast("string")
-    same = name == known["principal"]
-    return tuple(
-        df.join(functions.broadcast(known), same, kind) for kind in ("left_semi", "left_anti")
-    )
+
+def _of_people(
+    task: "_Task", people: frozenset[int], *, theirs: bool
+) -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
+    def rows(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        return task.of_people(batches, people, theirs=theirs)
+
+    return rows
 
 
 def _check_conflicts(df: DataFrame, task: "_Task") -> None:
@@ -283,6 +288,12 @@ def _marks(task: "_Task") -> Callable[[Iterator[RecordBatch]], Iterator[RecordBa
     return marks
 
 
+def _filtered(kernel: Kernel, people: Words, theirs: bool, batch: RecordBatch) -> RecordBatch:
+    entries, there = kernel.entries(batch)
+    found = there & np.isin(entries["tag"], people)
+    return batch.filter(pa.array(found if theirs else ~found))
+
+
 def _fingerprints(task: "_Task") -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
     def fingerprints(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         return task.fingerprints(batches)
@@ -306,6 +317,8 @@ class _Task:
     check: bytes
     """Made from the key: a worker whose file holds another one stops."""
     identifier_key: bytes | None
+    exact: bool
+    """Whether ids are people exactly as written."""
 
     def __call__(self, batches: Iterator[RecordBatch]) -> Iterator[tuple[RecordBatch, RecordBatch]]:
         """Each batch as it is released, and its side table."""
@@ -326,12 +339,19 @@ class _Task:
             )
             found.clear()
 
+    def of_people(
+        self, batches: Iterator[RecordBatch], people: frozenset[int], *, theirs: bool
+    ) -> Iterator[RecordBatch]:
+        """Those rows of each batch that are of these people, or all but those."""
+        kernel, sought = self.kernel(), np.array(sorted(people), np.uint64)
+        return map(partial(_filtered, kernel, sought, theirs), batches)
+
     @shielded
     def kernel(self, sink: EntrySink | None = None) -> Kernel:
         key = self.key
         if key is None and self.key_file is not None:
             key = read_key(Path(self.key_file))
-        prf = None if key is None else Prf(key)
+        prf = None if key is None else Prf(key, exact=self.exact)
         if prf is None or not secrets.compare_digest(prf.key_for("check"), self.check):
             raise StoreKeyError("a key file on an executor holds another key than the driver's")
         return Kernel(

@@ -124,7 +124,9 @@ def _viewer(
     from rootguard.vault import open_store
 
     if profile is None:
-        store = open_store(vault_url(store_url, None))
+        store = open_store(vault_url(store_url, None), create=False)
         return of_principal(principal or "", store, templates)
     loaded = load_profile(profile)
-    return of_profile(loaded, open_store(vault_url(store_url, loaded.store)))
+    url = vault_url(store_url, loaded.store)
+    store = open_store(url, create=False, vault_id=loaded.vault, anchor=loaded.anchor)
+    return of_profile(loaded, store)

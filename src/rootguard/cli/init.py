@@ -91,6 +91,8 @@ def command(
     """
     if out.exists() and not force:
         raise ProfileError(str(out), "", "is there already", "use --force or another --out")
+    if not out.parent.is_dir():
+        raise ProfileError(str(out), "", "its folder is not there", "make it, or use another --out")
     asking = sys.stdin.isatty() and not as_json
     chosen = _templates(templates, asking=asking)
     warnings = shared_warnings(chosen)
@@ -98,8 +100,8 @@ def command(
         print_warnings(warnings)  # before values are asked for: afterwards both are noised
     total = budget if budget is not None else _budget(chosen, asking=asking)
     names = _entries(templates, out) or [template.name for template in chosen]
-    head = _head(names, total, principal, url)
-    person = _begin(head, chosen, values, identifiers, asking=asking, out=out, url=url)
+    head = _head(names, total, principal, _store(url, out))
+    person = _begin(head, chosen, values, identifiers, asking=asking, out=out)
     noised = tuple(root for root in person.roots if person.known(root))
     if as_json:
         write_json(
@@ -127,19 +129,35 @@ def _begin(
     *,
     asking: bool,
     out: Path,
-    url: str,
 ) -> Person:
     """Read or ask for what is private, noise the values into the vault, then write the profile.
 
-    In this order: a profile is there only once its values were taken.
+    In this order: a profile is there only once its values were taken. The vault is opened at the
+    address that the profile names, so that it is the one that is opened with the profile later.
     """
     known = read_table(values) if values else _ask_values(templates) if asking else {}
     named = read_table(identifiers) if identifiers else _ask_identifiers() if asking else {}
-    text = head + _section("identifiers", named)
-    profile = parse_profile(text + _section("values", known), file=str(out))
-    person = Person.open(profile, store=open_store(url), on_clamp=tell_owner)
-    _write(out, text)
+    private = _section("identifiers", named)
+    profile = parse_profile(head + private + _section("values", known), file=str(out))
+    store = open_store(profile.store or "", create=True)
+    person = Person.open(profile, store=store, on_clamp=tell_owner)
+    vault = store.vault_id
+    _write(out, head + (f"vault = {_quoted(vault)}\n" if vault else "") + private)
     return person
+
+
+def _store(url: str, out: Path) -> str:
+    """A store's address as the profile names it: a relative file by its path from the profile.
+
+    So the profile finds its vault wherever it is started, and if both are moved together.
+    """
+    path = url.removeprefix("sqlite:///")
+    if path in {url, ""} or Path(path).is_absolute():
+        return url
+    path = str(Path(path).parent.resolve() / Path(path).name)
+    with suppress(ValueError):  # on Windows: there is no way from one drive to another
+        return f"sqlite:///{Path(os.path.relpath(path, out.resolve().parent)).as_posix()}"
+    return f"sqlite:///{path}"
 
 
 def _entries(given: tuple[str, ...], out: Path) -> list[str]:

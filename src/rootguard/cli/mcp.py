@@ -275,7 +275,8 @@ def _opener(profile: "Profile", store_url: str | None) -> "Callable[[str | None]
 
     @functools.cache
     def vault() -> "Store":
-        return open_store(vault_url(store_url, profile.store))
+        url = vault_url(store_url, profile.store)
+        return open_store(url, vault_id=profile.vault, anchor=profile.anchor)
 
     return lambda service: Person.open(profile, store=vault(), service=service, on_clamp=tell_owner)
 

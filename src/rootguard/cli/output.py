@@ -89,6 +89,23 @@ def number(value: float) -> str:
 
 
 @contextmanager
+def progress_of_rows() -> Iterator[Callable[[str, int, int], None]]:
+    """Progress on standard error, where a person watches: what is done, how much, of how much."""
+    err = console(stderr=True)
+    if not err.is_terminal:
+        yield lambda *_: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=err, transient=True) as shown:
+        task = shown.add_task("reading", total=None)
+        yield lambda what, done, total: shown.update(
+            task, completed=done, total=total, description=what
+        )
+
+
+@contextmanager
 def progress_bar(what: str, total: int) -> Iterator[Callable[[str], None]]:
     """Progress on standard error, gone when it is over; each step says what has been done."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn

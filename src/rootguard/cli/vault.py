@@ -1,10 +1,16 @@
 """`rootguard vault`: look after the store in which values are kept, so that each is noised once."""
 
+import os
 import sys
-from typing import Any
+from collections import Counter
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
 
 import click
 
+from rootguard.accounting import Ledger
 from rootguard.cli.options import (
     json_option,
     principal_option,
@@ -16,18 +22,36 @@ from rootguard.cli.output import (
     EXIT_CHECK_FAILED,
     EXIT_CODES,
     Cell,
+    Result,
     console,
     number,
+    progress_of_rows,
     table,
     write_json,
 )
+from rootguard.cli.output import show as show_result
 from rootguard.errors import BudgetError, StoreKeyError, UnknownNameError
 from rootguard.events import to_record
 from rootguard.session import Guard
-from rootguard.store import Store, lifetime_cap
+from rootguard.store import Record, Store, lifetime_cap
 from rootguard.template import load_template
 from rootguard.values import MICRO, Principal, RootName, parse_epsilon, to_micro
-from rootguard.vault import open_store
+from rootguard.vault import (
+    advance_anchor,
+    anchor_store,
+    backup_store,
+    copy_store,
+    key_location,
+    open_store,
+    restore_store,
+)
+
+_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+anchor_option = click.option(
+    "--anchor", type=_FILE, help="A file outside the database that shows what was put back."
+)
+
+_SHOWN_NAMES = 20  # of those who are there, where somebody is not
 
 
 @click.group("vault", epilog=EXIT_CODES)
@@ -52,13 +76,15 @@ def init(url: str, *, as_json: bool) -> None:
     Example:
       rootguard vault init --store sqlite:///vault.sqlite3
     """
-    store = open_store(url)
-    people = len(store.principals())
+    store = open_store(url, create=True)
+    people, vault = len(store.principals()), store.vault_id
     store.close()
     if as_json:
-        write_json({"store": _public(url), "principals": people})
+        write_json({"store": _public(url), "vault": vault, "principals": people})
     else:
-        console().print(f"{_public(url)} is ready; it holds {people} profiles", markup=False)
+        out = console()
+        out.print(f"{_public(url)} is ready; it holds {people} profiles", markup=False)
+        out.print(f"its id is {vault}", markup=False)
 
 
 @command.command("show", epilog=EXIT_CODES)
@@ -72,7 +98,7 @@ def show(url: str, principal: str | None, *, as_json: bool) -> None:
     Example:
       rootguard vault show
     """
-    store = open_store(url)
+    store = open_store(url, create=False)
     people = _people(store, principal)
     bodies = [_profile(store, person) for person in people]
     if as_json:
@@ -104,9 +130,14 @@ def spend(url: str, principal: str, caps: tuple[str, ...], *, as_json: bool) -> 
       rootguard vault spend
       rootguard vault spend --cap total=3 --cap ast=1
     """
-    store = open_store(url)
-    person = Principal(principal)
-    for root, micro in [_cap(text) for text in caps]:
+    store = open_store(url, create=False)
+    person = _people(store, principal)[0]
+    wanted = [_cap(text) for text in caps]
+    known = {"", *store.quantities(), *store.ledger(person).micro, *store.caps(person)}
+    for root, _ in wanted:
+        if root not in known:
+            raise UnknownNameError("root", root, tuple(sorted(known - {""})))
+    for root, micro in wanted:
         store.set_cap(person, root, micro)
     body = _spending(store, person)
     if as_json:
@@ -142,7 +173,7 @@ def refine(
     Example:
       rootguard vault refine fib4 --values me.toml --budget 1.5
     """
-    store = open_store(url)
+    store = open_store(url, create=False)
     loaded = load_template(template)
     before = store.ledger(Principal(principal)).total
     session = Guard.refine(
@@ -161,25 +192,31 @@ def refine(
         out.print(str(session.guarantee()), markup=False)
 
 
-@command.command("revoke", epilog=EXIT_CODES)
-@principal_option
+@command.command("erase", epilog=EXIT_CODES)
+@click.argument("principal")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @store_option
 @json_option
-def revoke(url: str, principal: str, *, yes: bool, as_json: bool) -> None:
-    """Delete a profile: its values, fingerprints, tokens and audit log. What was spent stays.
+def erase(url: str, principal: str, *, yes: bool, as_json: bool) -> None:
+    """Delete what is kept of PRINCIPAL: values, fingerprints, tokens, audit log.
+
+    What was spent stays on record.
 
     Services keep what they were given, and a value noised again after this is a second draw that
     costs again.
 
     \b
     Example:
-      rootguard vault revoke --principal owner
+      rootguard vault erase owner
     """
-    store = open_store(url)
+    store = open_store(url, create=False)
     person = _people(store, principal)[0]
     if not yes:
-        click.confirm(f"Delete what is kept of {principal}?", abort=True, err=True)
+        if not sys.stdin.isatty():
+            raise click.UsageError("nothing was erased: there is nobody to ask here; give --yes")
+        click.confirm(
+            f"Delete what is kept of {principal}? It cannot be undone", abort=True, err=True
+        )
     store.erase(person)
     spent = float(store.ledger(person).total)
     if as_json:
@@ -192,46 +229,50 @@ def revoke(url: str, principal: str, *, yes: bool, as_json: bool) -> None:
 @principal_option
 @store_option
 def export(url: str, principal: str) -> None:
-    """Print everything stored about a profile, as JSON: noised values, spending, the audit log.
+    """Print everything that is kept of a person, as one JSON document.
+
+    Every version of every value at every level, who was given it, the ledger, caps, the audit log,
+    and what tables drew. docs/vault.md says what each key means. No raw value is in there.
 
     \b
     Example:
       rootguard vault export --principal owner > profile.json
     """
-    store = open_store(url)
-    person = _people(store, principal)[0]
-    body = _profile(store, person)
-    body["events"] = [to_record(event) for event in store.events(person)]
-    body["crossings"] = [
-        {
-            "sequence": each.sequence,
-            "at": each.micros / 1e6,
-            "service": each.service,
-            "route": each.route,
-            "event": to_record(each.event),
-        }
-        for each in store.log(person)
-    ]
-    write_json(body)
+    store = open_store(url, create=False)
+    write_json(_export(store, _people(store, principal)[0]))
 
 
 @command.command("verify", epilog=EXIT_CODES)
+@anchor_option
 @store_option
 @json_option
-def verify(url: str, *, as_json: bool) -> None:
+def verify(url: str, anchor: Path | None, *, as_json: bool) -> None:
     """Check every invariant of the store; exit with 1 if it is damaged.
 
     One draw per version and level, a ledger equal to its events, levels that nest, nothing that
-    belongs to nothing, nothing altered.
+    belongs to nothing, nothing altered. With --anchor, also nothing that was put back to an
+    earlier state; if all is well, the anchor is advanced, or made if there is none.
 
     \b
-    Example:
+    Examples:
       rootguard vault verify
+      rootguard vault verify --anchor ~/elsewhere/vault.anchor
     """
-    store = open_store(url)
+    store = open_store(url, create=False)
+    if anchor is not None:
+        anchor_store(store, anchor, create=True)
     found = store.verify()
+    if anchor is not None and not found:
+        advance_anchor(store)
     if as_json:
-        write_json({"store": _public(url), "holds": not found, "problems": list(found)})
+        write_json(
+            {
+                "store": _public(url),
+                "vault": store.vault_id,
+                "holds": not found,
+                "problems": list(found),
+            }
+        )
     else:
         out = console()
         for problem in found:
@@ -239,6 +280,90 @@ def verify(url: str, *, as_json: bool) -> None:
         out.print("damaged" if found else "every invariant holds")
     if found:
         sys.exit(EXIT_CHECK_FAILED)
+
+
+@command.command("backup", epilog=EXIT_CODES)
+@click.option("--out", required=True, type=_FILE, help="The file to write. It must not exist.")
+@anchor_option
+@store_option
+@json_option
+def backup(url: str, out: Path, anchor: Path | None, *, as_json: bool) -> None:
+    """Write all of the store into a file, also while others use the store.
+
+    The file is a store itself, encrypted and under the same key. The key is not in it: keep the
+    key somewhere else. With --anchor, the store is checked against the anchor first.
+
+    \b
+    Example:
+      rootguard vault backup --out vault-2026-11-16.backup
+    """
+    with closing(open_store(url, create=False, anchor=anchor)) as store, progress_of_rows() as told:
+        rows = backup_store(store, out, progress=told)
+        if anchor is not None:
+            advance_anchor(store)
+        vault, key = store.vault_id, key_location(store)
+    body = {"store": _public(url), "vault": vault, "rows": rows, "file": str(out), "key": key}
+    lines = [
+        f"{out} holds the vault {vault}: {rows} rows, each compared with the original",
+        f"the key in {key} opens it and is not in it: keep a copy of the key somewhere else",
+    ]
+    show_result(Result(document=body, parts=lines), as_json=as_json)
+
+
+@command.command("restore", epilog=EXIT_CODES)
+@click.option("--from", "source", required=True, type=_FILE, help="A file that backup wrote.")
+@anchor_option
+@store_option
+@json_option
+def restore(url: str, source: Path, anchor: Path | None, *, as_json: bool) -> None:
+    """Put a backup where there is no store. Nothing is overwritten.
+
+    The key comes from ROOTGUARD_KEY, else from where the key of --store is kept, else from beside
+    the backup (FILE.key). With --anchor, a backup that is older than the anchor is refused.
+
+    \b
+    Example:
+      rootguard vault restore --from vault-2026-11-16.backup --store sqlite:///vault.sqlite3
+    """
+    with progress_of_rows() as told:
+        rows = restore_store(source, url, anchor=anchor, progress=told)
+    with closing(open_store(url, create=False)) as store:
+        vault = store.vault_id
+    body = {"store": _public(url), "vault": vault, "rows": rows, "file": str(source)}
+    lines = [
+        f"{_public(url)} holds the vault {vault}: {rows} rows, each compared with the backup",
+        "what was noised after the backup is not in it and will be noised a second time",
+    ]
+    show_result(Result(document=body, parts=lines), as_json=as_json)
+
+
+@command.command("copy", epilog=EXIT_CODES)
+@click.option("--from", "source", required=True, help="The store: sqlite:///FILE or postgresql://…")
+@click.option("--to", "target", required=True, help="Where there is none: sqlite:///FILE or …")
+@anchor_option
+@json_option
+def copy(source: str, target: str, anchor: Path | None, *, as_json: bool) -> None:
+    """Copy a store to another place, from SQLite to PostgreSQL or back, also while it is used.
+
+    The copy is the same vault under the same key and id. With --anchor, the store is checked
+    against the anchor first.
+
+    \b
+    Example:
+      rootguard vault copy --from sqlite:///vault.sqlite3 --to postgresql://rootguard@db/vault
+    """
+    with (
+        closing(open_store(source, create=False, anchor=anchor)) as store,
+        progress_of_rows() as told,
+    ):
+        rows = copy_store(store, target, progress=told)
+        vault = store.vault_id
+    body = {"from": _public(source), "to": _public(target), "vault": vault, "rows": rows}
+    lines = [
+        f"{_public(target)} holds the vault {vault}: {rows} rows, each compared with the original",
+        "use only one of the two from now on: each would noise new values on its own",
+    ]
+    show_result(Result(document=body, parts=lines), as_json=as_json)
 
 
 @command.command("tables", epilog=EXIT_CODES)
@@ -254,7 +379,7 @@ def tables(url: str, *, as_json: bool) -> None:
     Example:
       rootguard vault tables --json
     """
-    store = open_store(url)
+    store = open_store(url, create=False)
     runs = store.tables()
     store.close()
     if as_json:
@@ -293,42 +418,74 @@ def tables(url: str, *, as_json: bool) -> None:
 @store_option
 @json_option
 def rotate_key(url: str, *, as_json: bool) -> None:
-    """Replace the master key, and re-encrypt the identifiers under a fresh secret.
+    """Replace the master key and the secrets that seal the vault and wrap each person's key.
 
     The new key is made here and kept where the old one was. If the old one came from
     ROOTGUARD_KEY, give the new one in ROOTGUARD_NEW_KEY and change ROOTGUARD_KEY afterwards.
+    Processes that use the vault go on; those that have ROOTGUARD_KEY need ROOTGUARD_NEW_KEY too.
+
+    Each person's own key stays as it is, and so do the secrets behind fingerprints of values and
+    behind issued tokens. Whoever took them from a copy of the vault and its old key still has them.
 
     \b
     Example:
       rootguard vault rotate-key
     """
-    from rootguard.store.keys import fresh_key
+    from rootguard.store.envelope import RENEWED, SECRETS
+    from rootguard.store.keys import NEXT_VARIABLE, VARIABLE, fresh_key
     from rootguard.store.sql import SqlStore
 
-    store = open_store(url)
+    store = open_store(url, create=False)
     if not isinstance(store, SqlStore):
         raise StoreKeyError("a store in memory has no key to rotate")
-    store.rotate_key(fresh_key())
+    gone = store.rotate_key(fresh_key())
+    if not gone:
+        click.echo(
+            "not yet: a reader holds the log, so the secrets under the old key are still in the"
+            " file and open with it. Close the reader, and rotate once more",
+            err=True,
+        )
     if as_json:
-        write_json({"store": _public(url), "rotated": True})
+        kept = [*(name for name in SECRETS if name not in RENEWED), "person_keys"]
+        write_json({"store": _public(url), "rotated": True, "renewed": list(RENEWED), "kept": kept})
     else:
-        console().print(f"{_public(url)} is under a new key", markup=False)
+        console().print(f"{_public(url)} is under a new key.", markup=False)
+        if VARIABLE in os.environ:
+            console().print(f"Set {VARIABLE} to it now, everywhere; {NEXT_VARIABLE} can go then.")
+        console().print(
+            "Renewed: the master key, the seals of the vault, the wrapping of each person's key.\n"
+            "Not renewed: each person's own key, and the secrets behind fingerprints of values and"
+            " behind issued tokens. The vault could not recognise a value or restore a token"
+            " without them. Whoever has an old key and a copy of the vault from its time can take"
+            " them from it, read the rows of the people in it, in later copies too, and test"
+            " guesses of a value: delete such copies, or keep their key safe."
+        )
 
 
 def _public(url: str) -> str:
-    """A store's address without a password."""
+    """A store's address without a user, a password and whatever else may hold one."""
+    if not url.startswith("postgres"):
+        return url
     scheme, _, rest = url.partition("://")
-    # From the last "@" on: a password may hold one too.
-    return f"{scheme}://{rest.rpartition('@')[2]}" if "@" in rest else url
+    address, _, query = rest.partition("?")
+    if "@" in query:  # a password that should have been written with %40 and %3F
+        return f"{scheme}://…"
+    schema = next((part for part in query.split("&") if part.startswith("schema=")), "")
+    return f"{scheme}://{address.rpartition('@')[2]}{'?' * bool(schema)}{schema}"
 
 
 def _people(store: Store, principal: str | None) -> list[Principal]:
-    everyone = list(store.principals())
+    """Everyone, or the one of this name. An erased person has no name there, but has spent."""
     if principal is None:
-        return everyone
-    if principal not in everyone:
-        raise UnknownNameError("principal", principal, tuple(everyone))
-    return [Principal(principal)]
+        return list(store.principals())
+    person = Principal(principal)
+    kept = store.snapshot(person)
+    # Not by the list of everyone, which has to be read whole and has one spelling of each name.
+    if not (kept.epoch or kept.ledger.micro or kept.caps or len(store.tokens(person))):
+        everyone = store.principals()
+        if person not in everyone:
+            raise UnknownNameError("principal", principal, everyone[:_SHOWN_NAMES])
+    return [person]
 
 
 def _cap(text: str) -> tuple[str, int | None]:
@@ -337,6 +494,69 @@ def _cap(text: str) -> tuple[str, int | None]:
         raise BudgetError("a cap is written ROOT=EPSILON, or total=EPSILON")
     micro = None if amount == "none" else to_micro(parse_epsilon(amount))
     return ("" if root == "total" else root), micro
+
+
+def _export(store: Store, person: Principal) -> dict[str, Any]:
+    """Everything that is kept of a person. What only the vault's keys can read is counted."""
+    events, kept = store.events(person), store.snapshot(person)
+    ledger, of_events = kept.ledger, Ledger(events)
+    kinds = Counter(entry.kind for entry in store.tokens(person))
+    versions: dict[str, dict[int, list[Record]]] = {}
+    for record in store.records(person):
+        drawn = record.sanitized
+        versions.setdefault(drawn.root, {}).setdefault(drawn.version, []).append(record)
+    return {
+        "vault": store.vault_id,
+        "principal": kept.name,
+        "erasures": kept.epoch,
+        "roots": {
+            root: {
+                "unit": kept.quantities[RootName(root)].unit,
+                "current": kept.levels[RootName(root)][0].sanitized.version,
+                "versions": [
+                    {"version": number, "levels": [_level(record) for record in levels]}
+                    for number, levels in sorted(found.items())
+                ],
+            }
+            for root, found in sorted(versions.items())
+        },
+        "disclosures": [asdict(each) for each in store.disclosures(person)],
+        "spending": _spending(store, person),
+        "caps": {root or "total": micro / MICRO for root, micro in kept.caps.items()},
+        "ledger": [to_record(event) for event in events],
+        "tables": {
+            root: {
+                "draws": ledger.draws[root] - of_events.draws.get(root, 0),
+                "epsilon": (micro - of_events.micro.get(root, 0)) / MICRO,
+            }
+            for root, micro in sorted(ledger.micro.items())
+            if ledger.draws[root] != of_events.draws.get(root, 0)
+        },
+        "identifiers": {"tokens": sum(kinds.values()), "kinds": dict(sorted(kinds.items()))},
+        "log": [
+            {
+                "sequence": each.sequence,
+                "at": each.micros / 1e6,
+                "service": each.service,
+                "route": each.route,
+                "event": to_record(each.event),
+            }
+            for each in store.log(person)
+        ],
+    }
+
+
+def _level(record: Record) -> dict[str, Any]:
+    drawn = record.sanitized
+    return {
+        "position": record.position,
+        "epsilon": float(drawn.epsilon),
+        "value": drawn.value,
+        "mechanism": drawn.mechanism,
+        "lower": drawn.domain.lower,
+        "upper": drawn.domain.upper,
+        "points": drawn.domain.size,
+    }
 
 
 def _left(value: float | None) -> str:

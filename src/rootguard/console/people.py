@@ -12,7 +12,6 @@ from types import MappingProxyType
 from rootguard.allocation import Plan, with_epsilons
 from rootguard.calibration import make_plan
 from rootguard.errors import UnknownNameError
-from rootguard.events import Draw, ProfileErased
 from rootguard.graph import Graph
 from rootguard.session import Policy, Profile
 from rootguard.session.draws import mappings
@@ -59,10 +58,10 @@ class Viewer:
         """The finest noised value that is kept of each root, on the template's own grid."""
         found: dict[RootName, Sanitized] = {}
         graph = Graph.of(template)
-        mapped = mappings(self.store, [template.roots[root] for root in graph.roots])
+        person = self.store.snapshot(self.principal)
+        mapped = mappings(person.quantities, [template.roots[root] for root in graph.roots])
         for root in graph.roots:
-            levels = self.store.levels(self.principal, root)
-            if levels:
+            if levels := person.levels.get(root):
                 finest = max(levels, key=lambda record: record.sanitized.epsilon).sanitized
                 finest = mapped[root].shown(finest)
                 domain = template.roots[root].domain
@@ -105,22 +104,19 @@ def of_principal(principal: str, store: Store, templates: Sequence[str] = ()) ->
 
     The templates are those named, else those of the catalog whose every root is kept.
     """
+    person = store.snapshot(Principal(principal))
     known = store.principals()
-    if principal not in known:
+    if person.name not in known:
         raise UnknownNameError("principal", principal, tuple(known))
-    person = Principal(principal)
-    kept: dict[str, MechanismName] = {}
-    for event in store.events(person):
-        if isinstance(event, ProfileErased):
-            kept.clear()
-        elif isinstance(event, Draw) and (levels := store.levels(person, RootName(event.root))):
-            kept[event.root] = levels[0].sanitized.mechanism
+    kept: dict[str, MechanismName] = {
+        root: levels[0].sanitized.mechanism for root, levels in person.levels.items()
+    }
     loaded = [load_template(name) for name in templates or catalog()]
     whole = [each for each in loaded if all(root in kept for root in Graph.of(each).roots)]
     if len(whole) < len(templates) or not whole:
         raise UnknownNameError("template whose roots are kept", ", ".join(templates), tuple(kept))
     return Viewer(
-        principal=person,
+        principal=person.name,
         store=store,
         templates=tuple(whole),
         mechanism=kept[Graph.of(whole[0]).roots[0]],

@@ -45,7 +45,8 @@ def attack(
     }
     store = MemoryStore()
     store.commit(viewer.principal, list(records.values()))
-    session = Session(RecipientView(store, viewer.principal, records), template)
+    person = store.snapshot(viewer.principal)
+    session = Session(RecipientView(store, person, records), template)
     budget, roots = viewer.plan(template).budget, tuple(held)
     cohort = synthetic_cohort(template, size=PEOPLE, seed=_SEED)
     once = budget / len(roots)

@@ -28,6 +28,7 @@ from rootguard.events import (
     LevelDerived,
     ProfileErased,
     RequestRefused,
+    RootCharged,
     RootNoised,
     RootRefined,
     RootReturned,
@@ -70,6 +71,7 @@ _KINDS = {
     TableDrawKept: "table-draw",
     RootReturned: "returned",
     TableCharged: "tables",
+    RootCharged: "totals",
     ServiceCharged: "service",
     ProfileErased: "erased",
 }
@@ -137,7 +139,7 @@ def _details(event: Event, units: Mapping[str, str]) -> dict[str, object]:
             return {"kind": "forged", "name": kind, "reason": reason}
         case RootNoised() | RootRefined() | LevelDerived() | TableDrawKept() | RootReturned():
             return {"kind": _KINDS[type(event)], "name": event.root, "rests_on": [event.root]}
-        case TableCharged() | ServiceCharged():
+        case TableCharged() | RootCharged() | ServiceCharged():
             return {"kind": _KINDS[type(event)], "name": event.root, "rests_on": [event.root]}
         case ProfileErased():
             return {"kind": "erased"}
@@ -270,7 +272,7 @@ def _charges(
 
 
 def _level(event: Charge) -> float | None:
-    if isinstance(event, ProfileErased | RootReturned | TableCharged):
+    if isinstance(event, ProfileErased | RootReturned | TableCharged | RootCharged):
         return None
     return (event.micro_epsilon if isinstance(event, RootNoised) else event.level) / MICRO
 

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from rootguard.errors import StoreKeyError, shielded
 from rootguard.mechanisms.base import Indices
 from rootguard.mechanisms.exact import Words
-from rootguard.values import Domain, MechanismName
+from rootguard.values import Domain, MechanismName, normalised
 
 # AES-256 throughout: a table's noise may have to last as long as its people.
 KEY_BYTES = 32
@@ -51,21 +51,26 @@ _KEPT = np.array([(1 << 8 * kept) - 1 for kept in range(9)], dtype=np.uint64)
 
 
 class Prf:
-    """The keyed functions of one batch key. Shows the key to nobody."""
+    """The keyed functions of one batch key. Shows the key to nobody.
 
-    __slots__ = ("_key", "_person", "_tag")
+    People are told apart by their ids: exactly as these are written or, where it is not `exact`,
+    as names are compared (`values.normalised`).
+    """
+
+    __slots__ = ("_key", "_person", "_tag", "exact")
 
     @shielded
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes, *, exact: bool = True) -> None:
         if len(key) != KEY_BYTES:
             raise StoreKeyError(f"a batch key is {KEY_BYTES} random bytes")
+        self.exact = exact
         self._key = key
         self._person = _Aes(_derive(key, "person"))
         self._tag = _Aes(_derive(key, "tag"))
 
     def person(self, name: str) -> "People":
         """One person, by the id."""
-        text = name.encode(errors="surrogatepass")
+        text = (name if self.exact else normalised(name)).encode(errors="surrogatepass")
         return self.people(np.array([0, len(text)]), np.frombuffer(text, dtype=np.uint8))
 
     def tags(self, people: "People") -> Words:
@@ -73,7 +78,10 @@ class Prf:
         return self._tag.of(people.low, people.high)[0]
 
     def people(self, offsets: NDArray[np.int64], text: NDArray[np.uint8]) -> "People":
-        """The persons behind ids that stand one after the other in a text, in UTF-8."""
+        """The persons behind ids that stand one after the other in a text, in UTF-8.
+
+        Whoever calls this has made them comparable, if they are not taken exactly.
+        """
         return People(*_mac(self._person, offsets, text))
 
     def root(

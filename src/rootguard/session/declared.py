@@ -28,12 +28,12 @@ from rootguard.identifiers.finding import closes, opens
 from rootguard.identifiers.formats import MAX_LENGTH
 from rootguard.identifiers.names import APOSTROPHES, is_letter, read_name, shape_of
 from rootguard.session.session import Tokens
-from rootguard.store import Store
-from rootguard.values import Principal, Unserializable
+from rootguard.store import Snapshot, Store
+from rootguard.values import Unserializable
 
 
 @shielded
-def issue_tokens(identifiers: object, key: bytes | None, store: Store, owner: Principal) -> Tokens:
+def issue_tokens(identifiers: object, key: bytes | None, store: Store, person: Snapshot) -> Tokens:
     """Tokens for identifiers. Refuses all of them where one cannot be protected, by name."""
     if not isinstance(identifiers, Mapping) or not all(isinstance(n, str) for n in identifiers):
         raise IdentifierError("give identifiers as a mapping of names to texts")
@@ -41,8 +41,8 @@ def issue_tokens(identifiers: object, key: bytes | None, store: Store, owner: Pr
     refused: list[str] = []
     try:
         if key is None:  # a key of the principal's own, so that nobody's tokens restore another's
-            key = hmac.digest(store.identifier_key, owner.encode(), hashlib.sha256)
-        protector = Identifiers(key, issued=store.tokens(owner))
+            key = hmac.digest(store.identifier_key, person.name.encode(), hashlib.sha256)
+        protector = Identifiers(key, issued=store.tokens(person.name, epoch=person.epoch))
         for text in identifiers.values():
             if isinstance(text, str):
                 protector.avoid(text)

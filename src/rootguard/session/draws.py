@@ -9,13 +9,13 @@ more by the store when it commits.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from rootguard.allocation import Plan, Share
 from rootguard.errors import BudgetError, DomainError, PrivateValueError, StoreError
-from rootguard.events import LevelDerived, ProfileErased, RootNoised, RootRefined, TableDrawKept
+from rootguard.events import LevelDerived, RootNoised, RootRefined, TableDrawKept
 from rootguard.expressions import evaluate, parse, to_text
 from rootguard.graph import Graph, GraphNode
 from rootguard.language.units import Affine, conversion, substance_of
@@ -23,10 +23,11 @@ from rootguard.mechanisms.base import MAX_EPSILON
 from rootguard.sanitizer import coarsen, refine, repeat, sanitize
 from rootguard.store import (
     Record,
+    Snapshot,
     Store,
     TableRun,
     check_caps,
-    newest_version,
+    erased_meanwhile,
     table_number,
     tables,
 )
@@ -126,30 +127,26 @@ def _unlike(root: Root, kept: RootQuantity) -> DomainError:
     )
 
 
-def mappings(store: Store, roots: Iterable[Root]) -> dict[RootName, RootMapping]:
-    """How roots stand on what the store keeps under their names; new names are not fixed yet."""
-    return _mapped(store.quantities(), roots)
-
-
-def _mapped(
+def mappings(
     kept: Mapping[RootName, RootQuantity], roots: Iterable[Root]
 ) -> dict[RootName, RootMapping]:
+    """How roots stand on what a store keeps under their names; new names are not fixed yet."""
     return {
         root.name: RootMapping.of(root, kept.get(root.name) or _quantity(root)) for root in roots
     }
 
 
-def define(store: Store, roots: Iterable[Root]) -> dict[RootName, RootMapping]:
+def define(
+    store: Store, kept: Mapping[RootName, RootQuantity], roots: Iterable[Root]
+) -> dict[RootName, RootMapping]:
     """The same, and new names are fixed in the store."""
     roots = tuple(roots)
-    kept = store.quantities()
-    mapped = _mapped(kept, roots)  # nothing is fixed if a root is refused
+    mapped = mappings(kept, roots)  # nothing is fixed if a root is refused
     known = {name for name, each in kept.items() if each.unit != UNKNOWN_UNIT}
     new = [_quantity(root) for root in roots if root.name not in known]
     if not new:
         return mapped
-    store.define(new)
-    return mappings(store, roots)  # as another writer fixed them, if one was quicker
+    return mappings(store.define(new), roots)  # as another writer fixed them, if one was quicker
 
 
 def _quantity(root: Root) -> RootQuantity:
@@ -165,9 +162,7 @@ def on_grid(plan: Plan, mapped: Mapping[RootName, RootMapping]) -> Plan:
     return replace(plan, shares=shares, budget=max(plan.budget, spent))
 
 
-def kept_formulas(
-    store: Store, principal: Principal, template: Template
-) -> tuple[Graph, dict[RootName, Root]]:
+def kept_formulas(person: Snapshot, template: Template) -> tuple[Graph, dict[RootName, Root]]:
     """The template's graph and its roots, where some may be computed from values kept elsewhere.
 
     Such a root is a formula of roots of other templates. If all of them are kept for this person
@@ -178,13 +173,12 @@ def kept_formulas(
     formulas = {name: kept for name in graph.roots if (kept := roots[name].kept) is not None}
     if not formulas:
         return graph, roots
-    quantities = store.quantities()
     nodes = {node.name: node for node in graph.order}
     for computed, kept in formulas.items():
-        inputs = _kept_inputs(store, principal, kept, quantities)
+        inputs = _kept_inputs(person, kept)
         if inputs is None:
             continue
-        if store.levels(principal, computed):  # it was drawn before: what was released stays
+        if computed in person.levels:  # it was drawn before: what was released stays
             continue
         low, high = roots[computed].domain.lower, roots[computed].domain.upper
         formula = parse(f"min(max({to_text(kept.formula)}, {low!r}), {high!r})")
@@ -195,35 +189,32 @@ def kept_formulas(
     return Graph(nodes.values()), roots
 
 
-def computed_values(
-    store: Store, principal: Principal, template: Template
-) -> dict[RootName, float]:
+def computed_values(person: Snapshot, template: Template) -> dict[RootName, float]:
     """The template's roots that are computed from values kept elsewhere, for this person."""
-    graph, roots = kept_formulas(store, principal, template)
+    graph, roots = kept_formulas(person, template)
     found: dict[RootName, float] = {}
     for name in template.roots:
         formula = graph[name].formula
         if formula is None or template.roots[name].formula is not None:
             continue
         inputs = [roots[each] for each in graph.rests_on(formula)]
-        mapped = mappings(store, inputs)
+        mapped = mappings(person.quantities, inputs)
         values: dict[str, float] = {
             each.name: each.domain.clamp(mapped[each.name].shown(finest.sanitized).value)
             for each in inputs
-            if (finest := _finest(store.levels(principal, each.name))) is not None
+            if (finest := _finest(person.levels.get(each.name, ()))) is not None
         }
         found[name] = evaluate(formula, values)
     return found
 
 
-def _kept_inputs(
-    store: Store, principal: Principal, formula: KeptFormula, kept: Mapping[RootName, RootQuantity]
-) -> dict[RootName, Root] | None:
+def _kept_inputs(person: Snapshot, formula: KeptFormula) -> dict[RootName, Root] | None:
     """The roots that a formula of kept values rests on, in the units it wants, if all are kept."""
+    kept = person.quantities
     inputs: dict[RootName, Root] = {}
     for each, unit in formula.units:
         name = RootName(each)
-        if name not in kept or not store.levels(principal, name):
+        if name not in kept or name not in person.levels:
             return None
         grid = kept[name].domain
         wanted = conversion(kept[name].unit, unit, substance_of((name,)))
@@ -246,7 +237,7 @@ def _kept_inputs(
 
 def _as_kept(
     store: Store,
-    principal: Principal,
+    person: Snapshot,
     plan: Plan,
     raws: Mapping[RootName, Raw],
     mapped: Mapping[RootName, RootMapping],
@@ -254,13 +245,13 @@ def _as_kept(
     """Plan and values in the store's units and on its grids, and by what values are known there."""
     plan = on_grid(plan, mapped)
     kept = {root: mapped[root].raw(raw) for root, raw in raws.items()}
-    prints = {root: _Fingerprints.of(store, principal, root, plan, kept[root]) for root in kept}
+    prints = {root: _Fingerprints.of(store, person.name, root, plan, kept[root]) for root in kept}
     return plan, kept, prints
 
 
 def noise_once(
     store: Store,
-    principal: Principal,
+    person: Snapshot,
     plan: Plan,
     roots: Mapping[RootName, Root],
     raws: Mapping[RootName, Raw],
@@ -271,53 +262,64 @@ def noise_once(
 
     A value is looked for among all versions of its root. With `keep`, a root that has a value
     keeps it, whatever is given. If a racing writer noised another value of the same root, ours is
-    the next version.
+    the next version. If the profile was erased since the snapshot, all of it is refused.
     """
-    mapped = define(store, [roots[root] for root in raws])
-    plan, raws, prints = _as_kept(store, principal, plan, raws, mapped)
-    found: dict[RootName, Record] = {}
+    mapped = define(store, person.quantities, [roots[root] for root in raws])
+    plan, raws, prints = _as_kept(store, person, plan, raws, mapped)
+    epoch, found = person.epoch, dict[RootName, Record]()
     for _ in range(_MAX_RACES):
-        # The versions first: if a writer commits in between, ours loses and looks again.
-        events = store.events(principal)
         versions: dict[RootName, int] = {}
         for root in raws:
             if root in found:
                 continue
-            version = newest_version(events, root)
-            record = _known(store, principal, root, prints[root], keep=keep) if version else None
+            record = _known(store, person, root, prints[root], keep=keep)
             if record is None:
-                versions[root] = version + 1
+                versions[root] = person.newest.get(root, 0) + 1
             else:
                 found[root] = record
         if not versions:
             return {root: found[root] for root in raws}
-        drawn = _draw(store, principal, plan, {root: raws[root] for root in versions}, versions)
+        drawn = _draw(store, person, plan, {root: raws[root] for root in versions}, versions)
         ours = [_record(*each, prints[root].point) for root, each in drawn.items()]
-        for record, kept in zip(ours, store.commit(principal, ours), strict=True):
-            if kept == record:  # else another writer's, which is looked at as all that is kept
+        kept = store.commit(person.name, ours, epoch=epoch)
+        for record, there in zip(ours, kept, strict=True):
+            if there == record:  # else another writer's, which is looked at as all that is kept
                 found[record.sanitized.root] = record
+        if len(found) == len(raws):
+            return {root: found[root] for root in raws}
+        person = current(store, person.name, epoch)
     raise _contended()
 
 
+def current(store: Store, principal: Principal, epoch: int) -> Snapshot:
+    """What is kept now, if nothing was erased since this epoch."""
+    person = store.snapshot(principal)
+    if person.epoch != epoch:
+        raise erased_meanwhile()
+    return person
+
+
 def _known(
-    store: Store, principal: Principal, root: RootName, prints: "_Fingerprints", *, keep: bool
+    store: Store, person: Snapshot, root: RootName, prints: "_Fingerprints", *, keep: bool
 ) -> Record | None:
     """The finest level of the version that has this value, which is the current one now."""
-    current = _finest(store.levels(principal, root))
-    if current is not None and (keep or prints.know(current)):
-        return current
-    for record in store.history(principal, root):
-        if prints.know(record):
-            # As it was returned to: another writer may have gone on to another value by now.
-            returned = _finest(store.return_to(principal, root, record.sanitized.version))
-            if returned is not None:
-                return returned
-    return None
+    finest = _finest(person.levels.get(root, ()))
+    if finest is None:  # then no version is kept
+        return None
+    if keep or prints.know(finest):
+        return finest
+    record = store.find(person.name, root, (prints.point, prints.number))
+    if record is None:
+        return None
+    # As it was returned to: another writer may have gone on to another value by now.
+    version, epoch = record.sanitized.version, person.epoch
+    return _finest(store.return_to(person.name, root, version, epoch=epoch))
 
 
 def sight_once(
     store: Store,
     principal: Principal,
+    epoch: int,
     plan: Plan,
     roots: Mapping[RootName, Root],
     root: RootName,
@@ -328,7 +330,8 @@ def sight_once(
     Another value is never a new version: it is ignored. Of racing writers the first one's draw
     stands, and only that is charged.
     """
-    return noise_once(store, principal, plan, roots, {root: raw}, keep=True)[root]
+    person = current(store, principal, epoch)
+    return noise_once(store, person, plan, roots, {root: raw}, keep=True)[root]
 
 
 _Draw = tuple[Sanitized, RootNoised | TableDrawKept]
@@ -336,15 +339,16 @@ _Draw = tuple[Sanitized, RootNoised | TableDrawKept]
 
 def _draw(
     store: Store,
-    principal: Principal,
+    person: Snapshot,
     plan: Plan,
     raws: Mapping[RootName, Raw],
     versions: Mapping[RootName, int],
 ) -> dict[RootName, _Draw]:
     """New versions of roots: as a table showed them, else drawn; with what is to be charged."""
-    shown = _shown_in_tables(store, principal, plan, raws)
+    principal = person.name
+    shown = _shown_in_tables(store, person, plan, raws)
     prices = {str(root): to_micro(plan[root].epsilon) for root in raws if root not in shown}
-    check_caps(store.ledger(principal), prices, store.caps(principal))
+    check_caps(person.ledger, prices, person.caps)
     fresh = {root: raw for root, raw in raws.items() if root not in shown}
     drawn: dict[RootName, _Draw] = {}
     for root, value in sanitize(plan, fresh, versions).items():
@@ -366,16 +370,17 @@ def _draw(
 
 def refine_once(
     store: Store,
-    principal: Principal,
+    person: Snapshot,
     plan: Plan,
     roots: Mapping[RootName, Root],
     raws: Mapping[RootName, Raw],
 ) -> dict[RootName, Record]:
     """Each root raised to the plan's level for it, if that is finer than what is kept."""
-    mapped = mappings(store, [roots[root] for root in raws])
-    plan, raws, prints = _as_kept(store, principal, plan, raws, mapped)
+    mapped = mappings(person.quantities, [roots[root] for root in raws])
+    plan, raws, prints = _as_kept(store, person, plan, raws, mapped)
+    principal, epoch = person.name, person.epoch
     for _ in range(_MAX_RACES):
-        levels = {root: store.levels(principal, root) for root in raws}
+        levels = {root: person.levels.get(root, ()) for root in raws}
         tops = {root: top for root, kept in levels.items() if (top := _finest(kept)) is not None}
         changed = tuple(r for r in raws if r not in tops or not prints[r].know(tops[r]))
         if changed:
@@ -385,7 +390,7 @@ def refine_once(
         prices = {str(root): wanted[root] - held[root] for root in wanted}
         if not prices:
             return tops
-        check_caps(store.ledger(principal), prices, store.caps(principal))
+        check_caps(person.ledger, prices, person.caps)
         store.commit(
             principal,
             [
@@ -403,7 +408,9 @@ def refine_once(
                 )
                 for root, micro in wanted.items()
             ],
+            epoch=epoch,
         )
+        person = current(store, principal, epoch)
     raise _contended()
 
 
@@ -428,42 +435,54 @@ def _affordable(held: Mapping[RootName, int], plan: Plan) -> dict[RootName, int]
     return {root: micro for root, micro in raised.items() if micro > held[root]}
 
 
-def level_at(store: Store, principal: Principal, root: RootName, epsilon: Fraction) -> Record:
-    """A root at this level at the most, derived from finer ones if it is not kept yet."""
+def levels_at(
+    store: Store, person: Snapshot, epsilons: Mapping[RootName, Fraction]
+) -> dict[RootName, Record]:
+    """Roots, each at this level at the most, derived from finer ones where it is not kept yet."""
+    principal, epoch = person.name, person.epoch
     for _ in range(_MAX_RACES):
-        levels = store.levels(principal, root)
-        finest = _finest(levels)
-        if finest is None:  # erased meanwhile
-            raise PrivateValueError(
-                "never noised for this principal, so open with a value", (root,)
-            )
-        if finest.sanitized.epsilon <= epsilon:
-            return finest
-        for record in levels:
-            if record.sanitized.epsilon == epsilon:
-                return record
-        value = coarsen([record.sanitized for record in levels], epsilon)
-        store.commit(
-            principal,
-            [
-                Record(
-                    sanitized=value,
-                    position=len(levels),
-                    fingerprint=levels[0].fingerprint,
-                    event=LevelDerived(
-                        principal=principal,
-                        root=root,
-                        version=value.version,
-                        level=to_micro(epsilon),
-                    ),
+        found: dict[RootName, Record] = {}
+        derived: list[Record] = []
+        for root, epsilon in epsilons.items():
+            levels = person.levels.get(root, ())
+            finest = _finest(levels)
+            if finest is None:
+                raise PrivateValueError(
+                    "never noised for this principal, so open with a value", (root,)
                 )
-            ],
-        )
+            at = [record for record in levels if record.sanitized.epsilon == epsilon]
+            if finest.sanitized.epsilon <= epsilon:
+                found[root] = finest
+            elif at:
+                found[root] = at[0]
+            else:
+                derived.append(_coarser(principal, levels, epsilon))
+        if not derived:
+            return found
+        kept = store.commit(principal, derived, epoch=epoch)
+        if list(kept) == derived:
+            return found | {record.sanitized.root: record for record in derived}
+        person = current(store, principal, epoch)
     raise _contended()
 
 
+def _coarser(principal: Principal, levels: Sequence[Record], epsilon: Fraction) -> Record:
+    value = coarsen([record.sanitized for record in levels], epsilon)
+    return Record(
+        sanitized=value,
+        position=len(levels),
+        fingerprint=levels[0].fingerprint,
+        event=LevelDerived(
+            principal=principal,
+            root=value.root,
+            version=value.version,
+            level=to_micro(epsilon),
+        ),
+    )
+
+
 def _shown_in_tables(
-    store: Store, principal: Principal, plan: Plan, raws: Mapping[RootName, Raw]
+    store: Store, person: Snapshot, plan: Plan, raws: Mapping[RootName, Raw]
 ) -> dict[RootName, Sanitized]:
     """Those roots whose value a table has shown of this person, as it showed them; finest first.
 
@@ -472,12 +491,12 @@ def _shown_in_tables(
     name later is given the draw that the table showed. An erased profile is not: its entries are
     gone.
     """
-    runs = store.tables()
-    if not runs or any(isinstance(event, ProfileErased) for event in store.events(principal)):
+    runs = person.runs
+    if not runs or person.epoch:
         return {}
-    prf = tables.table_prf(store.fingerprint_key)
-    person = prf.person(principal)
-    tag = int(prf.tags(person)[0])
+    prf = tables.table_prf(store.fingerprint_key, exact=store.exact_ids)
+    known_as = prf.person(person.name)
+    tag = int(prf.tags(known_as)[0])
     found: dict[RootName, Sanitized] = {}
     for run in sorted(_standing(runs), key=lambda run: -run.micro_epsilon):
         if run.root not in raws or run.root in found or run.domain != plan[run.root].domain:
@@ -492,7 +511,7 @@ def _shown_in_tables(
         shown = repeat(
             raws[run.root],
             streams,
-            person,
+            known_as,
             known[:, roots.index(run.root)],
             Sanitized(
                 root=run.root,

@@ -9,6 +9,7 @@ go the same way (`take_values`), and so does a service that asks for a profile (
 import math
 import warnings
 from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import get_args
@@ -28,6 +29,7 @@ from rootguard.graph import Graph
 from rootguard.sanitizer import seal, select
 from rootguard.session.declared import issue_tokens
 from rootguard.session.draws import (
+    current,
     kept_formulas,
     mappings,
     noise_once,
@@ -37,7 +39,7 @@ from rootguard.session.draws import (
 from rootguard.session.policy import Policy
 from rootguard.session.profile import OnChange
 from rootguard.session.session import RecipientView, Session, Tier
-from rootguard.store import MemoryStore, Record, Store, current_version
+from rootguard.store import MemoryStore, Record, Snapshot, Store, held_levels
 from rootguard.template import Root, Template
 from rootguard.values import (
     MICRO,
@@ -74,7 +76,7 @@ def promise(template: Template, plan: Plan) -> Guarantee:
 
 def take_values(
     store: Store,
-    owner: Principal,
+    person: Snapshot,
     plans: Mapping[RootName, Plan],
     roots: Mapping[RootName, Root],
     raws: Mapping[RootName, Raw],
@@ -86,7 +88,7 @@ def take_values(
 
     The owner is told of values outside the public bounds; a service never is.
     """
-    mapped = mappings(store, [roots[root] for root in raws])
+    mapped = mappings(person.quantities, [roots[root] for root in raws])
     clamped = tuple(
         root
         for root, raw in raws.items()
@@ -96,35 +98,39 @@ def take_values(
     if clamped:
         (notice or warn_owner)(clamped)
     records: dict[RootName, Record] = {}
-    for plan in dict.fromkeys(plans[root] for root in raws):
+    for place, plan in enumerate(dict.fromkeys(plans[root] for root in raws)):
         mine = {root: raw for root, raw in raws.items() if plans[root] is plan}
-        records |= noise_once(store, owner, plan, roots, mine, keep=keep)
+        if place:  # what the last plan drew counts towards the caps
+            person = current(store, person.name, person.epoch)
+        records |= noise_once(store, person, plan, roots, mine, keep=keep)
     return records
 
 
 def set_lifetime(
-    store: Store, owner: Principal, plans: Mapping[RootName, Plan], lifetime: int
-) -> None:
-    """Cap what each root may cost in all at a multiple of its first price.
+    store: Store, person: Snapshot, plans: Mapping[RootName, Plan], lifetime: int
+) -> Snapshot:
+    """Cap what each root may cost in all at a multiple of its first price; what is kept then.
 
     A cap that stands is left alone: the owner may have raised it.
     """
     if type(lifetime) is not int or lifetime < 1:
         raise BudgetError("a lifetime is a whole number of first prices, 1 or more")
-    first, caps = store.ledger(owner).first_prices, store.caps(owner)
-    for root, plan in plans.items():
-        if root in caps:
-            continue
-        price = first.get(root, to_micro(plan[root].epsilon))
-        store.set_cap(owner, root, lifetime * price)
+    first = person.ledger.first_prices
+    new = {
+        str(root): lifetime * first.get(root, to_micro(plan[root].epsilon))
+        for root, plan in plans.items()
+        if root not in person.caps
+    }
+    for root, cap in new.items():
+        store.set_cap(person.name, root, cap, epoch=person.epoch)
+    return replace(person, caps={**person.caps, **new})
 
 
 def tier_of(
     policy: Policy,
     service: str,
     templates: Sequence[Template],
-    store: Store,
-    owner: Principal,
+    person: Snapshot,
     allocation: AllocationName = "optimal",
 ) -> Tier:
     """What a service may have of these templates' roots: its tier, less what it was given before.
@@ -137,22 +143,26 @@ def tier_of(
     shares: dict[RootName, int] = {}
     for template in templates:
         plan = make_plan(template, budget, allocation=allocation)
-        mapped = mappings(store, [template.roots[share.root] for share in plan.shares])
-        graph, _ = kept_formulas(store, owner, template)
+        own = [template.roots[share.root] for share in plan.shares]
+        mapped = mappings(person.quantities, own)
+        graph, _ = kept_formulas(person, template)
         for share in on_grid(plan, mapped).shares:
             behind = graph.rests_on(Variable(share.root))
             for root in behind:  # more than itself, if it is computed from values kept elsewhere
                 shares.setdefault(root, to_micro(share.epsilon) // len(behind))
     whole = math.floor(budget * MICRO)
-    events, held = store.events(owner), store.held(owner, service)
-    current = {root: (str(root), current_version(events, root)) for root in shares}
-    had = {root: held.get(current[root], 0) for root in shares}
+    held = held_levels(service, person.given, person.before)
+    now = {
+        root: (str(root), person.levels[root][0].sanitized.version if root in person.levels else 0)
+        for root in shares
+    }
+    had = {root: held.get(now[root], 0) if now[root][1] else 0 for root in shares}
     given = {
         (each.root, each.version)
-        for each in store.disclosures(owner)
+        for each in person.given
         if (each.service, each.tier) == (service, access.tier)
     }
-    stay = frozenset(root for root in shares if current[root] in given)
+    stay = frozenset(root for root in shares if now[root] in given)
     levels = _within(whole, shares, had, whole - sum(held.values()), stay)
     return Tier(
         access=access,
@@ -229,7 +239,10 @@ class Guard:
         sealed = seal(values)
         store = MemoryStore() if store is None else store
         owner = Principal(principal)
-        tokens = None if identifiers is None else issue_tokens(identifiers, key, store, owner)
+        person = store.snapshot(owner)
+        tokens = None
+        if identifiers is not None:
+            tokens = issue_tokens(identifiers, key, store, person)
         # A store may be a stranger's, and `shielded` lets a foreign error pass with its frames:
         # this one holds nothing private from here on.
         del values, identifiers, key
@@ -237,7 +250,7 @@ class Guard:
         for name in () if tokens is None else tokens.issued:
             if name in graph:
                 raise IdentifierError(f"{name} is both a root and an identifier; rename one")
-        raws = select(sealed, graph, unneeded=_computed(store, owner, template))
+        raws = select(sealed, graph, unneeded=_computed(person, template))
         plan = make_plan(
             template,
             read_budget(total=budget, epsilon=epsilon, turns=turns),
@@ -247,10 +260,10 @@ class Guard:
         )
         plans = dict.fromkeys(raws, plan)
         if lifetime is not None:
-            set_lifetime(store, owner, plans, lifetime)
+            person = set_lifetime(store, person, plans, lifetime)
         keep = _keeps(on_change)
-        records = take_values(store, owner, plans, template.roots, raws, on_clamp, keep=keep)
-        view = RecipientView(store, owner, records)
+        records = take_values(store, person, plans, template.roots, raws, on_clamp, keep=keep)
+        view = RecipientView(store, current(store, person.name, person.epoch), records)
         return Session(view, template, tokens=tokens, calibrate=calibrate)
 
     @staticmethod
@@ -274,12 +287,12 @@ class Guard:
         """
         sealed = seal(values)
         del values
-        owner = Principal(principal)
-        raws = select(sealed, Graph.of(template), unneeded=_computed(store, owner, template))
+        person = store.snapshot(Principal(principal))
+        raws = select(sealed, Graph.of(template), unneeded=_computed(person, template))
         total = read_budget(total=budget, epsilon=epsilon, turns=turns)
         plan = make_plan(template, total, allocation=allocation, objective=objective)
-        records = refine_once(store, owner, plan, template.roots, raws)
-        view = RecipientView(store, owner, records)
+        records = refine_once(store, person, plan, template.roots, raws)
+        view = RecipientView(store, person, records)
         return Session(view, template, calibrate=calibrate)
 
     @staticmethod
@@ -287,7 +300,8 @@ class Guard:
         template: Template, *, store: Store, principal: str = "owner", calibrate: bool = False
     ) -> Session:
         """A session on values that were noised before: needs no raw value and draws nothing."""
-        return _whole(RecipientView(store, Principal(principal)), template, calibrate=calibrate)
+        view = RecipientView(store, store.snapshot(Principal(principal)))
+        return _whole(view, template, calibrate=calibrate)
 
     @staticmethod
     def serve(
@@ -305,21 +319,20 @@ class Guard:
         are kept; services that pool what they got learn no more than the finest of them tells. The
         tier's budget bounds all that the service ever gets: what it was given before counts.
         """
-        owner = Principal(principal)
-        tier = tier_of(policy, service, (template,), store, owner)
-        view = RecipientView(store, owner, tier=tier)
+        person = store.snapshot(Principal(principal))
+        view = RecipientView(store, person, tier=tier_of(policy, service, (template,), person))
         return _whole(view, template, calibrate=calibrate)
 
 
-def _computed(store: Store, owner: Principal, template: Template) -> frozenset[RootName]:
+def _computed(person: Snapshot, template: Template) -> frozenset[RootName]:
     """Roots that are computed from values kept elsewhere: they need no value and are not drawn."""
-    graph, _ = kept_formulas(store, owner, template)
+    graph, _ = kept_formulas(person, template)
     return frozenset(root for root in template.roots if graph[root].kind != "root")
 
 
 def _whole(view: RecipientView, template: Template, *, calibrate: bool) -> Session:
     """A session on every root of a template, all of which must be kept."""
-    view.require(kept_formulas(view.store, view.principal, template)[0].roots)
+    view.require(kept_formulas(view.person, template)[0].roots)
     return Session(view, template, calibrate=calibrate)
 
 

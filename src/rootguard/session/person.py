@@ -13,18 +13,24 @@ from typing import Self
 
 from rootguard.accounting import Guarantee
 from rootguard.allocation import Plan
-from rootguard.errors import AccessError, PrivateValueError, UnknownNameError, shielded
+from rootguard.errors import (
+    AccessError,
+    PrivateValueError,
+    StoreMissingError,
+    UnknownNameError,
+    shielded,
+)
 from rootguard.events import TokenRefused
 from rootguard.expressions import to_text
 from rootguard.graph import Graph
 from rootguard.identifiers import Identifiers, Kind
 from rootguard.identifiers.streaming import StreamRestorer
 from rootguard.session.declared import Declarations, Replacement, issue_tokens
-from rootguard.session.draws import kept_formulas, sight_once
+from rootguard.session.draws import current, kept_formulas, sight_once
 from rootguard.session.guard import Notice, set_lifetime, take_values, tier_of, warn_owner
 from rootguard.session.profile import Profile
 from rootguard.session.session import Answers, RecipientView, Tokens
-from rootguard.store import Store
+from rootguard.store import Snapshot, Store
 from rootguard.template import Root
 from rootguard.values import Raw, RootName
 
@@ -53,6 +59,7 @@ class Person(Answers):
         self._identifiers = tokens.identifiers
         self._plans = plans
         self._on_clamp = notice
+        self.detection = profile.detection
         self._sources = frozenset[str]() if profile.policy is None else profile.policy.sources
         texts = profile.identifiers.open().values()
         self._declarations = Declarations(texts, tokens.identifiers)
@@ -80,6 +87,11 @@ class Person(Answers):
         service, what it is told is at its tier and within what the profile's policy allows it.
         """
         policy, owner = profile.policy, profile.principal
+        if profile.vault is not None and store.vault_id != profile.vault:
+            raise StoreMissingError(
+                f"this is not the vault {profile.vault}, which the profile names; open that one, or"
+                " every value would be noised anew"
+            )
         if service is not None:
             if policy is None:
                 raise AccessError(service)
@@ -88,15 +100,16 @@ class Person(Answers):
         for plan in profile.plans():
             for share in plan.shares:
                 plans.setdefault(share.root, plan)
-        tokens = issue_tokens(profile.identifiers.open(), None, store, owner)
+        person = store.snapshot(owner)
+        tokens = issue_tokens(profile.identifiers.open(), None, store, person)
         if profile.lifetime is not None:
-            set_lifetime(store, owner, plans, profile.lifetime)
-        _take_profile(store, profile, plans, on_clamp)
+            person = set_lifetime(store, person, plans, profile.lifetime)
+        person = _take_profile(store, person, profile, plans, on_clamp)
         tier = None
         if service is not None and policy is not None:  # what it may have is of these versions
             templates, allocation = profile.templates, profile.allocation
-            tier = tier_of(policy, service, templates, store, owner, allocation)
-        view = RecipientView(store, owner, tier=tier)
+            tier = tier_of(policy, service, templates, person, allocation)
+        view = RecipientView(store, person, tier=tier)
         return cls(profile, view, MappingProxyType(plans), tokens, on_clamp or warn_owner)
 
     def __repr__(self) -> str:
@@ -129,7 +142,8 @@ class Person(Answers):
             if raw.outside(self._roots[name].domain):
                 self._on_clamp((name,))
             plan, store = self._plans[name], self._view.store
-            sight_once(store, self.principal, plan, self._roots, name, raw)
+            epoch = self._view.person.epoch
+            sight_once(store, self.principal, epoch, plan, self._roots, name, raw)
 
     def trusts(self, *tools: str) -> bool:
         """Whether the owner's policy trusts a tool, by any of its names, to teach values."""
@@ -238,8 +252,12 @@ class Person(Answers):
 
 
 def _take_profile(
-    store: Store, profile: Profile, plans: Mapping[RootName, Plan], notice: Notice | None
-) -> None:
+    store: Store,
+    person: Snapshot,
+    profile: Profile,
+    plans: Mapping[RootName, Plan],
+    notice: Notice | None,
+) -> Snapshot:
     """Noise a profile's values; a root that is a formula of kept ones after those, if need be."""
     roots: dict[RootName, Root] = {}
     for template in profile.templates:
@@ -247,15 +265,18 @@ def _take_profile(
     keep = profile.on_change == "keep"
     given = profile.values
     first = {root: raw for root, raw in given.items() if roots[root].kept is None}
-    take_values(store, profile.principal, plans, roots, first, notice, keep=keep)
-    drawn = [kept_formulas(store, profile.principal, each)[0].roots for each in profile.templates]
+    take_values(store, person, plans, roots, first, notice, keep=keep)
+    person = current(store, person.name, person.epoch)
+    drawn = [kept_formulas(person, each)[0].roots for each in profile.templates]
     rest = {
         root: raw
         for root, raw in given.items()
         if root not in first and any(root in each for each in drawn)
     }
     if rest:
-        take_values(store, profile.principal, plans, roots, rest, notice, keep=keep)
+        take_values(store, person, plans, roots, rest, notice, keep=keep)
+        person = current(store, person.name, person.epoch)
+    return person
 
 
 def _calibrated(profile: Profile) -> tuple[str, ...]:

@@ -9,6 +9,10 @@ is written there.
     principal = "owner"                 # and, if need be: mechanism, allocation, calibrate, store
     on_change = "draw"                  # a changed value is noised anew, or "keep" what was noised
     lifetime = 10                       # a root may cost so many times its first price in all
+    vault = "…"                         # the id of the store: another one is refused, none is made
+    anchor = "vault.anchor"             # a file that shows whether the store was put back
+    on_doubt = "redact"                 # a doubtful number in a text becomes [number]; or "refuse"
+    unknown_fields = "refuse"           # of a request to the gateway; or "drop", or "pass"
     policy = "policy.toml"              # in place of a budget: its richest tier is the budget
 
     [values]                            # a root left out is noised when you first write it
@@ -16,6 +20,11 @@ is written there.
 
     [identifiers]
     name = "Jane Roe"
+
+    [detection]                         # identifiers that nobody declared
+    detectors = ["rules", "presidio"]   # or "spacy"; with a pipeline: "spacy:en_core_web_lg"
+    kinds = ["person", "email"]         # in place of all
+    allow = ["Ada Lovelace"]            # never taken for an identifier
 
 Paths, that of an SQLite store too, are relative to the folder of the profile.
 """
@@ -50,16 +59,34 @@ from rootguard.values import (
 MAX_BYTES = 1024 * 1024  # a profile is written by hand; a larger file is the wrong one
 _KEYS = (
     *("allocation", "budget", "budgets", "calibrate", "identifiers", "lifetime", "mechanism"),
-    *("on_change", "policy", "principal", "store", "templates", "values"),
+    *("on_change", "policy", "principal", "store", "templates", "values", "vault", "anchor"),
+    *("on_doubt", "unknown_fields", "detection"),
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_VAULT = re.compile(r"[0-9a-f]{32}")
 _PLACE = re.compile(r"at (line \d+, column \d+|end of document)\)\Z")
 
 
 OnChange = Literal["draw", "keep"]
 """What becomes of a value that is not the one that was noised: another draw, or it is ignored."""
 
-_Name = TypeVar("_Name", MechanismName, AllocationName, OnChange)
+OnDoubt = Literal["refuse", "redact"]
+"""What becomes of a text with a number in doubt: it is not sent, or the number is taken out."""
+
+UnknownFields = Literal["refuse", "drop", "pass"]
+"""What becomes of a field that the gateway does not know: the request is refused, or goes without
+it, or with it as far as it could be read."""
+
+_Name = TypeVar("_Name", MechanismName, AllocationName, OnChange, OnDoubt, UnknownFields)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DetectionChoice:
+    """What is looked for in texts: which detectors and kinds (None: the usual), what is let go."""
+
+    detectors: tuple[str, ...] | None = None
+    kinds: tuple[str, ...] | None = None
+    allow: tuple[str, ...] = field(default=(), repr=False)
 
 
 class Texts(Unserializable):
@@ -99,6 +126,11 @@ class Profile:
     identifiers: Texts
     on_change: OnChange = "draw"
     lifetime: int | None = None
+    vault: str | None = None
+    anchor: Path | None = None
+    detection: DetectionChoice = field(default_factory=DetectionChoice)
+    on_doubt: OnDoubt | None = None
+    unknown_fields: UnknownFields | None = None
 
     def plans(self) -> Iterator[Plan]:
         """The plan of each template, in order; a root is noised under the first that has it."""
@@ -173,7 +205,31 @@ class _Reader:
             identifiers=self._identifiers(templates),
             on_change=self._choice("on_change", "draw", get_args(OnChange)),
             lifetime=self._lifetime(),
+            vault=self._vault(),
+            anchor=self._folder / self._line("anchor") if "anchor" in self._content else None,
+            on_doubt=self._option("on_doubt", get_args(OnDoubt)),
+            unknown_fields=self._option("unknown_fields", get_args(UnknownFields)),
+            detection=self._detection(),
         )
+
+    def _detection(self) -> DetectionChoice:
+        table = self._table("detection")
+        self._refuse_unknown("detection", table, ("detectors", "kinds", "allow"))
+        listed = {key: self._words(f"detection.{key}", words) for key, words in table.items()}
+        return DetectionChoice(
+            detectors=listed.get("detectors"),
+            kinds=listed.get("kinds"),
+            allow=listed.get("allow", ()),
+        )
+
+    def _words(self, key: str, words: object) -> tuple[str, ...]:
+        if not isinstance(words, list) or not all(isinstance(each, str) for each in words):
+            raise self._error(key, "not a list of texts", f'write {key.partition(".")[2]} = ["…"]')
+        return tuple(words)
+
+    def _option(self, key: str, choices: tuple[_Name, ...]) -> _Name | None:
+        """A choice that may be left to whoever starts a service."""
+        return self._choice(key, choices[0], choices) if key in self._content else None
 
     def _lifetime(self) -> int | None:
         lifetime = self._content.get("lifetime")
@@ -260,7 +316,18 @@ class _Reader:
             return None
         url = self._line("store")
         relative = url.removeprefix("sqlite:///")
-        return url if relative == url else f"sqlite:///{self._folder / relative}"
+        if relative == url:
+            return url
+        path = self._folder / relative
+        # A keyring knows a vault's key by its path, so one file must not have two.
+        return f"sqlite:///{path.resolve() if '..' in path.parts else path}"
+
+    def _vault(self) -> str | None:
+        vault = self._content.get("vault")
+        if vault is not None and not (isinstance(vault, str) and _VAULT.fullmatch(vault)):
+            remedy = "write what `rootguard vault verify --json` shows, or leave it out"
+            raise self._error("vault", "not the id of a vault", remedy)
+        return vault
 
     def _values(self, templates: Iterable[Template]) -> dict[RootName, Raw]:
         table = self._table("values")

@@ -49,14 +49,21 @@ from rootguard.expressions import (
 )
 from rootguard.graph import GraphNode
 from rootguard.identifiers import Identifiers
-from rootguard.session.draws import kept_formulas, level_at, mappings
+from rootguard.session.draws import current, kept_formulas, levels_at, mappings
 from rootguard.session.policy import Access
 from rootguard.session.questions.answers import answer
 from rootguard.session.questions.wording import Vocabulary
 from rootguard.session.transcript import NUMBERED, REMEMBERED, AuditTrail, Transcript
-from rootguard.store import Disclosure, Record, Store, tier_exhausted
+from rootguard.store import (
+    Disclosure,
+    Record,
+    Snapshot,
+    Store,
+    erased_meanwhile,
+    tier_exhausted,
+)
 from rootguard.template import Template
-from rootguard.values import UNKNOWN_UNIT, Principal, RootName, Sanitized, to_micro
+from rootguard.values import UNKNOWN_UNIT, RootName, Sanitized, to_micro
 
 _Value = TypeVar("_Value", float, str)
 
@@ -104,13 +111,14 @@ class RecipientView:
     def __init__(
         self,
         store: Store,
-        principal: Principal,
+        person: Snapshot,
         records: Mapping[RootName, Record] | None = None,
         *,
         tier: Tier | None = None,
     ) -> None:
         self.store = store
-        self.principal = principal
+        self.person = person
+        self.principal = person.name
         self.access = None if tier is None else tier.access
         self._tier = tier
         self._finest: dict[RootName, Record] = dict(records or {})
@@ -123,8 +131,9 @@ class RecipientView:
         """Whether the root was ever noised, here or by anyone else who shares the store."""
         with self._lock:
             if root not in self._finest:
-                levels = self.store.levels(self.principal, root)
-                if levels:
+                if root not in self.person.levels:  # noised since, perhaps
+                    self.person = current(self.store, self.principal, self.person.epoch)
+                if levels := self.person.levels.get(root):
                     self._finest[root] = max(levels, key=lambda record: record.sanitized.epsilon)
             return root in self._finest
 
@@ -132,14 +141,30 @@ class RecipientView:
         """The root as this recipient gets it; None if it was never noised or none is left to it."""
         with self._lock:
             if root not in self._records:
-                if not self.holds(root) or self._exhausted(root):
-                    return None
-                record = self._finest[root]
-                if self._tier is not None:
-                    level = min(self._tier.epsilons[root], record.sanitized.epsilon)
-                    record = level_at(self.store, self.principal, root, level)
-                self._records[root] = record
-            return self._records[root].sanitized
+                self.fix([root])
+            return self._records[root].sanitized if root in self._records else None
+
+    def fix(self, roots: Sequence[RootName]) -> None:
+        """Settle what this recipient gets of these roots, as far as they were noised."""
+        with self._lock:
+            new = [
+                root
+                for root in roots
+                if root not in self._records and self.holds(root) and not self._exhausted(root)
+            ]
+            if self._tier is None:
+                self._records |= {root: self._finest[root] for root in new}
+            elif new:
+                levels = {
+                    root: min(self._tier.epsilons[root], self._finest[root].sanitized.epsilon)
+                    for root in new
+                }
+                self._records |= levels_at(self.store, self.person, levels)
+
+    def check(self) -> None:
+        """Refuse to go on for a profile that was erased since this began."""
+        if self.store.epoch(self.principal) != self.person.epoch:
+            raise erased_meanwhile()
 
     def _exhausted(self, root: RootName) -> bool:
         return self._tier is not None and root not in self._tier.epsilons
@@ -170,6 +195,7 @@ class RecipientView:
                     for root in roots
                 ],
                 limit,
+                epoch=self.person.epoch,
             )
 
 
@@ -182,14 +208,16 @@ class _Part:
 
     def __init__(self, template: Template, view: RecipientView, *, calibrate: bool) -> None:
         self.template = template
-        self.graph, self.roots = kept_formulas(view.store, view.principal, template)
-        self._mapped = mappings(view.store, [self.roots[root] for root in self.graph.roots])
+        self.graph, self.roots = kept_formulas(view.person, template)
+        kept = [self.roots[root] for root in self.graph.roots]
+        self._mapped = mappings(view.person.quantities, kept)
         self.declared = tuple(node.name for node in self.graph.order)
         self.sanitized: dict[RootName, Sanitized] = {}
         self._view = view
         self.values: dict[str, float] = {}
         self._texts: dict[str, str] = {}
         self._roots_behind: dict[str, tuple[RootName, ...]] = {}
+        view.fix(self.graph.roots)
         for root in self.graph.roots:
             self._take_up(root)
         # Of values that are kept elsewhere the template has no population figures.
@@ -332,7 +360,13 @@ class Answers:
         self._levels: dict[RootName, int] = {}
         self._recipient = "" if view.access is None else view.access.service
         self._tier = "" if view.access is None else view.access.tier
-        trail = AuditTrail(view.store, view.principal, templates, service=self._recipient)
+        trail = AuditTrail(
+            view.store,
+            view.principal,
+            templates,
+            service=self._recipient,
+            epoch=view.person.epoch,
+        )
         self._transcript = Transcript(remembered, note=trail.note)
         # By text, the latest last, as many as the transcript keeps events: a number that stands in
         # the transcript means one formula.
@@ -520,6 +554,8 @@ class Answers:
         if not self._disclosed.issuperset(rests_on):
             self._view.disclose([root for root in rests_on if root not in self._disclosed])
             self._disclosed.update(rests_on)
+        else:
+            self._view.check()
         self._transcript.append(
             ValueReleased(
                 turn=self._transcript.next_turn,

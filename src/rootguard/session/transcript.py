@@ -87,7 +87,16 @@ def _plain(text: str) -> str:
 class AuditTrail:
     """Takes a transcript's events to one principal's audit log. Safe to share by threads."""
 
-    __slots__ = ("_hidden", "_known", "_lock", "_principal", "_service", "_store", "_templates")
+    __slots__ = (
+        "_epoch",
+        "_hidden",
+        "_known",
+        "_lock",
+        "_principal",
+        "_service",
+        "_store",
+        "_templates",
+    )
 
     def __init__(
         self,
@@ -96,9 +105,11 @@ class AuditTrail:
         templates: Iterable[Template],
         *,
         service: str = "",
+        epoch: int | None = None,
     ) -> None:
         self._store = store
         self._principal = principal
+        self._epoch = epoch
         self._service = service
         self._templates = tuple(templates)
         self._known: dict[str, tuple[str, bool]] = {}
@@ -113,7 +124,7 @@ class AuditTrail:
         toward = RECIPIENT.get()
         if self._service and toward.service != self._service:
             toward = Recipient(service=self._service, route=toward.route)
-        self._store.note(self._principal, event, toward)
+        self._store.note(self._principal, event, toward, epoch=self._epoch)
 
     def _shown(self, event: ValueReleased) -> ValueReleased:
         """The event without numbers that only its asker knows."""

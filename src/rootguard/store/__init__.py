@@ -4,28 +4,32 @@ from rootguard.store.base import (
     Disclosure,
     LogEntry,
     Record,
+    Snapshot,
     Store,
     TableRun,
-    check_caps,
-    current_version,
-    lifetime_cap,
-    newest_version,
     table_number,
-    tier_exhausted,
 )
 from rootguard.store.memory import MemoryStore
+from rootguard.store.summary import (
+    check_caps,
+    erased_meanwhile,
+    held_levels,
+    lifetime_cap,
+    tier_exhausted,
+)
 
 __all__ = [
     "Disclosure",
     "LogEntry",
     "MemoryStore",
     "Record",
+    "Snapshot",
     "Store",
     "TableRun",
     "check_caps",
-    "current_version",
+    "erased_meanwhile",
+    "held_levels",
     "lifetime_cap",
-    "newest_version",
     "table_number",
     "tier_exhausted",
 ]

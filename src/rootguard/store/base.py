@@ -13,43 +13,17 @@ become ours.
 """
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from rootguard.accounting import Ledger, TableDraws
-from rootguard.errors import BudgetError, StoreError
-from rootguard.events import (
-    Charge,
-    Event,
-    LevelDerived,
-    ProfileErased,
-    RootNoised,
-    RootRefined,
-    RootReturned,
-    ServiceCharged,
-    TableCharged,
-    TableDrawKept,
-)
+from rootguard.accounting import Ledger
+from rootguard.errors import StoreError
+from rootguard.events import Charge, Event
 from rootguard.identifiers import IssuedTokens
-from rootguard.values import (
-    MICRO,
-    Domain,
-    MechanismName,
-    Principal,
-    RootName,
-    RootQuantity,
-    Sanitized,
-    to_micro,
-)
-
-# Enough for a value that is measured again every month of a year but two; the hidden distance is
-# then a tenth of what it was, which the owner should be asked about.
-LIFETIME: Final = 10
-"""What a root may cost a person in all, as a multiple of its first price, unless a cap is set."""
+from rootguard.values import Domain, MechanismName, Principal, RootName, RootQuantity, Sanitized
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,8 +132,48 @@ RunReport = Callable[[], Sequence[TableRun]]
 """What is to be written down of a run, asked for once its partitions are merged."""
 
 
+Epoch = int | None
+"""How often a profile had been erased when work on it began; None if that does not matter."""
+Disclosures = Sequence[Disclosure]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Snapshot:
+    """What a store keeps of a person, and of roots in general, at one moment.
+
+    `name` is the person's name as it was first written: what is keyed by it stays the same, however
+    it is written later. `epoch` counts the person's erasures; whatever rests on a snapshot is
+    refused once there was another.
+    """
+
+    name: Principal
+    epoch: int
+    quantities: Mapping[RootName, RootQuantity]
+    levels: Mapping[RootName, tuple[Record, ...]]
+    """All levels of the current version of each root that is kept."""
+    newest: Mapping[str, int]
+    """The highest version of each root that was ever noised, erased ones included."""
+    ledger: Ledger
+    caps: Mapping[str, int]
+    given: Mapping[Disclosure, int]
+    """Who was given what since the last erasure, and at which level, in micro-epsilon."""
+    before: Mapping[tuple[str, str], int]
+    """What a service had been given of a root until then."""
+    runs: tuple[TableRun, ...]
+
+
 class Store(Protocol):
-    """Keeps draws and the ledger together. Every method is safe to call from any thread."""
+    """Keeps draws and the ledger together. Every method is safe to call from any thread.
+
+    A principal is known by its normalised name (`values.normalised`): one that is written with
+    other capitals, blanks or forms of its letters is the same person. Where an `epoch` is given,
+    work that began before the profile was erased is refused with ErasedError.
+    """
+
+    @property
+    def vault_id(self) -> str | None:
+        """The id that the store was given when it was made; profiles name it. None in memory."""
+        ...
 
     @property
     def fingerprint_key(self) -> bytes:
@@ -171,15 +185,32 @@ class Store(Protocol):
         """The secret under which identifiers are encrypted in this store."""
         ...
 
+    @property
+    def exact_ids(self) -> bool:
+        """Whether ids in tables are people exactly as written: where an early store has tables.
+
+        Everywhere else they are compared as names are. What a table showed would be drawn again if
+        the rule were changed.
+        """
+        ...
+
     def quantities(self) -> dict[RootName, RootQuantity]:
         """The unit and grid under which this store keeps each root it has met."""
         ...
 
-    def define(self, quantities: Sequence[RootQuantity]) -> None:
-        """Fix the unit and grid of roots that have none yet; what stands is left alone.
+    def define(self, quantities: Sequence[RootQuantity]) -> dict[RootName, RootQuantity]:
+        """Fix the unit and grid of roots that have none yet; all of them as they stand then.
 
         Of a root in an early store the grid stands, and the unit is fixed.
         """
+        ...
+
+    def snapshot(self, principal: Principal) -> Snapshot:
+        """All that is kept of a person's current values, as of one moment."""
+        ...
+
+    def epoch(self, principal: Principal) -> int:
+        """How often the profile was erased. Quick: it is asked before every release."""
         ...
 
     def levels(self, principal: Principal, root: RootName) -> tuple[Record, ...]:
@@ -189,11 +220,19 @@ class Store(Protocol):
         """
         ...
 
-    def history(self, principal: Principal, root: RootName) -> tuple[Record, ...]:
-        """The first draw of every version of a root that is kept, oldest first."""
+    def records(self, principal: Principal) -> tuple[Record, ...]:
+        """Every draw that is kept of a person: all versions of all roots, at all levels."""
         ...
 
-    def return_to(self, principal: Principal, root: RootName, version: int) -> tuple[Record, ...]:
+    def find(
+        self, principal: Principal, root: RootName, fingerprints: Sequence[bytes]
+    ) -> Record | None:
+        """The first draw of a version of a root that has one of these fingerprints."""
+        ...
+
+    def return_to(
+        self, principal: Principal, root: RootName, version: int, *, epoch: int | None = None
+    ) -> tuple[Record, ...]:
         """Make an earlier version the current one; its levels, or none if it is not kept."""
         ...
 
@@ -201,7 +240,9 @@ class Store(Protocol):
         """The highest version of a root that was ever charged for, erased ones included; or 0."""
         ...
 
-    def commit(self, principal: Principal, draws: Sequence[Record]) -> tuple[Record, ...]:
+    def commit(
+        self, principal: Principal, draws: Sequence[Record], *, epoch: int | None = None
+    ) -> tuple[Record, ...]:
         """Keep draws and their events in one transaction, first writer wins.
 
         Where a (principal, root, version, position) is taken, the record that is there stays and
@@ -211,7 +252,7 @@ class Store(Protocol):
         ...
 
     def events(self, principal: Principal) -> tuple[Charge, ...]:
-        """Everything that was ever charged to a principal, in order. Erasing keeps it."""
+        """Everything that was charged to a principal, in order; of erased profiles the totals."""
         ...
 
     def ledger(self, principal: Principal) -> Ledger:
@@ -222,17 +263,19 @@ class Store(Protocol):
         """Caps in micro-epsilon: per root, and under "" for the principal's total."""
         ...
 
-    def set_cap(self, principal: Principal, root: str, micro: int | None) -> None:
-        """Set or (with None) lift a cap; "" means the total."""
+    def set_cap(
+        self, principal: Principal, root: str, micro: int | None, *, epoch: int | None = None
+    ) -> None:
+        """Set or (with None) lift a cap; "" means the total. It gives an erased person no name."""
         ...
 
     def disclose(
-        self, principal: Principal, disclosures: Sequence[Disclosure], limit: int | None = None
+        self, principal: Principal, new: Disclosures, limit: int | None = None, epoch: Epoch = None
     ) -> None:
         """Write down who was given what; what is there already is left alone.
 
-        A draw that was erased meanwhile is refused with StoreError. If a service would come to hold
-        more than `limit` micro-epsilon in all, nothing is written and BudgetError is raised.
+        A draw that was erased meanwhile is refused with ErasedError. If a service would come to
+        hold more than `limit` micro-epsilon in all, nothing is written and BudgetError is raised.
         """
         ...
 
@@ -247,21 +290,18 @@ class Store(Protocol):
         """Who was given what, in order."""
         ...
 
-    def note(self, principal: Principal, event: Event, recipient: Recipient | None = None) -> None:
+    def note(
+        self, principal: Principal, event: Event, to: Recipient | None = None, epoch: Epoch = None
+    ) -> None:
         """Write an event into the audit log, soon. Never waits for a database and never fails.
 
-        Without `recipient` it went to whoever is being answered here. Charges are noted by `commit`
-        and `erase` themselves.
+        An event of an erased epoch is dropped. Without `to` it went to whoever is being
+        answered here. Charges are noted by `commit` and `erase` themselves.
         """
         ...
 
     def log(
-        self,
-        principal: Principal,
-        *,
-        after: int = 0,
-        before: int | None = None,
-        limit: int = LOG_SIZE,
+        self, principal: Principal, after: int = 0, before: int | None = None, limit: int = LOG_SIZE
     ) -> tuple[LogEntry, ...]:
         """The audit log, oldest first: the first entries after a sequence, or the last before."""
         ...
@@ -270,7 +310,7 @@ class Store(Protocol):
         """How many entries of the log are kept, and the sequence of the latest there ever was."""
         ...
 
-    def tokens(self, principal: Principal) -> IssuedTokens:
+    def tokens(self, principal: Principal, *, epoch: int | None = None) -> IssuedTokens:
         """The principal's issued identifier tokens."""
         ...
 
@@ -287,13 +327,18 @@ class Store(Protocol):
         ...
 
     def principals(self) -> tuple[Principal, ...]:
-        """Everyone this store knows, sorted; erased profiles included."""
+        """Everyone this store knows by name, sorted. An erasure deletes the name as well."""
+        ...
+
+    def tags(self) -> dict[int, bool]:
+        """Everyone this store ever knew, as tables know people; and whether they were erased."""
         ...
 
     def erase(self, principal: Principal) -> None:
-        """Delete a profile's values, fingerprints, tokens, disclosures and audit log.
+        """Delete a profile: its name, values, fingerprints, ledger, tokens and audit log.
 
-        What was spent stays, and that it was erased.
+        What stays is a keyed hash of the name, how often it was erased, and totals: what each root
+        had cost, and what each service had been given.
         """
         ...
 
@@ -306,157 +351,15 @@ class Store(Protocol):
         ...
 
 
-def lifetime_cap(ledger: Ledger, caps: Mapping[str, int], root: str) -> int | None:
-    """What a root may cost in all: its own cap, else `LIFETIME` times its first price, if any."""
-    first = ledger.first_prices.get(root)
-    return caps.get(root, None if first is None else LIFETIME * first)
-
-
-def check_caps(ledger: Ledger, cost: Mapping[str, int], caps: Mapping[str, int]) -> None:
-    """Refuse a cost per root, in micro-epsilon, that would pass a cap."""
-    spent = ledger.micro
-    for root, micro in cost.items():
-        cap = lifetime_cap(ledger, caps, root)
-        after = spent.get(root, 0) + micro
-        if micro and cap is not None and after > cap:
-            basis = "" if root in caps else f", {LIFETIME} times what its first draw cost"
-            raise BudgetError(
-                f"this would bring {root} to epsilon {after / MICRO:g}, over its cap of "
-                f"{cap / MICRO:g}{basis}; nothing was drawn. Keep the value that was noised before "
-                '(on_change="keep"), or raise the cap (rootguard vault spend --cap '
-                f"{root}=EPSILON)"
-            )
-    total = sum(spent.values()) + sum(cost.values())
-    if any(cost.values()) and "" in caps and total > caps[""]:
-        raise BudgetError(
-            f"this would bring the total to epsilon {total / MICRO:g}, over its cap of "
-            f"{caps[''] / MICRO:g}; nothing was drawn"
-        )
-
-
 def unstorable_name() -> StoreError:
     """What is raised for a name that no database can keep or look up, without the name."""
     return StoreError("a name holds a character that cannot be stored; choose another name")
 
 
-def newest_version(events: Iterable[Charge], root: str) -> int:
-    """The highest version of a root that was ever noised, erased ones included; or 0."""
-    drawn = (e for e in events if isinstance(e, RootNoised | TableDrawKept) and e.root == root)
-    return max((event.version for event in drawn), default=0)
-
-
-def current_version(events: Iterable[Charge], root: str) -> int:
-    """The version that was noised or returned to last, erased or not; or 0."""
-    current = newest = 0
-    for event in events:
-        if isinstance(event, RootNoised | TableDrawKept) and event.root == root:
-            if event.version > newest:  # of racing writers the later version counts
-                current = newest = event.version
-        elif isinstance(event, RootReturned) and event.root == root:
-            current = event.version
-    return current
-
-
-def draws_charged(events: Iterable[Charge]) -> Counter[tuple[str, int]]:
-    """How many draws of each version there must be: those since the last erasure."""
-    counts: Counter[tuple[str, int]] = Counter()
-    for event in events:
-        if isinstance(event, ProfileErased):
-            counts.clear()
-        elif isinstance(event, RootNoised | TableDrawKept | RootRefined | LevelDerived):
-            counts[event.root, event.version] += 1
-    return counts
-
-
-def held_levels(
-    service: str,
-    events: Iterable[Charge],
-    disclosures: Iterable[Disclosure],
-    records: Iterable[Record],
-) -> dict[tuple[str, int], int]:
-    """What a service was given: see `Store.held`."""
-    held: dict[tuple[str, int], int] = {}
-    for event in events:
-        if isinstance(event, ServiceCharged) and event.service == service:
-            held[event.root, 0] = held.get((event.root, 0), 0) + event.level
-    levels = {
-        (each.sanitized.root, each.sanitized.version, each.position): each.sanitized.epsilon
-        for each in records
-    }
-    for given in disclosures:
-        level = levels.get((RootName(given.root), given.version, given.position))
-        if given.service == service and level is not None:
-            where = (given.root, given.version)
-            held[where] = max(held.get(where, 0), to_micro(level))
-    return held
-
-
-def check_disclosures(
-    limit: int | None,
-    new: Sequence[Disclosure],
-    events: Sequence[Charge],
-    disclosures: Sequence[Disclosure],
-    records: Sequence[Record],
-) -> None:
-    """Refuse disclosures of draws that are gone, and those by which a service would get too much.
-
-    What it holds already may be disclosed again, though its tier is a poorer one by now.
-    """
-    kept = {(each.sanitized.root, each.sanitized.version, each.position) for each in records}
-    if any((each.root, each.version, each.position) not in kept for each in new):
-        raise StoreError("the profile was erased meanwhile; nothing was released")
-    for service in dict.fromkeys(each.service for each in new):
-        before, after = (
-            sum(held_levels(service, events, given, records).values())
-            for given in (disclosures, (*disclosures, *new))
-        )
-        if limit is not None and after > max(limit, before):
-            raise tier_exhausted(service)
-
-
-def tier_exhausted(service: str) -> BudgetError:
-    """The refusal of a service that was given all that its tier allows."""
-    return BudgetError(
-        f"{service} was given all that its tier's budget allows; nothing more was given. Put it "
-        "into a richer tier to give it more"
-    )
-
-
-def table_charges(principal: Principal, drawn: TableDraws) -> list[TableCharged]:
-    """What is to stay of tables when a person's entries are deleted: how much they cost."""
-    return [
-        TableCharged(
-            principal=principal,
-            root=root,
-            draws=sum(draws for _, draws in each),
-            micro_epsilon=sum(micro * draws for micro, draws in each),
-        )
-        for root, each in drawn.items()
-    ]
-
-
-def service_charges(
-    principal: Principal,
-    events: Sequence[Charge],
-    disclosures: Sequence[Disclosure],
-    records: Sequence[Record],
-) -> list[ServiceCharged]:
-    """What is to stay of disclosures when a profile is erased: how much each service was given."""
-    charges = []
-    for service in dict.fromkeys(each.service for each in disclosures if each.service):
-        given: Counter[str] = Counter()
-        for (root, version), level in held_levels(service, events, disclosures, records).items():
-            if version:  # what was given before an earlier erasure has its charge
-                given[root] += level
-        charges += [
-            ServiceCharged(principal=principal, root=root, service=service, level=level)
-            for root, level in given.items()
-        ]
-    return charges
-
-
 Cell = str | int | bytes
 Row = tuple[Any, ...]
+Statement = tuple[str, Sequence[Cell]]
+"""SQL with `?` for each cell, and the cells."""
 
 
 class Transaction(Protocol):
@@ -466,8 +369,8 @@ class Transaction(Protocol):
         """Run one statement with `?` placeholders; its rows, if it gives any."""
         ...
 
-    def execute_all(self, sql: str, rows: Sequence[tuple[Cell, ...]]) -> None:
-        """Run one statement that gives no rows, once for each of these."""
+    def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Run statements that do not need each other's rows, in one exchange; the rows of each."""
         ...
 
     def tables(self) -> set[str]:
@@ -480,6 +383,13 @@ class Database(Protocol):
 
     def reading(self) -> AbstractContextManager[Transaction]:
         """A transaction that sees one moment of the store."""
+        ...
+
+    def look(self, sql: str, *cells: Cell) -> list[Row]:
+        """The rows of one statement that reads, by itself: the quickest way to a row.
+
+        It names a table with its schema, which is written `main` here.
+        """
         ...
 
     def writing(self, principal: str) -> AbstractContextManager[Transaction]:
@@ -498,8 +408,8 @@ class Database(Protocol):
         """The database's own opinion of its files: sentences naming damage, or none."""
         ...
 
-    def scrub(self) -> None:
-        """Remove what deleted rows left behind, as far as the database lets us."""
+    def scrub(self) -> bool:
+        """Remove what deleted rows left behind; False if that is not possible yet."""
         ...
 
     def close(self) -> None:

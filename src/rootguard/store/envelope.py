@@ -1,19 +1,25 @@
 """The secrets of a store: how they are wrapped, and what they protect.
 
 Four random secrets are kept in the store itself, each wrapped (AES-256-GCM) under a key derived
-(HKDF-SHA-256) from one master key that is kept elsewhere. `integrity` seals every row against
-alteration, `registry` encrypts the identifier registry, `fingerprint` and `identifier` are lent to
-the session. Changing the master key rewraps them; nothing that rests on them changes.
+(HKDF-SHA-256) from one master key that is kept elsewhere. `integrity` seals what is everybody's and
+wraps each person's own key, under which that person's rows are encrypted; `registry` opens
+identifier tokens of early stores; `fingerprint` and `identifier` are lent to the session. Changing
+the master key rewraps all four and replaces the first two. The store names the version of its
+secrets, and every transaction looks at it before anything else: so a process that runs while
+another changes the key goes on under the new one.
 
-What this cannot show: a store put back, as a whole, to an earlier copy of itself.
+What this cannot show: a store, or a person's rows, put back to an earlier copy. See `anchor`.
 """
 
 import hashlib
 import hmac
 import json
 import os
-from collections.abc import Mapping
-from typing import cast
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Protocol, TypeVar, cast
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
@@ -22,12 +28,21 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from rootguard.errors import StoreDamagedError, StoreKeyError
 from rootguard.identifiers import IssuedToken, Kind
-from rootguard.store.base import Cell, Transaction
+from rootguard.store.base import Cell, Database, Row, Transaction
 from rootguard.values import Unserializable
 
 KEY_BYTES = 32  # AES-256, and as many as SHA-256 gives
 SECRETS = ("fingerprint", "identifier", "integrity", "registry")
+# A new `fingerprint` would not know a value again, of which the store has nothing else; a new
+# `identifier` would give people other tokens than they were given.
+RENEWED = ("integrity", "registry")
+_VERSION = "key_version"
+# Without a parameter, so that a driver may send it together with what begins the transaction.
+_READ_VERSION = "SELECT value FROM meta WHERE name = 'key_version'"
+_NUMBER = 8  # bytes of a version's number
 _NONCE = 12  # what GCM takes as it is; random, which is safe for far more rows than a vault has
+PERSON_KEY_BYTES = 2 * KEY_BYTES  # one half encrypts, the other finds rows
+_DIGEST = 16  # bytes of a digest that finds a row among one person's
 _BLOCK = 64  # bytes: an entry tells its length in steps of this only
 
 
@@ -58,37 +73,70 @@ class Integrity(Unserializable):
         return "<integrity key>"
 
 
-class RegistryCipher(Unserializable):
-    """Encrypts registry entries, and finds a token's row without its text being there."""
+class PersonCipher(Unserializable):
+    """Encrypts one person's rows, under a key that an erasure destroys.
 
-    __slots__ = ("_cipher", "_index_key")
+    Each row is bound to its table and to where it stands there, so that none can be put into
+    another's place. Where a row is found by what it holds, a digest under the key stands for that.
+    """
+
+    __slots__ = ("_aead", "_index_key", "_person")
+
+    def __init__(self, key: bytes, person: str) -> None:
+        self._aead = AESGCM(key[:KEY_BYTES])
+        self._index_key = key[KEY_BYTES:]
+        self._person = person
+
+    def place(self, *cells: Cell) -> bytes:
+        """A digest that stands for these cells."""
+        return hmac.digest(self._index_key, canonical(*cells), hashlib.sha256)[:_DIGEST]
+
+    def encrypt(self, table: str, *place: Cell, text: bytes) -> bytes:
+        """What is kept in a row. Padded, so that its length tells little."""
+        nonce = os.urandom(_NONCE)
+        text += b" " * (-len(text) % _BLOCK)
+        return nonce + self._aead.encrypt(nonce, text, canonical(table, self._person, *place))
+
+    def decrypt(self, table: str, *place: Cell, content: object) -> bytes:
+        """What was kept in this very row."""
+        return _opened(self._aead, table, content, (table, self._person, *place))
+
+    def __repr__(self) -> str:
+        return "<person's cipher>"
+
+
+class PeopleCipher(Unserializable):
+    """Wraps each person's key, and seals the row that it stands in."""
+
+    __slots__ = ("_aead",)
 
     def __init__(self, key: bytes) -> None:
-        self._index_key = _derive(key, b"registry index")
-        self._cipher = AESGCM(_derive(key, b"registry entries"))
+        self._aead = AESGCM(_derive(key, b"people"))
 
-    def row_key(self, principal: str, token: str) -> bytes:
-        """Where a token's row is."""
-        return hmac.digest(self._index_key, canonical(principal, token), hashlib.sha256)
-
-    def encrypt(self, principal: str, sequence: int, entry: IssuedToken) -> bytes:
-        """An entry as it is kept. Padded, so that its length does not tell the token's."""
-        text = json.dumps([entry.kind, entry.token, entry.sealed.hex()]).encode()
-        text += b" " * (-len(text) % _BLOCK)
+    def encrypt(self, text: bytes, *bound: Cell) -> bytes:
+        """A text, bound to cells."""
         nonce = os.urandom(_NONCE)
-        bound = canonical(principal, self.row_key(principal, entry.token), sequence)
-        return nonce + self._cipher.encrypt(nonce, text, bound)
+        return nonce + self._aead.encrypt(nonce, text, canonical(*bound))
+
+    def decrypt(self, content: object, *bound: object) -> bytes:
+        """The text that was bound to these cells."""
+        return _opened(self._aead, "people", content, bound)
+
+    def __repr__(self) -> str:
+        return "<people's cipher>"
+
+
+class RegistryCipher(Unserializable):
+    """Opens identifier tokens as earlier versions kept them, under one secret for everybody."""
+
+    __slots__ = ("_cipher",)
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = AESGCM(_derive(key, b"registry entries"))
 
     def decrypt(self, principal: str, row_key: bytes, sequence: int, entry: bytes) -> IssuedToken:
         """The entry that was kept in this very row."""
-        text: bytes | None = None
-        try:
-            bound = canonical(principal, row_key, sequence)
-            text = self._cipher.decrypt(entry[:_NONCE], entry[_NONCE:], bound)
-        except (InvalidTag, ValueError, TypeError):
-            pass
-        if text is None:
-            raise StoreDamagedError("a row of tokens was altered; restore the store's backup")
+        text = _opened(self._cipher, "tokens", entry, (principal, row_key, sequence))
         kind, token, sealed = json.loads(text)
         return IssuedToken(kind=cast("Kind", kind), token=token, sealed=bytes.fromhex(sealed))
 
@@ -96,16 +144,46 @@ class RegistryCipher(Unserializable):
         return "<registry cipher>"
 
 
+def _opened(aead: AESGCM, table: str, content: object, bound: tuple[object, ...]) -> bytes:
+    """What a row of a table holds, if nobody altered it or put it elsewhere."""
+    text: bytes | None = None
+    with suppress(InvalidTag, ValueError, TypeError):
+        sealed = memoryview(cast("bytes", content))
+        cells = canonical(*cast("tuple[Cell, ...]", bound))
+        text = aead.decrypt(sealed[:_NONCE], sealed[_NONCE:], cells)
+    if text is None:
+        raise StoreDamagedError(f"a row of {table} was altered; restore the store's backup")
+    return text
+
+
 class Secrets(Unserializable):
-    """A store's secrets, unwrapped for as long as it is open."""
+    """A store's secrets of one version, unwrapped for as long as it is open."""
 
-    __slots__ = ("_plain", "_registry_wrapped", "integrity", "registry")
+    __slots__ = (
+        "_names",
+        "_plain",
+        "integrity",
+        "number",
+        "people",
+        "registry",
+        "store_id",
+        "version",
+    )
 
-    def __init__(self, plain: Mapping[str, bytes], registry_wrapped: bytes) -> None:
+    def __init__(self, plain: Mapping[str, bytes], store_id: bytes, version: bytes = b"") -> None:
         self._plain = dict(plain)
-        self._registry_wrapped = registry_wrapped
+        self.store_id = store_id
         self.integrity = Integrity(plain["integrity"])
         self.registry = RegistryCipher(plain["registry"])
+        self.people = PeopleCipher(plain["integrity"])
+        self._names = _derive(plain["fingerprint"], b"names")
+        self.version = version
+        """The number of the version and its seal, as the store holds them; empty before it has."""
+        self.number = int.from_bytes(version[:_NUMBER], "big")
+
+    def hash(self, *name: str) -> str:
+        """What stands for a person's name in every table. Under a secret that is never changed."""
+        return hmac.digest(self._names, canonical(*name), hashlib.sha256)[:_DIGEST].hex()
 
     @property
     def fingerprint(self) -> bytes:
@@ -120,44 +198,249 @@ class Secrets(Unserializable):
     @classmethod
     def read(cls, db: Transaction, master: bytes) -> "Secrets":
         """The secrets that are kept in a store."""
-        if not {"meta", "secrets"} <= db.tables():
-            raise StoreDamagedError(
-                "this database is not a RootGuard store, or has lost its tables"
-            )
-        meta: dict[str, bytes] = dict(db.execute("SELECT name, value FROM meta"))
-        wrapped: dict[str, bytes] = dict(db.execute("SELECT name, wrapped FROM secrets"))
-        if set(wrapped) != set(SECRETS) or not isinstance(meta.get("store_id"), bytes):
-            raise StoreDamagedError("the store has lost its secrets; restore its backup")
-        return cls(unwrap(master, meta["store_id"], wrapped), wrapped["registry"])
+        opened = Envelope.read(db).open((master,))
+        if opened is None:
+            raise StoreKeyError("the key does not open this store")
+        return opened[1]
 
     @staticmethod
-    def create(db: Transaction, master: bytes) -> None:
+    def create(db: Transaction, master: bytes, store_id: bytes) -> None:
         """Write fresh secrets into a new store."""
-        store_id = os.urandom(16)
         db.execute("INSERT INTO meta (name, value) VALUES (?, ?)", "store_id", store_id)
         for name in SECRETS:
             wrapped = _wrap(master, store_id, name, os.urandom(KEY_BYTES))
             db.execute("INSERT INTO secrets (name, wrapped) VALUES (?, ?)", name, wrapped)
 
-    def current_registry(self, db: Transaction) -> RegistryCipher:
-        """The registry's cipher, unless somebody changed the key since the store was opened."""
-        kept = db.execute("SELECT wrapped FROM secrets WHERE name = ?", "registry")
-        if kept != [(self._registry_wrapped,)]:
-            raise StoreKeyError("the store's key was changed meanwhile; open the store again")
-        return self.registry
+    def name_version(self, db: Transaction) -> None:
+        """Name the first version, in a store that is new or was made before there were any."""
+        db.execute("INSERT INTO meta (name, value) VALUES (?, ?)", _VERSION, self._sealed(1))
 
-    def rewrap(self, db: Transaction, master: bytes) -> "Secrets":
-        """Put every secret under a new master key; the registry's is a fresh one."""
-        self.current_registry(db)
-        [(store_id,)] = db.execute("SELECT value FROM meta WHERE name = ?", "store_id")
-        plain = self._plain | {"registry": os.urandom(KEY_BYTES)}
-        wrapped = {name: _wrap(master, store_id, name, plain[name]) for name in SECRETS}
+    def renew(self, db: Transaction, master: bytes) -> "Secrets":
+        """The next version: under another master key, and fresh where that can be."""
+        plain = self._plain | {name: os.urandom(KEY_BYTES) for name in RENEWED}
+        renewed = Secrets(plain, self.store_id)
+        version = renewed._sealed(self.number + 1)
         for name in SECRETS:
-            db.execute("UPDATE secrets SET wrapped = ? WHERE name = ?", wrapped[name], name)
-        return Secrets(plain, wrapped["registry"])
+            wrapped = _wrap(master, self.store_id, name, plain[name])
+            db.execute("UPDATE secrets SET wrapped = ? WHERE name = ?", wrapped, name)
+        db.execute("UPDATE meta SET value = ? WHERE name = ?", version, _VERSION)
+        return Secrets(plain, self.store_id, version)
+
+    def _sealed(self, number: int) -> bytes:
+        return number.to_bytes(_NUMBER, "big") + self.integrity.seal("meta", _VERSION, number)
+
+    def check_version(self) -> None:
+        """Refuse a version that was altered."""
+        if self.version and not hmac.compare_digest(self.version, self._sealed(self.number)):
+            raise StoreDamagedError("the store's key version was altered; restore its backup")
 
     def __repr__(self) -> str:
         return "<secrets>"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Envelope:
+    """A store's secrets as it holds them: wrapped, with its id and the version's name."""
+
+    store_id: bytes
+    wrapped: Mapping[str, bytes]
+    version: bytes
+
+    @classmethod
+    def read(cls, db: Transaction) -> "Envelope":
+        if not {"meta", "secrets"} <= db.tables():
+            raise StoreDamagedError(
+                "this database is not a RootGuard store, or has lost its tables"
+            )
+        meta: dict[str, object] = dict(db.execute("SELECT name, value FROM meta"))
+        wrapped: dict[str, bytes] = dict(db.execute("SELECT name, wrapped FROM secrets"))
+        store_id, version = meta.get("store_id"), meta.get(_VERSION, b"")
+        if set(wrapped) != set(SECRETS) or not isinstance(store_id, bytes):
+            raise StoreDamagedError("the store has lost its secrets; restore its backup")
+        if not isinstance(version, bytes):
+            raise StoreDamagedError("the store's key version was altered; restore its backup")
+        return cls(store_id=store_id, wrapped=wrapped, version=version)
+
+    def open(self, ring: Sequence[bytes]) -> tuple[bytes, Secrets] | None:
+        """The key of a ring that these secrets are under, and the secrets; None if it has none."""
+        for master in reversed(ring):
+            try:
+                plain = unwrap(master, self.store_id, self.wrapped)
+            except StoreKeyError:
+                continue
+            secrets = Secrets(plain, self.store_id, self.version)
+            secrets.check_version()
+            return master, secrets
+        return None
+
+
+class Keys(Protocol):
+    """Where the keys that may open a store come from."""
+
+    def of(self, store_id: bytes) -> "Keys":
+        """The keys of the store with this id."""
+        ...
+
+    def candidates(self) -> tuple[bytes, ...]:
+        """The keys there are just now."""
+        ...
+
+    def unsettled(self) -> bool:
+        """Whether a new store's key has not been put in its place yet."""
+        ...
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Keep others from writing keys."""
+        ...
+
+    def write(self, *keys: bytes) -> None:
+        """Keep these keys, of which the last is the newest."""
+        ...
+
+    def settle(self, key: bytes) -> None:
+        """Keep this key, and no other."""
+        ...
+
+    def refusal(self) -> StoreKeyError:
+        """What to say where none of them opens a store."""
+        ...
+
+    def outdated(self) -> StoreKeyError:
+        """What to say where the store was put under a key that is not among them."""
+        ...
+
+
+W = TypeVar("W", bound=Database)
+
+
+class _Thread(threading.local):
+    secrets: Secrets | None = None
+
+
+Begin = Callable[[], AbstractContextManager[Transaction]]
+
+
+class WrappedDatabase:
+    """What is the same for whatever is put around a database, and does more in a transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def reading(self) -> AbstractContextManager[Transaction]:
+        return self._transaction(self._database.reading)
+
+    def writing(self, principal: str) -> AbstractContextManager[Transaction]:
+        return self._transaction(lambda: self._database.writing(principal))
+
+    def noting(self, principal: str) -> AbstractContextManager[Transaction]:
+        return self._transaction(lambda: self._database.noting(principal))
+
+    def exclusive(self) -> AbstractContextManager[Transaction]:
+        return self._transaction(self._database.exclusive)
+
+    def _transaction(self, begin: Begin) -> AbstractContextManager[Transaction]:
+        return begin()
+
+    def look(self, sql: str, *cells: Cell) -> list[Row]:
+        """What a statement reads that needs no secret."""
+        return self._database.look(sql, *cells)
+
+    def check(self) -> tuple[str, ...]:
+        return self._database.check()
+
+    def scrub(self) -> bool:
+        return self._database.scrub()
+
+    def close(self) -> None:
+        self._database.close()
+
+
+class UnlockedDatabase(WrappedDatabase):
+    """A database whose every transaction goes by the secrets that the store has as it sees it.
+
+    Somebody may change the key at any time. A writer keeps him out. A reader sees one moment of the
+    store, and may find its key gone from the ring by then: it looks again.
+    """
+
+    def __init__(self, database: Database, keys: Keys) -> None:
+        super().__init__(database)
+        self._thread = _Thread()
+        self._lock = threading.Lock()  # over `_latest`, which must not go back to an older version
+        self.keys = keys
+        self._latest: Secrets | None = None
+        with self.reading():
+            pass
+
+    @property
+    def secrets(self) -> Secrets:
+        """The secrets of this thread's transaction; outside of one, the latest."""
+        secrets = self._thread.secrets or self._latest
+        if secrets is None:
+            raise StoreKeyError("the store is not open yet")
+        return secrets
+
+    def reach_through(self, wrap: Callable[[Database], W]) -> W:
+        """Use the database through something that is put around it."""
+        self._database = wrapped = wrap(self._database)
+        return wrapped
+
+    @contextmanager
+    def opened_by(self, db: Transaction) -> Iterator[bytes]:
+        """The master key that opens the store; whoever wants to write keys may do so meanwhile.
+
+        Only within `exclusive`. That the database answers after the lock on the keys was taken
+        shows that nobody else can have changed them.
+        """
+        with self.keys.locked():
+            opened = Envelope.read(db).open(self.keys.candidates())
+            if opened is None:
+                raise self.keys.refusal()
+            yield opened[0]
+
+    @contextmanager
+    def _transaction(self, begin: Begin) -> Iterator[Transaction]:
+        tried: tuple[bytes, tuple[bytes, ...]] | None = None
+        while True:
+            # Before the transaction begins, which then cannot see an earlier version than this.
+            latest = self._latest
+            with begin() as db:
+                secrets = latest
+                if latest is None or _version(db) != latest.version:
+                    envelope = Envelope.read(db)
+                    self.keys = self.keys.of(envelope.store_id)
+                    ring = self.keys.candidates()
+                    opened = envelope.open(ring)
+                    if opened is None and tried != (envelope.version, ring):
+                        tried = envelope.version, ring
+                        continue
+                    if opened is None:  # neither store nor ring changed between two looks
+                        raise self.keys.refusal() if latest is None else self.keys.outdated()
+                    secrets = opened[1]
+                    self._publish(secrets, latest)
+                before, self._thread.secrets = self._thread.secrets, secrets
+                try:
+                    yield db
+                finally:
+                    self._thread.secrets = before
+                return
+
+    def _publish(self, secrets: Secrets, latest: Secrets | None) -> None:
+        if latest is not None and secrets.number <= latest.number:
+            raise StoreDamagedError(
+                "the store was put back to an earlier copy of itself while it was open; open it"
+                " again to go on with that copy"
+            )
+        with self._lock:
+            if self._latest is None or self._latest.number < secrets.number:
+                self._latest = secrets
+
+    def __repr__(self) -> str:
+        return "<unlocked database>"
+
+
+def _version(db: Transaction) -> object:
+    found = db.execute(_READ_VERSION)
+    return found[0][0] if found else b""
 
 
 def unwrap(master: bytes, store_id: bytes, wrapped: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -176,6 +459,11 @@ def unwrap(master: bytes, store_id: bytes, wrapped: Mapping[str, bytes]) -> dict
     if len(secrets) < len(wrapped):
         raise StoreDamagedError("a secret of the store was altered; restore its backup")
     return secrets
+
+
+def anchor_key(fingerprint: bytes) -> bytes:
+    """The key that seals a store's anchor, from a secret that is never changed."""
+    return _derive(fingerprint, b"anchor")
 
 
 def canonical(*cells: Cell) -> bytes:

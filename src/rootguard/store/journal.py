@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from rootguard.store.base import LOG_SIZE, UnnumberedEntry
@@ -25,8 +26,18 @@ _PATIENCE: Final = 1.0  # after a failure, and for the thread when the store is 
 _SHARE: Final = 4
 _LINGER: Final = 2.0  # idle seconds before the thread, and its connection, are given back
 
-Write = Callable[[Principal, Sequence[UnnumberedEntry], int], None]
-"""Keeps entries of a principal; the last argument is how many before them were given up."""
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Whose entries these are: a person by key and by name, and of which epoch, if it is known."""
+
+    key: str
+    principal: Principal
+    epoch: int | None
+
+
+Write = Callable[[Author, Sequence[UnnumberedEntry], int], None]
+"""Keeps entries of a person; the last argument is how many before them were given up."""
 
 
 class _Waiting:
@@ -49,18 +60,18 @@ class LogWriter:
         # may close this from within.
         self._writing = threading.RLock()
         self._lock = threading.RLock()
-        self._waiting: dict[Principal, _Waiting] = {}
+        self._waiting: dict[Author, _Waiting] = {}
         self._wake = threading.Event()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
         self._told = False
 
-    def note(self, principal: Principal, entry: UnnumberedEntry) -> None:
+    def note(self, author: Author, entry: UnnumberedEntry) -> None:
         """Take an entry; a thread will write it soon."""
         with self._lock:
-            waiting = self._waiting.get(principal)
+            waiting = self._waiting.get(author)
             if waiting is None:
-                waiting = self._waiting[principal] = _Waiting()
+                waiting = self._waiting[author] = _Waiting()
             if len(waiting.entries) == LOG_SIZE:
                 waiting.given_up += 1
             waiting.entries.append(entry)
@@ -77,21 +88,22 @@ class LogWriter:
                 return True
             with self._lock:
                 taken, self._waiting = self._waiting, {}
-            failed: dict[Principal, _Waiting] = {}
-            for principal, waiting in taken.items():
+            failed: dict[Author, _Waiting] = {}
+            for author, waiting in taken.items():
                 try:
-                    write(principal, tuple(waiting.entries), waiting.given_up)
+                    write(author, tuple(waiting.entries), waiting.given_up)
                 except Exception as problem:  # noqa: BLE001 - a journal never fails a release
-                    failed[principal] = waiting
+                    failed[author] = waiting
                     self._tell(problem)
             self._put_back(failed)
             return not failed
 
-    def forget(self, principal: Principal) -> None:
-        """Drop what waits of a principal whose profile is erased."""
+    def forget(self, key: str) -> None:
+        """Drop what waits of a person whose profile is erased."""
         # Not `_writing`: whoever erases holds the database, for which the writer may be waiting.
         with self._lock:
-            self._waiting.pop(principal, None)
+            for author in [each for each in self._waiting if each.key == key]:
+                del self._waiting[author]
 
     def close(self) -> None:
         """Write what waits, and write nothing more. The thread and its connection are gone then."""
@@ -128,15 +140,15 @@ class LogWriter:
                         self._thread = None
                         return
 
-    def _put_back(self, failed: dict[Principal, _Waiting]) -> None:
+    def _put_back(self, failed: dict[Author, _Waiting]) -> None:
         """What could not be written waits again, before what came meanwhile."""
         with self._lock:
-            for principal, old in failed.items():
-                new = self._waiting.get(principal, _Waiting())
+            for author, old in failed.items():
+                new = self._waiting.get(author, _Waiting())
                 together = [*old.entries, *new.entries]
                 old.given_up += new.given_up + max(0, len(together) - LOG_SIZE)
                 old.entries = deque(together, maxlen=LOG_SIZE)
-                self._waiting[principal] = old
+                self._waiting[author] = old
 
     def _tell(self, problem: Exception) -> None:
         if not self._told:

@@ -2,38 +2,53 @@
 
 import os
 import threading
-from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 
-from rootguard.accounting import Ledger
+from rootguard.accounting import Ledger, TableDraws
 from rootguard.errors import StoreError
-from rootguard.events import Charge, Event, ProfileErased, RootReturned, cost
-from rootguard.identifiers import IssuedTokens, MemoryTokens
+from rootguard.events import Charge, Event, RootReturned
+from rootguard.identifiers import IssuedToken, IssuedTokens, MemoryTokens
 from rootguard.store.audit import problems
 from rootguard.store.base import (
     LOG_SIZE,
     Disclosure,
+    Disclosures,
+    Epoch,
     LogEntry,
     Merge,
     Recipient,
     Record,
     RunReport,
+    Snapshot,
     TableRun,
     TableView,
     UnnumberedEntry,
-    check_caps,
-    check_disclosures,
-    current_version,
-    draws_charged,
     entry_now,
-    held_levels,
-    newest_version,
-    service_charges,
-    table_charges,
     table_number,
 )
+from rootguard.store.summary import PersonSummary, erased_meanwhile, level_of
 from rootguard.store.tables import PARTITIONS, drawn_for, places_of, table_prf, without_person
-from rootguard.values import Principal, RootName, RootQuantity
+from rootguard.values import Principal, RootName, RootQuantity, normalised
+
+
+class _Person:
+    """What is kept of one person; with a tag, of one who was erased."""
+
+    def __init__(self, name: Principal) -> None:
+        self.name = name
+        self.epoch = 0
+        self.tag = 0
+        self.summary = PersonSummary()
+        self.records: dict[tuple[str, int, int], Record] = {}
+        self.events: list[Charge] = []
+        self.tokens = MemoryTokens()
+        self.log: deque[UnnumberedEntry] = deque(maxlen=LOG_SIZE)
+        self.logged = 0
+
+    def levels(self, root: str, version: int) -> tuple[Record, ...]:
+        places = range(self.summary.count(root, version))
+        return tuple(self.records[root, version, position] for position in places)
 
 
 class MemoryStore:
@@ -41,20 +56,16 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # re-entrant: `commit` notes, and `erase` forgets, under it
-        self._records: dict[tuple[Principal, str, int, int], Record] = {}
-        self._events: defaultdict[Principal, list[Charge]] = defaultdict(list)
-        self._caps: defaultdict[Principal, dict[str, int]] = defaultdict(dict)
-        self._disclosures: defaultdict[Principal, dict[Disclosure, None]] = defaultdict(dict)
-        self._tokens: defaultdict[Principal, MemoryTokens] = defaultdict(MemoryTokens)
-        self._log: defaultdict[Principal, deque[UnnumberedEntry]] = defaultdict(
-            lambda: deque(maxlen=LOG_SIZE)
-        )
-        self._logged: defaultdict[Principal, int] = defaultdict(int)
+        self._people: dict[str, _Person] = {}
         self._quantities: dict[RootName, RootQuantity] = {}
         self._tables: list[TableRun] = []
         self._partitions: dict[int, bytes] = {}
         self._fingerprint_key = os.urandom(32)
         self._identifier_key = os.urandom(32)
+
+    @property
+    def vault_id(self) -> None:
+        return None
 
     @property
     def fingerprint_key(self) -> bytes:
@@ -64,134 +75,177 @@ class MemoryStore:
     def identifier_key(self) -> bytes:
         return self._identifier_key
 
+    @property
+    def exact_ids(self) -> bool:
+        return False
+
     def quantities(self) -> dict[RootName, RootQuantity]:
         with self._lock:
             return dict(self._quantities)
 
-    def define(self, quantities: Sequence[RootQuantity]) -> None:
+    def define(self, quantities: Sequence[RootQuantity]) -> dict[RootName, RootQuantity]:
         with self._lock:
             for quantity in quantities:
                 self._quantities.setdefault(quantity.name, quantity)
+            return dict(self._quantities)
+
+    def snapshot(self, principal: Principal) -> Snapshot:
+        """All that is kept of a person's current values, as of one moment."""
+        with self._lock:
+            person = self._find(principal)
+            summary = person.summary
+            kept = {r: person.levels(r, each.current) for r, each in summary.roots.items()}
+            return Snapshot(
+                name=person.name,
+                epoch=person.epoch,
+                quantities=dict(self._quantities),
+                levels={RootName(root): levels for root, levels in kept.items() if levels},
+                newest={root: each.newest for root, each in summary.roots.items()},
+                ledger=self._ledger(person),
+                caps=dict(summary.caps),
+                given=dict(summary.given),
+                before=dict(summary.before),
+                runs=tuple(self._tables),
+            )
+
+    def epoch(self, principal: Principal) -> int:
+        """How often the profile was erased."""
+        with self._lock:
+            return self._find(principal).epoch
 
     def levels(self, principal: Principal, root: RootName) -> tuple[Record, ...]:
         with self._lock:
-            return self._levels(principal, root, current_version(self.events(principal), root))
+            person = self._find(principal)
+            return person.levels(root, person.summary.current(root))
 
-    def _levels(self, principal: Principal, root: RootName, version: int) -> tuple[Record, ...]:
-        found: list[Record] = []
-        while (key := (principal, root, version, len(found))) in self._records:
-            found.append(self._records[key])
-        return tuple(found)
-
-    def history(self, principal: Principal, root: RootName) -> tuple[Record, ...]:
+    def records(self, principal: Principal) -> tuple[Record, ...]:
+        """Every draw that is kept of a person."""
         with self._lock:
-            versions = range(1, self.version(principal, root) + 1)
-            keys = ((principal, root, version, 0) for version in versions)
-            return tuple(self._records[key] for key in keys if key in self._records)
+            return tuple(self._find(principal).records.values())
+
+    def find(
+        self, principal: Principal, root: RootName, fingerprints: Sequence[bytes]
+    ) -> Record | None:
+        """The first draw of a version of a root that has one of these fingerprints."""
+        with self._lock:
+            for (name, _, position), record in self._find(principal).records.items():
+                if (name, position) == (root, 0) and record.fingerprint in fingerprints:
+                    return record
+        return None
 
     def version(self, principal: Principal, root: RootName) -> int:
-        return newest_version(self.events(principal), root)
-
-    def return_to(self, principal: Principal, root: RootName, version: int) -> tuple[Record, ...]:
         with self._lock:
-            levels = self._levels(principal, root, version)
-            if levels and current_version(self.events(principal), root) != version:
+            return self._find(principal).summary.newest(root)
+
+    def return_to(
+        self, principal: Principal, root: RootName, version: int, *, epoch: int | None = None
+    ) -> tuple[Record, ...]:
+        """Make an earlier version the current one; its levels, or none if it is not kept."""
+        with self._lock:
+            person = self._of_epoch(principal, epoch)
+            levels = person.levels(root, version)
+            if levels and person.summary.current(root) != version:
                 event = RootReturned(principal=principal, root=root, version=version)
-                self._events[principal].append(event)
+                person.summary.record(event)
+                person.events.append(event)
                 self.note(principal, event)
             return levels
 
-    def commit(self, principal: Principal, draws: Sequence[Record]) -> tuple[Record, ...]:
+    def commit(
+        self, principal: Principal, draws: Sequence[Record], *, epoch: int | None = None
+    ) -> tuple[Record, ...]:
         """Keep draws and their events in one transaction, first writer wins."""
-        keys = [
-            (principal, draw.sanitized.root, draw.sanitized.version, draw.position)
-            for draw in draws
-        ]
-        with self._lock:  # nothing is changed before everything is checked
-            new: dict[tuple[Principal, str, int, int], Record] = {}
-            for key, draw in zip(keys, draws, strict=True):
-                if key not in self._records:
-                    new.setdefault(key, draw)
-            charged = draws_charged(self.events(principal))
-            price: defaultdict[str, int] = defaultdict(int)
-            for draw in new.values():
-                where = (draw.sanitized.root, draw.sanitized.version)
-                if draw.position != charged[where]:
-                    raise StoreError("the profile was erased meanwhile; nothing was released")
-                charged[where] += 1
-                price[draw.sanitized.root] += cost(draw.event)
-            check_caps(self.ledger(principal), price, self.caps(principal))
-            self._records.update(new)
-            self._events[principal] += [draw.event for draw in new.values()]
-            for draw in new.values():
+        if not draws:
+            return ()
+        with self._lock:
+            person = self._of_epoch(principal, epoch)
+            summary = person.summary.copy()  # nothing is changed if anything is refused
+            new = summary.take(draws, self._drawn_in_tables(person))
+            person.summary = summary
+            self._keep(person)
+            for draw in new:
+                person.records[_where(draw)] = draw
+                person.events.append(draw.event)
                 self.note(principal, draw.event)
-            return tuple(self._records[key] for key in keys)
+            return tuple(person.records[_where(draw)] for draw in draws)
 
     def events(self, principal: Principal) -> tuple[Charge, ...]:
         with self._lock:
-            return tuple(self._events.get(principal, ()))
+            return tuple(self._find(principal).events)
 
     def ledger(self, principal: Principal) -> Ledger:
         with self._lock:
-            return Ledger(self.events(principal), self._drawn_in_tables(principal))
+            return self._ledger(self._find(principal))
 
-    def _drawn_in_tables(self, principal: Principal) -> dict[RootName, list[tuple[int, int]]]:
+    def _ledger(self, person: _Person) -> Ledger:
+        return person.summary.ledger.with_tables(self._drawn_in_tables(person))
+
+    def _drawn_in_tables(self, person: _Person) -> TableDraws:
         if not self._tables:
             return {}
         prf = table_prf(self._fingerprint_key)
-        return drawn_for(self._tables, self.fingerprints, prf, principal)
+        return drawn_for(self._tables, self.fingerprints, prf, person.name)
 
     def caps(self, principal: Principal) -> dict[str, int]:
         with self._lock:
-            return dict(self._caps.get(principal, {}))
+            return dict(self._find(principal).summary.caps)
 
-    def set_cap(self, principal: Principal, root: str, micro: int | None) -> None:
-        with self._lock:
-            if micro is None:
-                self._caps[principal].pop(root, None)
-            else:
-                self._caps[principal][root] = micro
-
-    def disclose(
-        self, principal: Principal, disclosures: Sequence[Disclosure], limit: int | None = None
+    def set_cap(
+        self, principal: Principal, root: str, micro: int | None, *, epoch: int | None = None
     ) -> None:
         with self._lock:
-            there = self.disclosures(principal)
-            new = [each for each in disclosures if each not in self._disclosures[principal]]
-            if new:
-                events, records = self.events(principal), self._of(principal)
-                check_disclosures(limit, new, events, there, records)
-            self._disclosures[principal].update(dict.fromkeys(new))
+            person = self._of_epoch(principal, epoch)
+            self._people.setdefault(normalised(principal), person)  # an erased one stays so
+            caps = person.summary.caps
+            if micro is None:
+                caps.pop(root, None)
+            else:
+                caps[root] = micro
+
+    def disclose(
+        self, principal: Principal, new: Disclosures, limit: int | None = None, epoch: Epoch = None
+    ) -> None:
+        with self._lock:
+            person = self._of_epoch(principal, epoch)
+            levels: dict[Disclosure, int] = {}
+            for each in new:
+                if each in person.summary.given:
+                    continue
+                record = person.records.get((each.root, each.version, each.position))
+                if record is None:
+                    raise erased_meanwhile()
+                levels[each] = level_of(record)
+            if levels:
+                summary = person.summary.copy()
+                summary.give(levels, limit)
+                person.summary = summary
 
     def held(self, principal: Principal, service: str) -> dict[tuple[str, int], int]:
         with self._lock:
-            events, given = self.events(principal), self.disclosures(principal)
-            return held_levels(service, events, given, self._of(principal))
-
-    def _of(self, principal: Principal) -> list[Record]:
-        return [record for key, record in self._records.items() if key[0] == principal]
+            return self._find(principal).summary.held(service)
 
     def disclosures(self, principal: Principal) -> tuple[Disclosure, ...]:
         with self._lock:
-            return tuple(self._disclosures.get(principal, {}))
+            return tuple(self._find(principal).summary.given)
 
-    def note(self, principal: Principal, event: Event, recipient: Recipient | None = None) -> None:
+    def note(
+        self, principal: Principal, event: Event, to: Recipient | None = None, epoch: Epoch = None
+    ) -> None:
         """Write an event into the audit log."""
         with self._lock:
-            self._logged[principal] += 1
-            self._log[principal].append(entry_now(event, recipient))
+            person = self._find(principal)
+            if epoch in (None, person.epoch):
+                self._people.setdefault(normalised(principal), person)  # an erased one stays so
+                person.logged += 1
+                person.log.append(entry_now(event, to))
 
     def log(
-        self,
-        principal: Principal,
-        *,
-        after: int = 0,
-        before: int | None = None,
-        limit: int = LOG_SIZE,
+        self, principal: Principal, after: int = 0, before: int | None = None, limit: int = LOG_SIZE
     ) -> tuple[LogEntry, ...]:
         with self._lock:
-            kept = tuple(self._log.get(principal, ()))
-            first = self._logged.get(principal, 0) - len(kept) + 1
+            person = self._find(principal)
+            kept = tuple(person.log)
+            first = person.logged - len(kept) + 1
         numbered = enumerate(kept, start=first)
         if before is None:
             found = [(number, each) for number, each in numbered if number > after][:limit]
@@ -210,11 +264,12 @@ class MemoryStore:
 
     def log_size(self, principal: Principal) -> tuple[int, int]:
         with self._lock:
-            return len(self._log.get(principal, ())), self._logged.get(principal, 0)
+            person = self._find(principal)
+            return len(person.log), person.logged
 
-    def tokens(self, principal: Principal) -> IssuedTokens:
-        with self._lock:
-            return self._tokens[principal]
+    def tokens(self, principal: Principal, *, epoch: int | None = None) -> IssuedTokens:
+        self._find(principal)
+        return _PersonTokens(self, principal, epoch)
 
     def tables(self) -> tuple[TableRun, ...]:
         with self._lock:
@@ -240,46 +295,110 @@ class MemoryStore:
 
     def principals(self) -> tuple[Principal, ...]:
         with self._lock:
-            return tuple(sorted({*self._events, *self._caps, *self._tokens}))
+            return tuple(sorted(each.name for each in self._people.values() if not each.tag))
+
+    def tags(self) -> dict[int, bool]:
+        """Everyone this store ever knew, as tables know people; and whether they were erased."""
+        with self._lock:
+            return {
+                each.tag or self._tag(each.name): each.epoch > 0 for each in self._people.values()
+            }
 
     def erase(self, principal: Principal) -> None:
-        """Delete a profile's values, fingerprints, tokens, disclosures and audit log."""
+        """Delete a profile: its name, values, fingerprints, ledger, tokens and audit log."""
         with self._lock:
-            events, given = self.events(principal), self.disclosures(principal)
-            charges: list[Charge] = [
-                *table_charges(principal, self._drawn_in_tables(principal)),
-                *service_charges(principal, events, given, self._of(principal)),
-            ]
-            self._records = {k: record for k, record in self._records.items() if k[0] != principal}
-            self._disclosures.pop(principal, None)
-            self._tokens.pop(principal, None)
-            self._log.pop(principal, None)
-            erased = ProfileErased(principal=principal)
-            self._events[principal] += [*charges, erased]
-            self.note(principal, erased)
-            self._forget(principal)
+            person = self._find(principal)
+            events = person.summary.erasure(self._drawn_in_tables(person))
+            erased = _Person(person.name)
+            erased.epoch, erased.tag = person.epoch + 1, self._tag(person.name)
+            erased.events, erased.logged = events, person.logged
+            erased.summary = PersonSummary.of(events)
+            erased.summary.caps = person.summary.caps
+            self._people[normalised(principal)] = erased
+            self.note(principal, events[-1])
+            self._forget(person.name)
 
     def _forget(self, principal: Principal) -> None:
         """Take a person's entries out of every table."""
-        prf = table_prf(self._fingerprint_key)
-        tag = int(prf.tags(prf.person(principal))[0])
+        tag = self._tag(principal)
         for place, roots in places_of(self._tables, tag):
             left = without_person(self.fingerprints(place), roots, tag)
             if left is not None:
                 self._partitions[place] = left
 
+    def _tag(self, principal: Principal) -> int:
+        prf = table_prf(self._fingerprint_key)
+        return int(prf.tags(prf.person(principal))[0])
+
     def verify(self) -> tuple[str, ...]:
         with self._lock:
             return tuple(
                 problem
-                for principal in self.principals()
+                for person in self._people.values()
                 for problem in problems(
-                    principal,
-                    self._of(principal),
-                    self.events(principal),
-                    self.disclosures(principal),
+                    person.name, list(person.records.values()), person.events, person.summary
                 )
             )
 
     def close(self) -> None:
         """Nothing to let go of."""
+
+    def _find(self, principal: Principal) -> _Person:
+        """What is kept of a person, or of nobody."""
+        name = normalised(principal)
+        if not name:
+            raise StoreError("a person needs a name that can be seen; give another one")
+        return self._people.get(name) or _Person(principal)
+
+    def _of_epoch(self, principal: Principal, epoch: int | None) -> _Person:
+        """What is kept of a person who is of this epoch still."""
+        person = self._find(principal)
+        if epoch is not None and person.epoch != epoch:
+            raise erased_meanwhile()
+        return person
+
+    def _keep(self, person: _Person) -> None:
+        """Know a person by name: somebody new, or who was erased and comes back."""
+        person.tag = 0
+        self._people[normalised(person.name)] = person
+
+
+class _PersonTokens:
+    """One person's issued tokens, looked up at each use: an erasure takes them away."""
+
+    def __init__(self, store: MemoryStore, principal: Principal, epoch: int | None) -> None:
+        self._store = store
+        self._principal = principal
+        self._epoch = epoch
+
+    def add(self, entry: IssuedToken) -> IssuedToken:
+        """Keep an entry unless its token is taken; give back the one that now stands."""
+        with self._store._lock:
+            person = self._store._of_epoch(self._principal, self._epoch)
+            self._store._keep(person)
+            return person.tokens.add(entry)
+
+    def find(self, token: str) -> IssuedToken | None:
+        """The entry of a token, if there is one."""
+        return self._kept().find(token)
+
+    def __iter__(self) -> Iterator[IssuedToken]:
+        return iter(self._kept())
+
+    def since(self, count: int) -> Iterator[IssuedToken]:
+        """The entries from the one with this number on, counted from 1, in order of issue."""
+        return self._kept().since(count)
+
+    def __len__(self) -> int:
+        return len(self._kept())
+
+    def _kept(self) -> MemoryTokens:
+        with self._store._lock:
+            return self._store._find(self._principal).tokens
+
+    def __repr__(self) -> str:
+        return "<issued tokens in memory>"
+
+
+def _where(draw: Record) -> tuple[str, int, int]:
+    return draw.sanitized.root, draw.sanitized.version, draw.position

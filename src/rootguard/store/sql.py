@@ -1,111 +1,172 @@
 """The store in a database: one implementation, whatever the dialect.
 
-The primary key of a draw is what makes it the only one: a writer inserts, the database says whether
-the row is new, and whoever comes second is given the row that stands. Draws, events and counts are
-written in one transaction, so that a crash leaves all of them or none. What is read is checked: the
-seal of every row, the number of rows, and that each charge of the ledger has its draw.
+A person's row says what is kept of the person: a writer reads it under the person's lock, adds rows
+and writes it changed, all in one transaction, so that a crash leaves all of it or none, and whoever
+comes second is given the draw that stands. Nothing is read that the row does not name, so what an
+operation costs does not grow with the ledger. What is read is checked: every row is bound to its
+person, its place and the person's epoch.
 """
 
 import functools
-import threading
+import json
+import sys
 import weakref
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Final
 
-from rootguard.accounting import Ledger
-from rootguard.errors import StoreDamagedError, StoreError, StoreKeyError
-from rootguard.events import Charge, Event, ProfileErased, RootReturned, cost
-from rootguard.identifiers import IssuedTokens
+from rootguard.accounting import Ledger, TableDraws
+from rootguard.errors import (
+    StoreDamagedError,
+    StoreError,
+    StoreKeyError,
+    StoreMissingError,
+    StoreUnavailableError,
+)
+from rootguard.events import Charge, Event, RootReturned
+from rootguard.identifiers import IssuedToken, IssuedTokens
+from rootguard.mechanisms.keyed import Prf
 from rootguard.store import rows, tables
+from rootguard.store.anchor import QUANTITIES, TABLES, Anchor, AnchoredDatabase, rolled_back
 from rootguard.store.audit import audit
 from rootguard.store.base import (
     LOG_SIZE,
     Database,
     Disclosure,
+    Disclosures,
+    Epoch,
     LogEntry,
     Merge,
     Recipient,
     Record,
+    Row,
     RunReport,
+    Snapshot,
+    Statement,
     TableRun,
     Transaction,
     UnnumberedEntry,
-    check_caps,
-    check_disclosures,
-    current_version,
-    draws_charged,
     entry_now,
-    held_levels,
-    newest_version,
-    service_charges,
-    table_charges,
 )
-from rootguard.store.envelope import KEY_BYTES, Integrity, Secrets
-from rootguard.store.journal import LogWriter, Write
-from rootguard.store.keys import KeyPlace
-from rootguard.store.migrations import MIGRATIONS, Migration, m005_quantities, migrate, pending
-from rootguard.store.rows import AuditLog, Rows, SqlTokens
-from rootguard.values import Principal, RootName, RootQuantity
+from rootguard.store.envelope import KEY_BYTES, Envelope, Keys, Secrets, UnlockedDatabase
+from rootguard.store.journal import Author, LogWriter, Write
+from rootguard.store.keys import GivenKeys, KeyPlace, fresh_id
+from rootguard.store.rows import PersonRow
+from rootguard.store.schema import early
+from rootguard.store.schema.migrations import (
+    MIGRATIONS,
+    Migration,
+    m006_key_versions,
+    m007_people,
+    migrate,
+    pending,
+)
+from rootguard.store.summary import PersonSummary, erased_meanwhile, level_of
+from rootguard.values import Principal, RootName, RootQuantity, normalised
 
-_KEEP_DRAW: Final = f"{rows.DRAWS.insert} ON CONFLICT DO NOTHING RETURNING position"
-_ONE_DRAW: Final = "WHERE principal = ? AND root = ? AND version = ? AND position = ?"
-_LEVELS: Final = "WHERE principal = ? AND root = ? AND version = ? ORDER BY position"
-_HISTORY: Final = "WHERE principal = ? AND root = ? AND position = 0 ORDER BY version"
-_IN_ORDER: Final = "WHERE principal = ? ORDER BY sequence"
-_DROP_CAP: Final = "DELETE FROM caps WHERE principal = ? AND root = ? RETURNING root"
-_TOKENS: Final = "SELECT principal, token_key, sequence, entry FROM tokens"
-_MOVE_TOKEN: Final = (
-    "UPDATE tokens SET token_key = ?, entry = ? WHERE principal = ? AND token_key = ?"  # noqa: S105
+_EVENTS: Final = "SELECT sequence, content FROM events WHERE principal = ? ORDER BY sequence"
+_BY_MARK: Final = "SELECT place, content FROM draws WHERE principal = ? AND mark = ?"
+_FIND_TOKEN: Final = (
+    "SELECT token_key, sequence, content FROM tokens WHERE principal = ? AND token_key = ?"  # noqa: S105
+)
+_TOKENS_SINCE: Final = (
+    "SELECT token_key, sequence, content FROM tokens"
+    " WHERE principal = ? AND sequence >= ? ORDER BY sequence"
+)
+_TOKEN_COUNT: Final = (
+    "SELECT principal, shelf, length, mac FROM heads WHERE principal = ? AND shelf = 'tokens'"  # noqa: S105
+)
+_DELETE: Final = tuple(
+    f"DELETE FROM {table} WHERE principal = ?"  # noqa: S608 - names of our own
+    for table in ("draws", "events", "tokens", "log", "heads")
 )
 
 
-def create(db: Transaction, master: bytes, migrations: Sequence[Migration] = MIGRATIONS) -> None:
+def create(
+    db: Transaction,
+    master: bytes,
+    migrations: Sequence[Migration] = MIGRATIONS,
+    *,
+    store_id: bytes | None = None,
+) -> None:
     """Make a new, empty store."""
     migrate(db, migrations)
-    Secrets.create(db, master)
-    Rows(db, Secrets.read(db, master).integrity).open()
+    Secrets.create(db, master, store_id or fresh_id())
+    secrets = Secrets.read(db, master)
+    complete(db, secrets, migrations)
 
 
-def unlock(database: Database, given: bytes | None, place: KeyPlace) -> "SqlStore":
-    """Open a store with the key that was given, else with one that is kept in its place."""
-    if given is not None:
-        return SqlStore(database, given)
-    refused = False
-    for key in place.candidates():
-        try:
-            store = SqlStore(database, key, place=place)
-        except StoreKeyError:
-            refused = True
-            continue
-        if place.reserved.exists():  # a change of key was cut short: this key is the one to keep
-            place.settle(key)
-        return store
-    if refused:
-        raise StoreKeyError("the key does not open this store")
-    raise StoreKeyError(
-        "there is no key for this store; set ROOTGUARD_KEY or put its key file back at"
-        f" {place.file}"
-    )
+def complete(db: Transaction, secrets: Secrets, steps: Sequence[Migration]) -> None:
+    """Do what steps of the schema leave to those who have the store's secrets."""
+    if m006_key_versions in steps:
+        secrets.name_version(db)
+    if m007_people in steps:
+        early.convert(db, secrets)
+
+
+def unlock(
+    database: Database, given: bytes | None, place: KeyPlace, *, new: bool = False
+) -> "SqlStore":
+    """Open a store with the key that was given, else with one that is kept in its place.
+
+    Whoever opens one writes no key; whoever made a `new` one puts its key in its place, or, if its
+    maker was cut off and nothing is there, who opens it first.
+    """
+    store = SqlStore(database, place if given is None else GivenKeys(given))
+    if new:
+        store.settle_key()
+    elif store._database.keys.unsettled():
+        with suppress(StoreUnavailableError):  # a place that cannot be written opens all the same
+            store.settle_key()
+    return store
 
 
 class SqlStore:
-    """Keeps everything in a database. A `place` is where its key is kept, if we keep it."""
+    """Keeps everything in a database."""
 
-    def __init__(self, database: Database, master: bytes, *, place: KeyPlace | None = None) -> None:
-        self._database = database
-        self._place = place
-        self._rotating = threading.Lock()  # two new keys at once would leave one that opens nothing
-        with database.reading() as db:
-            self._secrets = Secrets.read(db, master)
+    def __init__(self, database: Database, keys: Keys) -> None:
+        self._database = UnlockedDatabase(database, keys)
+        self._anchored: AnchoredDatabase | None = None
+        with self._database.reading() as db:
             behind = pending(db)
-        if behind:
-            with database.exclusive() as db:
+            if m006_key_versions not in behind and not self._secrets.version:
+                raise StoreDamagedError("the store's key version is missing; restore its backup")
+        with self._database.exclusive() if behind else self._database.reading() as db:
+            behind = pending(db)  # another process may have been faster
+            if behind:
                 migrate(db)
-                if m005_quantities in behind:
-                    self._rows(db).define_from_draws()
-        self._journal = LogWriter(_writer(database, self._secrets.integrity))
+                complete(db, self._secrets, behind)
+            ambiguous, self._exact_ids = _spellings(db, self._secrets)
+        names = _Names(self._secrets.hash, ambiguous)
+        if behind:  # an early store had names and fingerprints in clear
+            self._database.scrub()
+        # The secret behind a name's key never changes, and every release asks for the key.
+        self._key = functools.lru_cache(maxsize=_NAMES)(names.key)
+        self._journal = LogWriter(_writer(self._database))
         weakref.finalize(self, self._journal.close)  # at the process's end, too
+
+    @property
+    def vault_id(self) -> str:
+        return self._secrets.store_id.hex()
+
+    def anchor_in(self, path: Path, *, create: bool = False) -> None:
+        """Check whatever is read against an anchor from now on, and advance it with each write."""
+        make = Anchor.create if create else Anchor.open
+        anchor = make(path, self.fingerprint_key, self.vault_id)
+        self._anchored = self._database.reach_through(lambda raw: AnchoredDatabase(raw, anchor))
+
+    def advance_anchor(self) -> None:
+        """Bring the anchor up to everything that is there."""
+        if self._anchored is not None:
+            with self._database.reading() as db:
+                reached = self._reached(db)
+            self._anchored.anchor.advance(*reached)
+
+    @property
+    def _secrets(self) -> Secrets:
+        """As the transaction sees them that this thread is in."""
+        return self._database.secrets
 
     @property
     def fingerprint_key(self) -> bytes:
@@ -115,185 +176,249 @@ class SqlStore:
     def identifier_key(self) -> bytes:
         return self._secrets.identifier
 
+    @property
+    def exact_ids(self) -> bool:
+        """Whether ids in tables are people exactly as written."""
+        return self._exact_ids
+
+    def _table_prf(self) -> Prf:
+        return tables.table_prf(self.fingerprint_key, exact=self._exact_ids)
+
     def quantities(self) -> dict[RootName, RootQuantity]:
         with self._database.reading() as db:
-            return {each.name: each for each in self._rows(db).quantities()}
+            return self._quantities(*db.batch(_quantity_queries()))
 
-    def define(self, quantities: Sequence[RootQuantity]) -> None:
-        """Fix the unit and grid of roots that have none yet; what stands is left alone."""
+    def define(self, quantities: Sequence[RootQuantity]) -> dict[RootName, RootQuantity]:
+        """Fix the unit and grid of roots that have none yet; all of them as they stand then."""
         for quantity in quantities:
             rows.storable(quantity.name, quantity.unit)
         with self._database.writing(rows.QUANTITIES_LOCK) as db:
-            self._rows(db).define(quantities)
+            there = self._quantities(*db.batch(_quantity_queries()))
+            db.batch(rows.define(self._secrets.integrity, there, quantities))
+        self._advance(QUANTITIES, 0, len(there))
+        return there
+
+    def _quantities(self, found: list[Row], counts: list[Row]) -> dict[RootName, RootQuantity]:
+        integrity = self._secrets.integrity
+        there = rows.read_quantities(integrity, found, rows.read_counts(integrity, counts))
+        self._check(QUANTITIES, 0, len(there))
+        return there
+
+    def snapshot(self, principal: Principal) -> Snapshot:
+        """All that is kept of a person's current values, as of one moment."""
+        key = self._key(principal)
+        with self._database.reading() as db:
+            found = db.batch([rows.person_query(key), *_quantity_queries(), *tables.RUN_QUERIES])
+            person = self._person(key, principal, found[0])
+            summary = person.summary
+            runs = tables.read_runs(self._secrets.integrity, *found[3:])
+            wanted = [
+                (root, state.current, position)
+                for root, state in summary.roots.items()
+                for position in range(summary.count(root, state.current))
+            ]
+            levels: dict[RootName, tuple[Record, ...]] = {}
+            for record in rows.read_draws(db, person, wanted) if wanted else ():
+                root = record.sanitized.root
+                levels[root] = (*levels.get(root, ()), record)
+            drawn = self._drawn_in_tables(db, person, principal, runs)
+            return Snapshot(
+                name=Principal(person.name or principal),
+                epoch=person.epoch,
+                quantities=self._quantities(*found[1:3]),
+                levels=levels,
+                newest={root: state.newest for root, state in summary.roots.items()},
+                ledger=summary.ledger.with_tables(drawn),
+                caps=summary.caps,
+                given=summary.given,
+                before=summary.before,
+                runs=runs,
+            )
+
+    def epoch(self, principal: Principal) -> int:
+        """How often the profile was erased."""
+        key = self._key(principal)
+        moment = self._anchored.anchor.moment() if self._anchored is not None else 0
+        found = self._database.look(rows.EPOCH, key)
+        epoch = int(found[0][0]) if found else 0
+        if self._anchored is not None:
+            self._anchored.anchor.check(moment, key, epoch, sys.maxsize if found else 0)
+        return epoch
 
     def levels(self, principal: Principal, root: RootName) -> tuple[Record, ...]:
-        with self._database.reading() as db:
-            ledger = self._ledger(db, principal)
-            version = current_version(ledger, root)
-            return self._levels(db, principal, root, version, draws_charged(ledger)[root, version])
-
-    def _levels(
-        self, db: Transaction, principal: Principal, root: RootName, version: int, charged: int
-    ) -> tuple[Record, ...]:
-        self._rows(db).count(principal, "draws")
-        read = self._rows(db).read(rows.DRAWS, _LEVELS, principal, root, version)
-        found = [record for _, record in read]
-        self._match(charged, len(found))
-        # Each level builds on those before it, so none behind a gap is given out.
-        return tuple(record for place, record in enumerate(found) if record.position == place)
-
-    def history(self, principal: Principal, root: RootName) -> tuple[Record, ...]:
-        with self._database.reading() as db:
-            self._rows(db).count(principal, "draws")
-            read = self._rows(db).read(rows.DRAWS, _HISTORY, principal, root)
-            return tuple(record for _, record in read)
+        return self.snapshot(principal).levels.get(root, ())
 
     def version(self, principal: Principal, root: RootName) -> int:
-        return newest_version(self.events(principal), root)
+        return self.snapshot(principal).newest.get(root, 0)
 
-    def return_to(self, principal: Principal, root: RootName, version: int) -> tuple[Record, ...]:
-        rows.storable(principal, root)
-        with self._database.writing(principal) as db:
-            ledger = self._ledger(db, principal)
-            charged = draws_charged(ledger)[root, version]
-            levels = self._levels(db, principal, root, version, charged)
-            if levels and current_version(ledger, root) != version:
+    def records(self, principal: Principal) -> tuple[Record, ...]:
+        """Every draw that is kept of a person."""
+        with self._database.reading() as db:
+            person = self._read(db, principal)
+            return tuple(rows.read_draws(db, person, person.summary.kept()))
+
+    def find(
+        self, principal: Principal, root: RootName, fingerprints: Sequence[bytes]
+    ) -> Record | None:
+        """The first draw of a version of a root that has one of these fingerprints."""
+        with self._database.reading() as db:
+            person = self._read(db, principal)
+            if not person.there:
+                return None
+            marks = [rows.draw_mark(person, root, mark) for mark in dict.fromkeys(fingerprints)]
+            for found in db.batch([(_BY_MARK, (person.key, mark)) for mark in marks]):
+                for place, content in found:
+                    record = rows.DRAWS.open(person, bytes(place), content)
+                    if record.fingerprint not in fingerprints or record.sanitized.root != root:
+                        raise rows.misplaced()
+                    return record
+            # A mark is not sealed with its row. Before a value counts as new, which noises it, the
+            # draws themselves are asked: there are as many as the root's cap pays for.
+            first = [each for each in person.summary.kept() if each[0] == root and not each[2]]
+            if any(each.fingerprint in fingerprints for each in rows.read_draws(db, person, first)):
+                raise rows.misplaced()
+        return None
+
+    def return_to(
+        self, principal: Principal, root: RootName, version: int, *, epoch: int | None = None
+    ) -> tuple[Record, ...]:
+        """Make an earlier version the current one; its levels, or none if it is not kept."""
+        rows.storable(root)
+        with self._writing(principal, epoch) as (db, person, counts):
+            summary = person.summary
+            wanted = [(root, version, each) for each in range(summary.count(root, version))]
+            levels = tuple(rows.read_draws(db, person, wanted)) if wanted else ()
+            if levels and summary.current(root) != version:
                 event = RootReturned(principal=principal, root=root, version=version)
-                self._append(db, principal, len(ledger), [event])
-                self._log(db).append(principal, [entry_now(event)])
+                summary.record(event)
+                db.batch(self._written(db, person, counts, [event]))
             return levels
 
-    def commit(self, principal: Principal, draws: Sequence[Record]) -> tuple[Record, ...]:
+    def commit(
+        self, principal: Principal, draws: Sequence[Record], *, epoch: int | None = None
+    ) -> tuple[Record, ...]:
         """Keep draws and their events in one transaction, first writer wins."""
         # Before the transaction: what cannot be stored is refused without a writer's lock.
-        rows.storable(principal)
-        integrity = self._secrets.integrity
-        sealed = [rows.DRAWS.row(integrity, principal, thing=draw) for draw in draws]
+        trial = PersonRow.new("", principal)
+        for draw in draws:
+            rows.DRAWS.seal(trial, b"", draw)
         if not draws:
             return ()
-        with self._database.writing(principal) as db:
-            ledger = self._ledger(db, principal)
-            self._rows(db).count(principal, "draws")
-            charged = draws_charged(ledger)
-            price: defaultdict[str, int] = defaultdict(int)
-            new: list[Charge] = []
-            kept: list[Record] = []
-            for draw, row in zip(draws, sealed, strict=True):
-                if db.execute(_KEEP_DRAW, *row):
-                    where = (draw.sanitized.root, draw.sanitized.version)
-                    # A place below what was charged was free: its draw was paid for and is gone.
-                    self._match(min(charged[where], draw.position), charged[where])
-                    if draw.position > charged[where]:
-                        raise StoreError("the profile was erased meanwhile; nothing was released")
-                    charged[where] += 1
-                    price[draw.sanitized.root] += cost(draw.event)
-                    new.append(draw.event)
-                    kept.append(draw)
-                else:
-                    [(_, there)] = self._rows(db).read(rows.DRAWS, _ONE_DRAW, *row[:4])
-                    kept.append(there)
-            # After the inserts, which tell what is new; a refusal rolls them back.
-            whole = Ledger(ledger, self._drawn_in_tables(db, principal))
-            check_caps(whole, price, self._caps(db, principal))
+        with self._writing(principal, epoch) as (db, person, counts):
+            runs = tables.runs(db, self._secrets.integrity)
+            drawn = self._drawn_in_tables(db, person, principal, runs)
+            new = person.summary.take(draws, drawn)
+            person.name = person.name or principal  # a person who was erased comes back by name
+            kept = {_where(draw): draw for draw in new}
+            taken = [where for draw in draws if (where := _where(draw)) not in kept]
+            if taken:
+                kept |= zip(taken, rows.read_draws(db, person, taken), strict=True)
             if new:
-                self._append(db, principal, len(ledger), new)
-                self._rows(db).add(principal, "draws", len(new))
-                self._log(db).append(principal, [entry_now(event) for event in new])
-        return tuple(kept)
+                added = rows.add_draws(person, new)
+                events = [draw.event for draw in new]
+                db.batch([*added, *self._written(db, person, counts, events)])
+        return tuple(kept[_where(draw)] for draw in draws)
 
     def events(self, principal: Principal) -> tuple[Charge, ...]:
         with self._database.reading() as db:
-            return self._ledger(db, principal)
+            return _events(db, self._read(db, principal))
 
     def ledger(self, principal: Principal) -> Ledger:
+        key = self._key(principal)
         with self._database.reading() as db:
-            events = self._ledger(db, principal)
-            return Ledger(events, self._drawn_in_tables(db, principal))
+            found = db.batch([rows.person_query(key), *tables.RUN_QUERIES])
+            person = self._person(key, principal, found[0])
+            runs = tables.read_runs(self._secrets.integrity, *found[1:])
+            drawn = self._drawn_in_tables(db, person, principal, runs)
+            return person.summary.ledger.with_tables(drawn)
 
     def _drawn_in_tables(
-        self, db: Transaction, principal: Principal
-    ) -> dict[RootName, list[tuple[int, int]]]:
-        integrity = self._secrets.integrity
-        runs = tables.runs(db, integrity)
+        self, db: Transaction, person: PersonRow, principal: str, runs: Sequence[TableRun]
+    ) -> TableDraws:
+        self._check(TABLES, 0, len(runs))
         if not runs:
             return {}
-        prf = tables.table_prf(self.fingerprint_key)
-        read = functools.partial(tables.partition, db, integrity)
-        return tables.drawn_for(runs, read, prf, principal)
+        prf = self._table_prf()
+        read = functools.partial(tables.partition, db, self._secrets.integrity)
+        return tables.drawn_for(runs, read, prf, person.name or principal)
 
     def caps(self, principal: Principal) -> dict[str, int]:
         with self._database.reading() as db:
-            return self._caps(db, principal)
+            return self._read(db, principal).summary.caps
 
-    def set_cap(self, principal: Principal, root: str, micro: int | None) -> None:
-        rows.storable(principal, root, micro or 0)
-        with self._database.writing(principal) as db:
-            self._caps(db, principal)
-            change = -len(db.execute(_DROP_CAP, principal, root))
-            if micro is not None:
-                self._rows(db).write(rows.CAPS, principal, root, thing=micro)
-                change += 1
-            self._rows(db).add(principal, "caps", change)
+    def set_cap(
+        self, principal: Principal, root: str, micro: int | None, *, epoch: int | None = None
+    ) -> None:
+        rows.storable(root, micro or 0)
+        with self._writing(principal, epoch) as (db, person, counts):
+            if micro is None:
+                person.summary.caps.pop(root, None)
+            else:
+                person.summary.caps[root] = micro
+            db.batch(self._written(db, person, counts))
 
     def disclose(
-        self, principal: Principal, disclosures: Sequence[Disclosure], limit: int | None = None
+        self, principal: Principal, new: Disclosures, limit: int | None = None, epoch: Epoch = None
     ) -> None:
-        for disclosure in disclosures:  # refuse what cannot be stored before anything is written
-            rows.DISCLOSURES.row(self._secrets.integrity, principal, 0, thing=disclosure)
-        if not set(disclosures) - set(self.disclosures(principal)):
+        for each in new:  # refuse what cannot be stored before anything is written
+            rows.storable(each.service, each.tier, each.root, each.version, each.position)
+        with self._database.reading() as db:
+            person = self._read(db, principal)
+        if epoch is not None and person.epoch != epoch:
+            raise erased_meanwhile()
+        if person.summary.given.keys() >= set(new):
             return  # the usual case needs no writer's lock
-        with self._database.writing(principal) as db:
-            there = self._disclosures(db, principal)
-            new = [item for item in dict.fromkeys(disclosures) if item not in set(there)]
-            events, records = self._ledger(db, principal), self._records(db, principal)
-            check_disclosures(limit, new, events, there, records)
-            for sequence, disclosure in enumerate(new, start=len(there) + 1):
-                self._rows(db).write(rows.DISCLOSURES, principal, sequence, thing=disclosure)
-            self._rows(db).add(principal, "disclosures", len(new))
+        with self._writing(principal, epoch) as (db, person, counts):
+            summary = person.summary
+            added = [each for each in dict.fromkeys(new) if each not in summary.given]
+            wanted = [(each.root, each.version, each.position) for each in added]
+            if any(position >= summary.count(root, v) for root, v, position in wanted):
+                raise erased_meanwhile()
+            found = rows.read_draws(db, person, wanted) if wanted else []
+            levels = [level_of(record) for record in found]
+            summary.give(dict(zip(added, levels, strict=True)), limit)
+            db.batch(self._written(db, person, counts))
 
     def held(self, principal: Principal, service: str) -> dict[tuple[str, int], int]:
         with self._database.reading() as db:
-            events, given = self._ledger(db, principal), self._disclosures(db, principal)
-            return held_levels(service, events, given, self._records(db, principal))
-
-    def _records(self, db: Transaction, principal: str) -> list[Record]:
-        self._rows(db).count(principal, "draws")
-        read = self._rows(db).read(rows.DRAWS, "WHERE principal = ?", principal)
-        return [record for _, record in read]
+            return self._read(db, principal).summary.held(service)
 
     def disclosures(self, principal: Principal) -> tuple[Disclosure, ...]:
         with self._database.reading() as db:
-            return self._disclosures(db, principal)
+            return tuple(self._read(db, principal).summary.given)
 
-    def note(self, principal: Principal, event: Event, recipient: Recipient | None = None) -> None:
+    def note(
+        self, principal: Principal, event: Event, to: Recipient | None = None, epoch: Epoch = None
+    ) -> None:
         """Write an event into the audit log, soon. Never waits for a database and never fails."""
-        self._journal.note(principal, entry_now(event, recipient))
+        author = Author(self._key(principal), principal, epoch)
+        self._journal.note(author, entry_now(event, to))
 
     def log(
-        self,
-        principal: Principal,
-        *,
-        after: int = 0,
-        before: int | None = None,
-        limit: int = LOG_SIZE,
+        self, principal: Principal, after: int = 0, before: int | None = None, limit: int = LOG_SIZE
     ) -> tuple[LogEntry, ...]:
+        key = self._key(principal)
         with self._database.reading() as db:
-            if before is None:
-                return self._log(db).after(principal, after, limit)
-            return self._log(db).before(principal, before, limit)
+            found, counted = db.batch([rows.person_query(key), rows.counts_query(key)])
+            person = self._person(key, principal, found)
+            counts = rows.read_counts(self._secrets.integrity, counted)
+            return rows.read_log(db, person, counts, after=after, before=before, limit=limit)
 
     def log_size(self, principal: Principal) -> tuple[int, int]:
         with self._database.reading() as db:
-            counts = self._rows(db)
-            return counts.count(principal, rows.LOG.name), counts.latest_entry(principal)
+            [found] = db.batch([rows.counts_query(self._key(principal))])
+            counts = rows.read_counts(self._secrets.integrity, found)
+            return counts.get(rows.LOG_ROWS, 0), counts.get(rows.LATEST, 0)
 
-    def tokens(self, principal: Principal) -> IssuedTokens:
-        rows.storable(principal)
-        return SqlTokens(self._database, lambda: self._secrets, principal)
+    def tokens(self, principal: Principal, *, epoch: int | None = None) -> IssuedTokens:
+        self._key(principal)
+        return _SqlTokens(self, principal, epoch)
 
     def tables(self) -> tuple[TableRun, ...]:
         with self._database.reading() as db:
-            return tables.runs(db, self._secrets.integrity)
+            runs = tables.runs(db, self._secrets.integrity)
+            self._check(TABLES, 0, len(runs))
+            return runs
 
     def fingerprints(self, place: int) -> bytes:
         """The fingerprints of people in tables, one partition of them."""
@@ -304,35 +429,62 @@ class SqlStore:
         """Keep a run in one transaction: partitions through `merge`, then what `report` says."""
         with self._database.writing(tables.LOCK) as db:
             tables.keep(db, self._secrets.integrity, table, merge, report)
+            runs = tables.runs(db, self._secrets.integrity) if self._anchored is not None else ()
+        self._advance(TABLES, 0, len(runs))
 
     def principals(self) -> tuple[Principal, ...]:
         with self._database.reading() as db:
-            return tuple(Principal(name) for name in self._rows(db).principals())
+            return tuple(sorted(Principal(each.name) for each in self._everyone(db) if each.name))
+
+    def tags(self) -> dict[int, bool]:
+        """Everyone this store ever knew, as tables know people; and whether they were erased."""
+        prf = self._table_prf()
+        with self._database.reading() as db:
+            everyone = self._everyone(db)
+        known = {tag: True for each in everyone for tag in each.summary.tags}
+        named = {
+            int(prf.tags(prf.person(each.name))[0]): each.epoch > 0
+            for each in everyone
+            if each.name
+        }
+        return known | named
+
+    def _everyone(self, db: Transaction) -> list[PersonRow]:
+        """Everyone there is; refuses a store that lost somebody."""
+        found, counts = db.batch([rows.people_query(), rows.counts_query(rows.NOBODY)])
+        if rows.read_counts(self._secrets.integrity, counts).get("people") != len(found):
+            raise StoreDamagedError("profiles are missing or added; restore the backup")
+        everyone = [rows.read_person(self._secrets, row) for row in found]
+        if self._anchored is not None and self._behind(everyone):
+            raise rolled_back(self._anchored.anchor.path)
+        return everyone
 
     def erase(self, principal: Principal) -> None:
-        """Delete a profile's values, fingerprints, tokens, disclosures and audit log."""
-        rows.storable(principal)
-        with self._database.writing(principal) as db:
-            ledger = self._ledger(db, principal)
-            given, records = self._disclosures(db, principal), self._records(db, principal)
-            charges: list[Charge] = [
-                *table_charges(principal, self._drawn_in_tables(db, principal)),
-                *service_charges(principal, ledger, given, records),
-            ]
-            for table in (rows.DRAWS.name, rows.DISCLOSURES.name, "tokens", rows.LOG.name):
-                self._rows(db).remove(principal, table)
-            # What the writer has taken already waits for this transaction, and is then dropped for
-            # being older than the entry that tells of the erasure (`AuditLog`).
-            self._journal.forget(principal)
-            erased = ProfileErased(principal=principal)
-            self._append(db, principal, len(ledger), [*charges, erased])
-            self._log(db).append(principal, [entry_now(erased)])
-        if self.tables():  # the profile first: an erased one is never served from a table
-            prf = tables.table_prf(self.fingerprint_key)
+        """Delete a profile: its name, values, fingerprints, ledger, tokens and audit log."""
+        prf = self._table_prf()
+        with self._writing(principal) as (db, person, counts):
+            name = Principal(person.name or principal)
+            tag = int(prf.tags(prf.person(name))[0])
+            runs = tables.runs(db, self._secrets.integrity)
+            drawn = self._drawn_in_tables(db, person, principal, runs)
+            events = person.summary.erasure(drawn)
+            # What the writer has taken already is dropped for being of an earlier epoch.
+            self._journal.forget(person.key)
+            person.begin_anew()
+            caps, tags = person.summary.caps, {*person.summary.tags, tag}
+            person.summary = PersonSummary.of(events)
+            person.summary.caps, person.summary.tags = caps, sorted(tags)
+            counts.pop(rows.LOG_ROWS, None)
+            deleted: list[Statement] = [(each, (person.key,)) for each in _DELETE]
+            db.batch([*deleted, *self._written(db, person, counts, events, told=events[-1:])])
+        if runs:  # the profile first: an erased one is never served from a table
             with self._database.writing(tables.LOCK) as db:
-                tag = int(prf.tags(prf.person(principal))[0])
                 tables.forget(db, self._secrets.integrity, tag)
-        self._database.scrub()
+        if not self._database.scrub():
+            raise StoreUnavailableError(
+                "the profile is erased, but its bytes are not gone from the file yet: a reader "
+                "holds the log. Close it, and erase the profile once more"
+            )
 
     def verify(self) -> tuple[str, ...]:
         found: list[str] = []
@@ -340,34 +492,62 @@ class SqlStore:
             found += self._database.check()
             with self._database.reading() as db:
                 found += audit(db, self._secrets)
+                _spellings(db, self._secrets)
                 found += tables.audit(db, self._secrets.integrity)
+                found += self._older(db) if self._anchored is not None and not found else ()
         except StoreDamagedError as damage:
             found.append(str(damage))
         return tuple(found)
 
-    def rotate_key(self, new_master: bytes) -> None:
-        """Put the store under a new master key, and the registry under a fresh secret.
+    def rotate_key(self, new_master: bytes) -> bool:
+        """Put the store under a new master key, and its rows under fresh secrets.
 
-        The key is set aside before the store changes and put in its place after, so that a crash
-        in between leaves a key that opens the store. A key that was given, we do not keep.
+        Whether what was under the old key is gone from the file; not while a reader holds its log.
+
+        Both keys are in the ring before the store changes, and the old one goes when it has. All
+        keys are written while no other writer runs, so whoever is cut off or comes between, there
+        is a key that opens the store.
         """
         if len(new_master) != KEY_BYTES:
             raise StoreKeyError(f"a store key is {KEY_BYTES} bytes; this one has {len(new_master)}")
-        with self._rotating:
-            if self._place is not None:
-                self._place.reserve(new_master)
-            with self._database.exclusive() as db:
-                old = self._secrets.current_registry(db)
-                secrets = self._secrets.rewrap(db, new_master)
-                for principal, key, sequence, sealed in db.execute(_TOKENS):
-                    entry = old.decrypt(principal, key, sequence, sealed)
-                    new_key = secrets.registry.row_key(principal, entry.token)
-                    new_sealed = secrets.registry.encrypt(principal, sequence, entry)
-                    db.execute(_MOVE_TOKEN, new_key, new_sealed, principal, key)
-            self._secrets = secrets
-            self._database.scrub()
-            if self._place is not None:
-                self._place.settle(new_master)
+        with self._database.exclusive() as db:
+            with self._database.opened_by(db) as master:
+                if master == new_master:
+                    raise StoreKeyError("the store is under this key already; nothing was changed")
+                self._database.keys.write(master, new_master)
+            reseal(db, self._secrets, self._secrets.renew(db, new_master))
+        self.settle_key()
+        return self._database.scrub()
+
+    def settle_key(self) -> None:
+        """Leave the key that opens the store in its place, and no other."""
+        with self._database.exclusive() as db, self._database.opened_by(db) as master:
+            self._database.keys.settle(master)
+
+    def flush(self) -> None:
+        """Write what waits to be written in the audit log."""
+        if not self._journal.flush():
+            raise StoreUnavailableError("the audit log cannot be written just now; try again")
+
+    @contextmanager
+    def snapshot_of_all(self) -> Iterator[tuple[Transaction, Secrets]]:
+        """The whole store as of one moment, and the secrets that it is under then."""
+        with self._database.reading() as db:
+            if self._anchored is not None and any(self._older(db)):
+                raise rolled_back(self._anchored.anchor.path)
+            yield db, self._secrets
+
+    def key_location(self) -> str:
+        """Where the master key is, in words."""
+        keys = self._database.keys
+        return keys.where() if isinstance(keys, KeyPlace) else "ROOTGUARD_KEY"
+
+    def kept_key(self) -> bytes | None:
+        """The master key, if it is kept in a place of ours; None if somebody gave it."""
+        with self._database.reading() as db:
+            keys = self._database.keys
+            found = Envelope.read(db).open(keys.candidates())
+            return found[0] if found is not None and isinstance(keys, KeyPlace) else None
 
     def close(self) -> None:
         """Let go of files and connections; the audit log is written first."""
@@ -377,50 +557,281 @@ class SqlStore:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
-    def _rows(self, db: Transaction) -> Rows:
-        return Rows(db, self._secrets.integrity)
+    def _person(self, key: str, principal: str, found: Sequence[Row]) -> PersonRow:
+        if found:
+            person = rows.read_person(self._secrets, found[0])
+        else:
+            person = PersonRow.new(key, principal)
+        self._check(key, person.epoch, person.revision)
+        return person
 
-    def _log(self, db: Transaction) -> AuditLog:
-        return AuditLog(db, self._secrets.integrity)
+    def _check(self, name: str, epoch: int, revision: int) -> None:
+        """Refuse what the anchor, if there is one, knows to have been further."""
+        if self._anchored is not None:
+            self._anchored.anchor.check(self._anchored.moment, name, epoch, revision)
 
-    def _ledger(self, db: Transaction, principal: str) -> tuple[Charge, ...]:
-        length = self._rows(db).count(principal, "events")
-        found = self._rows(db).read(rows.EVENTS, _IN_ORDER, principal)
-        if [row[1] for row, _ in found] != list(range(1, length + 1)):
-            raise StoreDamagedError("events are missing or added; restore the store's backup")
-        return tuple(event for _, event in found)
+    def _advance(self, name: str, epoch: int, revision: int) -> None:
+        """After a commit: from now on nothing earlier than this is taken."""
+        if self._anchored is not None:
+            self._anchored.anchor.advance((name, epoch, revision))
 
-    def _append(
-        self, db: Transaction, principal: str, length: int, events: Sequence[Charge]
-    ) -> None:
-        for sequence, event in enumerate(events, start=length + 1):
-            self._rows(db).write(rows.EVENTS, principal, sequence, thing=event)
-        self._rows(db).add(principal, "events", len(events))
+    def _behind(self, everyone: Sequence[PersonRow]) -> list[str]:
+        """Whom the anchor knows to have been further, by name where there is one; or to be gone."""
+        if self._anchored is None:
+            return []
+        anchor, moment = self._anchored.anchor, self._anchored.moment
+        older = [
+            each.name or each.key
+            for each in everyone
+            if anchor.behind(moment, each.key, each.epoch, each.revision)
+        ]
+        return older + sorted(anchor.people(moment) - {each.key for each in everyone})
 
-    def _caps(self, db: Transaction, principal: str) -> dict[str, int]:
-        self._rows(db).count(principal, "caps")
-        found = self._rows(db).read(rows.CAPS, "WHERE principal = ?", principal)
-        return {row[1]: micro for row, micro in found}
+    def _older(self, db: Transaction) -> Iterator[str]:
+        """Sentences naming everything that is older than the anchor says."""
+        [found] = db.batch([rows.people_query()])
+        for each in self._behind([rows.read_person(self._secrets, row) for row in found]):
+            yield f"{each}: older than the anchor knows, or gone: an earlier copy was put back"
+        for name, epoch, count in self._counted(db):
+            if self._anchored and self._anchored.anchor.behind(
+                self._anchored.moment, name, epoch, count
+            ):
+                yield f"{name}: fewer than the anchor knows: an earlier copy was put back"
 
-    def _disclosures(self, db: Transaction, principal: str) -> tuple[Disclosure, ...]:
-        self._rows(db).count(principal, "disclosures")
-        found = self._rows(db).read(rows.DISCLOSURES, _IN_ORDER, principal)
-        return tuple(disclosure for _, disclosure in found)
+    def _reached(self, db: Transaction) -> list[tuple[str, int, int]]:
+        people = [(each.key, each.epoch, each.revision) for each in self._everyone(db)]
+        return people + self._counted(db)
 
-    def _match(self, charged: int, found: int) -> None:
-        """Refuse to go on where the ledger knows of a draw that is not there, or the reverse."""
-        if charged != found:
-            raise StoreDamagedError(
-                "the ledger and the draws do not match; restore the store's backup"
-            )
+    def _counted(self, db: Transaction) -> list[tuple[str, int, int]]:
+        integrity = self._secrets.integrity
+        found, counts = db.batch(_quantity_queries())
+        quantities = rows.read_quantities(integrity, found, rows.read_counts(integrity, counts))
+        runs = tables.runs(db, integrity)
+        return [(QUANTITIES, 0, len(quantities)), (TABLES, 0, len(runs))]
+
+    def _read(self, db: Transaction, principal: str) -> PersonRow:
+        key = self._key(principal)
+        [found] = db.batch([rows.person_query(key)])
+        return self._person(key, principal, found)
+
+    @contextmanager
+    def _writing(
+        self, principal: str, epoch: int | None = None
+    ) -> Iterator[tuple[Transaction, PersonRow, dict[str, int]]]:
+        """A transaction for one person, who is of this epoch still; and the person's counts."""
+        key = self._key(principal)
+        with self._database.writing(key) as db:
+            found, counts = db.batch([rows.person_query(key), rows.counts_query(key)])
+            person = self._person(key, principal, found)
+            if epoch is not None and person.epoch != epoch:
+                raise erased_meanwhile()
+            yield db, person, rows.read_counts(self._secrets.integrity, counts)
+        self._advance(key, person.epoch, person.revision)
+
+    def _written(
+        self,
+        db: Transaction,
+        person: PersonRow,
+        counts: dict[str, int],
+        events: Sequence[Charge] = (),
+        told: Sequence[Charge] | None = None,
+    ) -> list[Statement]:
+        """What writes a person's row, changed; and events that it has counted."""
+        told = events if told is None else told
+        integrity = self._secrets.integrity
+        first = [] if person.there else [rows.count_person(db, integrity)]
+        return [
+            *first,
+            *rows.add_events(person, events),
+            rows.put_person(self._secrets, person),
+            *rows.add_entries(integrity, person, counts, [entry_now(event) for event in told]),
+        ]
 
 
-def _writer(database: Database, integrity: Integrity) -> Write:
+class _SqlTokens:
+    """One person's issued tokens, encrypted: no token and no entry can be read in the database."""
+
+    def __init__(self, store: SqlStore, principal: str, epoch: int | None) -> None:
+        self._store = store
+        self._principal = principal
+        self._epoch = epoch
+
+    def add(self, entry: IssuedToken) -> IssuedToken:
+        """Keep an entry unless its token is taken; give back the one that now stands."""
+        store = self._store
+        with store._writing(self._principal, self._epoch) as (db, person, counts):
+            for row in db.execute(_FIND_TOKEN, person.key, rows.token_key(person, entry.token)):
+                return rows.read_token(person, *row)
+            length = counts.get(rows.TOKEN_ROWS, 0) + 1
+            integrity = store._secrets.integrity
+            person.name = person.name or self._principal
+            written = store._written(db, person, counts)
+            count = rows.put_count(integrity, person.key, rows.TOKEN_ROWS, length)
+            db.batch([*written, rows.add_token(person, length, entry), count])
+            return entry
+
+    def find(self, token: str) -> IssuedToken | None:
+        """The entry of a token, if there is one."""
+        with self._store._database.reading() as db:
+            person = self._store._read(db, self._principal)
+            found = db.execute(_FIND_TOKEN, person.key, rows.token_key(person, token))
+            return next((rows.read_token(person, *row) for row in found), None)
+
+    def __iter__(self) -> Iterator[IssuedToken]:
+        return self.since(0)
+
+    def since(self, count: int) -> Iterator[IssuedToken]:
+        """The entries from the one with this number on, counted from 1, in order of issue."""
+        with self._store._database.reading() as db:
+            person = self._store._read(db, self._principal)
+            length = self._count(db, person.key)
+            found = db.execute(_TOKENS_SINCE, person.key, count)
+            if [row[1] for row in found] != list(range(max(count, 1), length + 1)):
+                raise StoreDamagedError("rows of tokens are missing or added; restore the backup")
+            return iter([rows.read_token(person, *row) for row in found])
+
+    def __len__(self) -> int:
+        with self._store._database.reading() as db:
+            return self._count(db, self._store._key(self._principal))
+
+    def _count(self, db: Transaction, key: str) -> int:
+        for row in db.execute(_TOKEN_COUNT, key):
+            self._store._secrets.integrity.check("heads", *row)
+            return int(row[2])
+        return 0
+
+    def __repr__(self) -> str:
+        return "<issued tokens in a database>"
+
+
+def _where(draw: Record) -> tuple[str, int, int]:
+    return draw.sanitized.root, draw.sanitized.version, draw.position
+
+
+def _events(db: Transaction, person: PersonRow) -> tuple[Charge, ...]:
+    """A person's ledger; refuses one that lost an event."""
+    found = db.execute(_EVENTS, person.key)
+    if [row[0] for row in found] != list(range(1, person.summary.events + 1)):
+        raise StoreDamagedError("events are missing or added; restore the store's backup")
+    return tuple(rows.EVENTS.open(person, *row) for row in found)
+
+
+def _quantity_queries() -> tuple[Statement, Statement]:
+    return rows.quantities_query(), rows.counts_query(rows.NOBODY)
+
+
+_NAMES: Final = 1024  # remembered at once, a few hundred bytes each
+
+
+class _Names:
+    """By what a store knows its people."""
+
+    def __init__(self, digest: Callable[..., str], ambiguous: Mapping[str, list[str]]) -> None:
+        self._digest = digest
+        self._ambiguous = ambiguous
+
+    def key(self, principal: str) -> str:
+        """What stands for a person's name; refuses a spelling that could mean several people."""
+        rows.storable(principal)
+        name = normalised(principal)
+        key = self._digest(name)
+        if key in self._ambiguous:
+            key, known = self._digest("exactly", principal), self._ambiguous[key]
+            if key not in known:
+                raise StoreError(
+                    "this store knows several people whose names differ from this one only in "
+                    "spelling; write the name exactly as it was first written"
+                )
+        elif not name:
+            raise StoreError("a person needs a name that can be seen; give another one")
+        return key
+
+
+def _spellings(db: Transaction, secrets: Secrets) -> tuple[dict[str, list[str]], bool]:
+    """Names that an early store had in several spellings: what stands for them, and for each.
+
+    And whether ids in tables are compared exactly. Refuses a store that has lost either: people
+    would be taken for others, and drawn anew.
+    """
+    query = ("SELECT value FROM meta WHERE name = ?", (early.AMBIGUOUS,))
+    found, counts = db.batch([query, rows.counts_query(rows.NOBODY)])
+    counted = rows.read_counts(secrets.integrity, counts)
+    known: dict[str, list[str]] = {}
+    for (text,) in found:
+        known = json.loads(secrets.people.decrypt(text, early.AMBIGUOUS))
+    if rows.EXACT_IDS not in counted or counted.get(early.AMBIGUOUS) != len(known):
+        raise StoreDamagedError("how names are compared is missing; restore the store's backup")
+    return known, bool(counted[rows.EXACT_IDS])
+
+
+def _writer(database: UnlockedDatabase) -> Write:
     """How the audit log is written. Holds no store, so that a store nobody closed can go."""
 
-    def write(principal: Principal, entries: Sequence[UnnumberedEntry], given_up: int) -> None:
-        rows.storable(principal)
-        with database.noting(principal) as db:
-            AuditLog(db, integrity).append(principal, entries, given_up)
+    def write(author: Author, entries: Sequence[UnnumberedEntry], given_up: int) -> None:
+        key = author.key
+        with database.noting(key) as db:
+            secrets = database.secrets
+            found, counted = db.batch([rows.person_query(key), rows.counts_query(key)])
+            person = PersonRow.new(key, author.principal)
+            for row in found:
+                person = rows.read_person(secrets, row)
+            if author.epoch not in (None, person.epoch):
+                return
+            counts = rows.read_counts(secrets.integrity, counted)
+            added = rows.add_entries(secrets.integrity, person, counts, entries, given_up)
+            if added and not person.there:
+                added = [
+                    rows.count_person(db, secrets.integrity),
+                    rows.put_person(secrets, person),
+                    *added,
+                ]
+            db.batch(added)
 
     return write
+
+
+def check_vault_id(db: Transaction, meant: str | None) -> None:
+    """Refuse a store that is another one than was meant. Before its key is tried, to say which."""
+    if meant is None:
+        return
+    # One that has lost its id is damaged, which is said when it is unlocked.
+    found = db.execute("SELECT value FROM meta WHERE name = ?", "store_id") or [(None,)]
+    if isinstance(found[0][0], bytes) and found[0][0].hex() != meant:
+        raise StoreMissingError(
+            f"this is another vault: its id is {found[0][0].hex()}, and the profile names"
+            f" {meant}; give the address of that one with --store, or restore its backup"
+        )
+
+
+_TOGETHER: Final = 1000  # statements of one exchange: a driver keeps all their answers
+# Columns of every table of sealed rows: those of its key, then the others without the seal.
+_SEALED: Final = {
+    "heads": ("principal, shelf", "length"),
+    "quantities": ("root", "unit, lower_bound, upper_bound, size"),
+    "table_runs": ("sequence", "content"),
+    "table_marks": ("place", "entries"),
+}
+
+
+def reseal(db: Transaction, old: Secrets, new: Secrets) -> None:
+    """Put every row under another version of the secrets. One that was altered is refused.
+
+    A person's rows are under the person's own key, which is wrapped anew; so they stay.
+    """
+    statements: list[Statement] = []
+    for table, (key, rest) in _SEALED.items():
+        found = db.execute(f"SELECT {key}, {rest}, mac FROM {table}")  # noqa: S608
+        for row in found:
+            old.integrity.check(table, *row)
+        keys = key.count(",") + 1
+        change = f"UPDATE {table} SET mac = ? WHERE {key.replace(',', ' = ? AND')} = ?"  # noqa: S608
+        statements += [
+            (change, (new.integrity.seal(table, *row[:-1]), *row[:keys])) for row in found
+        ]
+    [people] = db.batch([rows.people_query()])
+    statements += [rows.put_person(new, rows.read_person(old, row)) for row in people]
+    for (text,) in db.execute("SELECT value FROM meta WHERE name = ?", early.AMBIGUOUS):
+        again = new.people.encrypt(old.people.decrypt(text, early.AMBIGUOUS), early.AMBIGUOUS)
+        statements.append(("UPDATE meta SET value = ? WHERE name = ?", (again, early.AMBIGUOUS)))
+    for start in range(0, len(statements), _TOGETHER):
+        db.batch(statements[start : start + _TOGETHER])

@@ -23,16 +23,17 @@ from rootguard.errors import RootGuardError, StoreDamagedError
 from rootguard.mechanisms.exact import Words
 from rootguard.mechanisms.keyed import Prf
 from rootguard.store.base import (
-    LIFETIME,
     Merge,
     Row,
     RunReport,
+    Statement,
     TableRun,
     TableView,
     Transaction,
     table_number,
 )
 from rootguard.store.envelope import Integrity
+from rootguard.store.summary import LIFETIME
 from rootguard.values import Domain, RootName
 
 PARTITIONS: Final = 256  # one for each value of a tag's first byte
@@ -42,9 +43,9 @@ Entries = NDArray[Any]
 """Structured: `tag`, and `marks`, the fingerprints, with one column for each root."""
 
 
-def table_prf(fingerprint_key: bytes) -> Prf:
-    """The keyed functions of a store's tables."""
-    return Prf(Prf(fingerprint_key).key_for("store"))
+def table_prf(fingerprint_key: bytes, *, exact: bool = False) -> Prf:
+    """The keyed functions of a store's tables; see `Store.exact_ids`."""
+    return Prf(Prf(fingerprint_key).key_for("store"), exact=exact)
 
 
 def entry_type(roots: int) -> np.dtype[Any]:
@@ -381,10 +382,26 @@ _ADD_PARTITION = "INSERT INTO table_marks (place, entries, mac) VALUES (?, ?, ?)
 _SET_PARTITION = "UPDATE table_marks SET entries = ?, mac = ? WHERE place = ?"
 
 
+RUN_QUERIES: Final[tuple[Statement, ...]] = ((_RUNS, ()), (_COUNT, ()))
+"""What reads the runs."""
+
+
 def runs(db: Transaction, integrity: Integrity) -> tuple[TableRun, ...]:
     """Every root of every run, in order."""
-    found, _ = _read(db, integrity)
-    return tuple(found)
+    return read_runs(integrity, *db.batch(RUN_QUERIES))
+
+
+def read_runs(integrity: Integrity, found: list[Row], counted: list[Row]) -> tuple[TableRun, ...]:
+    """The same, of what `RUN_QUERIES` gave; refuses a store that lost one of them."""
+    for row in found:
+        integrity.check("table_runs", *row)
+    runs, partitions = [0, 0], counted[0][0]
+    if found and found[0][0] == _HEAD:
+        runs = json.loads(found[0][1])
+        found = found[1:]
+    if [row[0] for row in found] != list(range(1, runs[0] + 1)) or partitions != runs[1]:
+        raise StoreDamagedError("rows of tables are missing or added; restore the backup")
+    return tuple(_run(row) for row in found)
 
 
 def partition(db: Transaction, integrity: Integrity, place: int) -> bytes:
@@ -409,9 +426,10 @@ def keep(
     report: RunReport,
 ) -> None:
     """Put a run's entries into their partitions, then write down what `report` says of it."""
-    there, partitions = _read(db, integrity)
+    there = runs(db, integrity)
+    partitions = db.execute(_COUNT)[0][0]
     first = table_number(there, table) * PARTITIONS
-    view = TableView(runs=tuple(there), fingerprints=lambda place: partition(db, integrity, place))
+    view = TableView(runs=there, fingerprints=lambda place: partition(db, integrity, place))
     for number in range(PARTITIONS):
         old = _find(db, integrity, first + number)
         new = merge(number, old or b"", view)
@@ -427,7 +445,7 @@ def keep(
 
 def forget(db: Transaction, integrity: Integrity, tag: int) -> None:
     """Take a person's entries out of every table."""
-    there, _ = _read(db, integrity)
+    there = runs(db, integrity)
     for place, roots in places_of(there, tag):
         left = without_person(partition(db, integrity, place), roots, tag)
         if left is not None:
@@ -450,19 +468,6 @@ def _put(db: Transaction, integrity: Integrity, place: int, entries: bytes, *, t
         db.execute(_SET_PARTITION, entries, seal, place)
     else:
         db.execute(_ADD_PARTITION, place, entries, seal)
-
-
-def _read(db: Transaction, integrity: Integrity) -> tuple[list[TableRun], int]:
-    """Runs and how many partitions there are; refuses a store that lost one of them."""
-    found = db.execute(_RUNS)
-    for row in found:
-        integrity.check("table_runs", *row)
-    counted, partitions = [0, 0], db.execute(_COUNT)[0][0]
-    if found and found[0][0] == _HEAD:
-        counted = json.loads(found.pop(0)[1])
-    if [row[0] for row in found] != list(range(1, counted[0] + 1)) or partitions != counted[1]:
-        raise StoreDamagedError("rows of tables are missing or added; restore the backup")
-    return [_run(row) for row in found], partitions
 
 
 def _count(db: Transaction, integrity: Integrity, runs: int, partitions: int) -> None:

@@ -85,12 +85,55 @@ def m005_quantities(db: Transaction) -> None:
     )
 
 
+def m006_key_versions(db: Transaction) -> None:
+    """The version of the secrets that every row is sealed under, named in `meta`.
+
+    It is sealed itself, so whoever has the secrets writes it after the steps; see `sql.complete`.
+    Earlier versions do not know that a change of key renews the seals: they refuse the store.
+    """
+
+
+def m007_people(db: Transaction) -> None:
+    """One row for each person, and all rows of a person under that person's key.
+
+    What was there is set aside under other names, for `early.convert` to encrypt and drop.
+    """
+    for table in ("draws", "events", "tokens", "caps", "disclosures", "crossings", "heads"):
+        # Names of our own, written here.
+        db.execute(f"ALTER TABLE {table} RENAME TO early_{table}")
+    db.execute(
+        "CREATE TABLE people (principal TEXT PRIMARY KEY, epoch INTEGER NOT NULL,"
+        " revision INTEGER NOT NULL, person_key BLOB NOT NULL, name BLOB NOT NULL,"
+        " summary BLOB NOT NULL)"
+    )
+    db.execute(
+        "CREATE TABLE draws (principal TEXT NOT NULL, place BLOB NOT NULL, mark BLOB NOT NULL,"
+        " content BLOB NOT NULL, PRIMARY KEY (principal, place))"
+    )
+    db.execute("CREATE INDEX draws_by_mark ON draws (principal, mark)")
+    for table in ("events", "log"):
+        db.execute(
+            f"CREATE TABLE {table} (principal TEXT NOT NULL, sequence INTEGER NOT NULL,"
+            " content BLOB NOT NULL, PRIMARY KEY (principal, sequence))"
+        )
+    db.execute(
+        "CREATE TABLE tokens (principal TEXT NOT NULL, token_key BLOB NOT NULL,"
+        " sequence INTEGER NOT NULL, content BLOB NOT NULL, PRIMARY KEY (principal, token_key))"
+    )
+    db.execute(
+        "CREATE TABLE heads (principal TEXT NOT NULL, shelf TEXT NOT NULL, length INTEGER NOT NULL,"
+        " mac BLOB NOT NULL, PRIMARY KEY (principal, shelf))"
+    )
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     m001_draws_and_ledger,
     m002_disclosures_and_tokens,
     m003_crossings,
     m004_tables,
     m005_quantities,
+    m006_key_versions,
+    m007_people,
 )
 
 

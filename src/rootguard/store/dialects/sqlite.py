@@ -2,46 +2,149 @@
 
 Write-ahead log, full synchronisation, one writer at a time, one connection per thread. A new store
 is made in a file beside its place and linked there when it is whole, so that a file in that place
-is a store or it is damage; it is never quietly replaced. Back it up closed, or with its `-wal`.
+is a store or it is damage; it is never quietly replaced. What was committed last is in its `-wal`:
+a copy of the file alone is an older store (see `backup`).
 """
 
+import errno
 import os
 import secrets
 import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from rootguard.errors import StoreDamagedError, StoreError, StoreUnavailableError
-from rootguard.store.base import Cell, Row, Transaction, unstorable_name
-from rootguard.store.keys import KeyPlace, given_key
-from rootguard.store.migrations import MIGRATIONS
-from rootguard.store.sql import SqlStore, create, unlock
+from rootguard.errors import (
+    StoreDamagedError,
+    StoreError,
+    StoreKeyError,
+    StoreMissingError,
+    StoreUnavailableError,
+)
+from rootguard.store.base import Cell, Row, Statement, Transaction, unstorable_name
+from rootguard.store.envelope import Envelope
+from rootguard.store.keys import KeyPlace, given_key, refusal_of, sync_directory
+from rootguard.store.schema.migrations import MIGRATIONS
+from rootguard.store.sql import SqlStore, check_vault_id, create, unlock
 
 APPLICATION_ID = 0x52475631  # "RGV1": a file that says otherwise is not ours
+_SCRUB_SECONDS = 2  # for readers to let go of the log; who erases is told if they do not
 BUSY_SECONDS = 20  # SQLite has one writer: a commit takes milliseconds, a large table seconds
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 _REFUSED = (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG)
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)  # as on a memory stick
+_UNAVAILABLE = {
+    0: "the database file cannot be used just now; try again",
+    sqlite3.SQLITE_BUSY: "the database file is busy: another process is writing; try again",
+    sqlite3.SQLITE_LOCKED: "the database file is busy: another session is writing; try again",
+    sqlite3.SQLITE_FULL: (
+        "the disk is full and nothing was stored; make room where the database file is, then try"
+        " again"
+    ),
+    sqlite3.SQLITE_READONLY: (
+        "the database file is read-only, or was moved while it was open, and nothing was stored;"
+        " put it back or let this user write it and its folder, then open the store again"
+    ),
+    sqlite3.SQLITE_CANTOPEN: (
+        "the database file cannot be opened: it was removed, it or its folder belongs to another"
+        " user, or too many files are open (ulimit -n); mend that, then open the store again"
+    ),
+    sqlite3.SQLITE_PERM: (
+        "this user has no right to the database file; have it given to you (chown, chmod u+rw)"
+    ),
+    sqlite3.SQLITE_IOERR: (
+        "the disk refused to read or write the database file, and nothing was stored; check the"
+        " disk, its quota and the limit of file size (ulimit -f), then try again"
+    ),
+    sqlite3.SQLITE_NOMEM: "there is not enough memory for the database; free some, then try again",
+}
 
 T = TypeVar("T")
 
 
-def open_sqlite(path: Path, key: bytes | None = None) -> SqlStore:
-    """Open the store in a file; make a new one only where there has never been one."""
+def open_sqlite(
+    path: Path, key: bytes | None = None, *, objection: str = "", vault_id: str | None = None
+) -> SqlStore:
+    """Open the store in a file; make a new one if there has never been one, unless one objects."""
     place = KeyPlace.beside(path)
     given = given_key(key)
-    if not path.exists():
+    _refuse_unusable(path)
+    new = not path.exists()
+    if new:
         _refuse_remains(path, place)
+        if objection and not path.exists():
+            raise StoreMissingError(f"there is no vault at {path}: {objection}")
         _make(path, given or place.reserve())
     database = SqliteDatabase(path)
     try:
-        return unlock(database, given, place)
+        if vault_id is not None:
+            with database.reading() as db:
+                check_vault_id(db, vault_id)
+        return unlock(database, given, place, new=new)
     except BaseException:
         database.close()
         raise
+
+
+def open_backup(
+    path: Path, given: bytes | None, places: Sequence[KeyPlace]
+) -> tuple[SqlStore, bytes]:
+    """Open a file with the key that was given, else with one that is kept in these places."""
+    _refuse_unusable(path)
+    database = SqliteDatabase(path)
+    with closing(database), database.reading() as db:
+        envelope = Envelope.read(db)
+    ring = [key for place in places for key in place.of(envelope.store_id).candidates()]
+    opened = envelope.open(ring if given is None else [given])
+    if opened is not None:
+        return open_sqlite(path, opened[0]), opened[0]
+    raise StoreKeyError(
+        f"no key that is kept here opens {path}; set ROOTGUARD_KEY, or put the key file of the"
+        f" vault at {' or '.join(str(place.file) for place in places)}"
+        if given is None
+        else "the key does not open this backup"
+    )
+
+
+def _refuse_unusable(path: Path) -> None:
+    """Say what is wrong with a file, where SQLite would say that it cannot be opened, or wait."""
+    if not path.exists():
+        if path.is_symlink():
+            raise StoreUnavailableError(
+                f"the store {path} is a link to {path.readlink()}, where no file is; restore that"
+                " file, or remove the link"
+            )
+        return
+    if not path.is_file():
+        what = "a folder" if path.is_dir() else "not a file"
+        raise StoreUnavailableError(f"the store {path} is {what}; write the path of its file")
+    problem = next(filter(None, map(_unwritable, (path, *_logs(path), path.parent))), "")
+    if problem:
+        raise StoreUnavailableError(f"the store {path} cannot be used: {problem}")
+
+
+def _unwritable(path: Path) -> str:
+    """Why this user cannot write a file or folder, and what to do; empty if it can."""
+    effective = os.access in os.supports_effective_ids
+    if not path.exists() or os.access(path, os.R_OK | os.W_OK, effective_ids=effective):
+        return ""
+    if os.name == "posix":
+        if os.statvfs(path).f_flag & os.ST_RDONLY:
+            return f"{path} is on a read-only file system; mount it writable, or copy the vault"
+        if path.stat().st_uid != os.geteuid():
+            return (
+                f"{path} belongs to another user; run this as that user, or have the file given to"
+                " you (chown)"
+            )
+    return f"{path} is read-only; run: chmod u+rw{'x' * path.is_dir()} {path}"
+
+
+def _logs(path: Path) -> tuple[Path, Path]:
+    """SQLite's own files beside a database."""
+    return path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")
 
 
 def _refuse_remains(path: Path, place: KeyPlace) -> None:
@@ -60,7 +163,42 @@ def _refuse_remains(path: Path, place: KeyPlace) -> None:
 
 
 def _make(path: Path, master: bytes) -> None:
-    """Make a store beside its place and link it there; if another was faster, theirs stands."""
+    """Make a new store; if another was faster, theirs stands."""
+    _write(path, lambda db: create(db, master, MIGRATIONS))
+
+
+class NewFile:
+    """A file in which there is no store yet. A copy takes its place there when it is whole."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.place = KeyPlace.beside(path)
+
+    def fill(self, fill: Callable[[Transaction], T]) -> T:
+        """Write a store, and put it in its place; refuse to if anything is there."""
+        for path in (self._path, *_logs(self._path)):
+            if os.path.lexists(path):
+                raise self._taken(path)
+        linked, filled = _write(self._path, fill)
+        if not linked:
+            raise self._taken(self._path)
+        return filled
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _taken(self, path: Path) -> StoreError:
+        return StoreError(
+            f"there is a file {path} already; nothing was written: choose another path, or move the"
+            " file away"
+        )
+
+
+def _write(path: Path, fill: Callable[[Transaction], T]) -> tuple[bool, T]:
+    """Write a database beside its place and link it there, unless there is a file by then.
+
+    Whether it was linked, and what the writer returned.
+    """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     problem = ""
     try:
@@ -69,30 +207,41 @@ def _make(path: Path, master: bytes) -> None:
         database = SqliteDatabase(draft, new=True)
         try:
             with database.exclusive() as db:
-                create(db, master, MIGRATIONS)
+                filled = fill(db)
+            if database.check() or not database.scrub():
+                raise StoreUnavailableError(
+                    f"the store {path} was not written whole; nothing was kept of it: check the"
+                    " disk, and try again"
+                )
         finally:
             database.close()
-        with suppress(FileExistsError):
-            path.hardlink_to(draft)
-        _sync(path.parent)
+        return _link(draft, path), filled
     except OSError as error:
-        problem = error.strerror or "the system refused"
+        problem = refusal_of(error, path.parent)
     finally:
         for suffix in ("", "-wal", "-shm"):
             with suppress(OSError):
                 draft.with_name(draft.name + suffix).unlink(missing_ok=True)
-    if problem:
-        raise StoreUnavailableError(f"the store {path} cannot be made: {problem}")
+    raise StoreUnavailableError(f"the store {path} cannot be made: {problem}")
 
 
-def _sync(directory: Path) -> None:
-    """Make a new name in a directory last through a power cut, where the system can."""
-    if os.name == "posix":
-        descriptor = os.open(directory, os.O_RDONLY)
+def _link(draft: Path, path: Path) -> bool:
+    """Give a file its name, unless another has it; in a way that lasts."""
+    try:
+        path.hardlink_to(draft)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # The name is taken first, so that nobody else's file is replaced.
         try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        except FileExistsError:
+            return False
+        draft.replace(path)
+    sync_directory(path.parent)
+    return True
 
 
 class _Connection:
@@ -146,6 +295,9 @@ class SqliteDatabase:
     def reading(self) -> AbstractContextManager[Transaction]:
         return self._transaction("BEGIN")
 
+    def look(self, sql: str, *cells: Cell) -> list[Row]:
+        return self._connection().execute(sql, *cells)
+
     def writing(self, principal: str) -> AbstractContextManager[Transaction]:  # noqa: ARG002
         """A transaction that no other writer runs beside: SQLite has one writer at a time."""
         return self._transaction("BEGIN IMMEDIATE")
@@ -169,10 +321,17 @@ class SqliteDatabase:
         found = self._connection().execute("PRAGMA integrity_check(1)")
         return () if found == [("ok",)] else ("the database file is damaged",)
 
-    def scrub(self) -> None:
+    def scrub(self) -> bool:
         """Empty the log, where deleted rows still stand; rows themselves are overwritten."""
-        with suppress(StoreUnavailableError):  # a reader is in the way: the next one does it
-            self._connection().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection = self._connection()
+        connection.execute(f"PRAGMA busy_timeout = {_SCRUB_SECONDS * 1000}")
+        try:
+            [(busy, *_)] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except StoreUnavailableError:
+            busy = True
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+        return not busy
 
     def close(self) -> None:
         with self._lock:
@@ -222,9 +381,9 @@ class _SqliteTransaction:
         """Run one statement; its rows, if it gives any."""
         return _at_the_border(lambda: self._connection.execute(sql, cells).fetchall())
 
-    def execute_all(self, sql: str, rows: Sequence[tuple[Cell, ...]]) -> None:
-        """Run one statement that gives no rows, once for each of these."""
-        _at_the_border(lambda: self._connection.executemany(sql, rows))
+    def batch(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Run statements one after the other; the rows of each."""
+        return [self.execute(sql, *cells) for sql, cells in statements]
 
     def tables(self) -> set[str]:
         """The names of the tables there are."""
@@ -255,4 +414,4 @@ def _fault(error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
         return StoreDamagedError("the database file is damaged or not a store; restore its backup")
     if primary in _REFUSED:
         return StoreError("the database refused a row; nothing was stored")
-    return StoreUnavailableError("the database file is busy or cannot be used just now; try again")
+    return StoreUnavailableError(_UNAVAILABLE.get(primary or 0, _UNAVAILABLE[0]))

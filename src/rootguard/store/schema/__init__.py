@@ -1,0 +1,1 @@
+"""The tables, as the ordered steps that made them, and what was in them before."""

@@ -1,0 +1,133 @@
+"""Processes that do a little of everything to a few people at once, for as long as they are let."""
+
+import random
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any
+
+from rootguard import Guard, Session, load_template
+from rootguard.errors import ErasedError, RootGuardError
+from rootguard.session.policy import parse_policy
+from rootguard.store.sql import SqlStore
+from rootguard.values import Principal
+from tests.support.store_contents import sql
+
+FIB4 = load_template("fib4")
+PEOPLE = tuple(Principal(f"person {number}") for number in range(5))
+POLICY = parse_policy(
+    '[tiers.low]\nbudget = "0.1"\n[services.app]\ntier = "low"\nroots = "*"\n', file="policy.toml"
+)
+_VALUES = [{"age": 52.0, "ast": 61.0 + step, "alt": 40.0, "plt": 180.0} for step in (0.0, 4.0, 8.0)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seen:
+    """What one process did, and when: by a clock that all processes share."""
+
+    work: dict[str, int] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    releases: list[tuple[str, int, int]] = field(default_factory=list)
+    """Of whom, under which epoch, and when the release was asked for."""
+    erasures: list[tuple[str, int]] = field(default_factory=list)
+    """Of whom, and when the erasure was done."""
+
+
+class _Worker:
+    """One thread: keeps sessions for a while, so that some of them outlive an erasure."""
+
+    def __init__(self, store: SqlStore, seed: int, seen: Seen) -> None:
+        self._store = store
+        self._random = random.Random(seed)
+        self._seen = seen
+        self._sessions: list[tuple[Principal, Session]] = []
+
+    def step(self) -> None:
+        who = self._random.choice(PEOPLE)
+        work: list[tuple[Callable[[Principal], None], int]] = [
+            (self._open, 6),
+            (self._resume, 4),
+            (self._refine, 2),
+            (self._serve, 4),
+            (self._release, 8),
+            (self._cap, 1),
+            (self._tokens, 2),
+            (self._erase, 1),
+        ]
+        [chosen] = self._random.choices([each for each, _ in work], [often for _, often in work])
+        name = chosen.__name__
+        self._seen.work[name] = self._seen.work.get(name, 0) + 1
+        try:
+            with suppress(RootGuardError):
+                chosen(who)
+        except Exception:  # noqa: BLE001 - this is what is looked for
+            self._seen.problems.append(traceback.format_exc(limit=-4))
+
+    def _keep(self, who: Principal, session: Session) -> None:
+        self._sessions = [*self._sessions[-3:], (who, session)]
+
+    def _open(self, who: Principal) -> None:
+        values = self._random.choice(_VALUES)
+        made = Guard.open(
+            FIB4,
+            values=values,
+            budget="0.4",
+            store=self._store,
+            principal=who,
+            identifiers={"mrn": "4415-8820"},
+        )
+        self._keep(who, made)
+
+    def _resume(self, who: Principal) -> None:
+        self._keep(who, Guard.resume(FIB4, store=self._store, principal=who))
+
+    def _refine(self, who: Principal) -> None:
+        values, budget = self._random.choice(_VALUES), self._random.choice(("0.5", "0.6"))
+        Guard.refine(FIB4, values=values, budget=budget, store=self._store, principal=who)
+
+    def _serve(self, who: Principal) -> None:
+        made = Guard.serve(FIB4, store=self._store, policy=POLICY, service="app", principal=who)
+        self._keep(who, made)
+
+    def _release(self, _: Principal) -> None:
+        for who, session in self._sessions:
+            asked, epoch = time.monotonic_ns(), session._view.person.epoch
+            with suppress(ErasedError):
+                session.release("ast")
+                self._seen.releases.append((who, epoch, asked))
+
+    def _cap(self, who: Principal) -> None:
+        self._store.set_cap(who, "ast", self._random.choice((2_000_000, 9_000_000)))
+
+    def _tokens(self, who: Principal) -> None:
+        list(self._store.tokens(who))
+
+    def _erase(self, who: Principal) -> None:
+        self._store.erase(who)
+        self._seen.erasures.append((who, time.monotonic_ns()))
+
+
+def work_until(
+    url: str, number: int, threads: int, seconds: float, report: "Connection[Any, Any]"
+) -> None:  # pragma: no cover - runs in a process of its own
+    """Work in several threads, then tell what was seen."""
+    seen = [Seen() for _ in range(threads)]
+    with closing(sql(url)) as store:
+        end = time.monotonic() + seconds
+
+        def run(place: int) -> None:
+            worker = _Worker(store, 1000 * number + place, seen[place])
+            while time.monotonic() < end:
+                worker.step()
+
+        running = [threading.Thread(target=run, args=(place,)) for place in range(threads)]
+        for thread in running:
+            thread.start()
+        for thread in running:
+            thread.join()
+    report.send(seen)
+    report.close()
