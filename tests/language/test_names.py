@@ -9,12 +9,13 @@ import pytest
 
 from rootguard.channels.detection import Rules
 from rootguard.channels.text.channel import TextChannel
-from rootguard.channels.tools.words import Meanings, match, several, words_of
+from rootguard.channels.tools.words import Meanings, match, several, text_words, words_of
 from rootguard.evaluation.rq4_agent.replies import Aliases
 from rootguard.graph import Graph
 from rootguard.language import names
-from rootguard.language.fold import key_of
+from rootguard.language.fold import Runs, bare
 from rootguard.language.names import Group, Spelling
+from rootguard.language.numbers import scan
 from rootguard.reading.mentions import find_mentions
 from rootguard.session.person import Person
 from rootguard.session.profile import parse_profile
@@ -38,6 +39,16 @@ OWNERS: dict[str, Template] = {
     **{name: each for each in TEMPLATES for name in each.derived},
     **{str(root): each for each in TEMPLATES for root in each.roots},
 }
+
+
+# What people tell an assistant about themselves, whatever their language.
+USUAL = frozenset(
+    (
+        *("age", "wt", "ht", "waist", "sbp", "dbp", "hr"),
+        *("ast", "alt", "ggt", "plt", "scr", "glu", "ins", "a1c", "tc", "hdl", "tg", "hb"),
+        *("income", "net_income", "spending", "housing_cost", "debt_payment", "savings"),
+    )
+)
 
 
 def _spellings() -> Iterator[tuple[str, Spelling]]:
@@ -80,10 +91,13 @@ def test_a_spelling_means_one_value_only() -> None:
     assert [key for key, values in meant.items() if len(values) > 1] == []
 
 
-def test_every_root_has_names_in_six_languages() -> None:
+def test_every_root_has_names_in_six_languages_and_the_usual_ones_in_all() -> None:
     for root in ROOTS:
         spoken = {lang for s in names.concepts()[root].spellings for lang in s.languages}
-        assert spoken == set(names.LANGUAGES), root
+        wanted = names.LANGUAGES if root in USUAL else ("en", "de", "fr", "es", "it", "pt")
+        assert set(wanted) <= spoken, root
+    for group in names.together():
+        assert {lang for s in group.spellings for lang in s.languages} == set(names.LANGUAGES)
 
 
 def test_the_text_channel_knows_every_spelling() -> None:
@@ -109,13 +123,15 @@ def test_questions_know_every_spelling() -> None:
     for name, spelling in _spellings():
         if spelling.text == "emergency fund":  # the title of a template, and so its target
             continue
+        if spelling.languages == {"hi"}:  # questions are cut at the vowel signs of Devanagari
+            continue
         vocabulary = Vocabulary.of((OWNERS[name],))
         if _asked(spelling, vocabulary) != [name]:
             missed.append((name, spelling.text))
     for group, spelling in _groups():
         owners = tuple(dict.fromkeys(OWNERS[name] for name in group.names))
         wanted = list(group.names) if group in names.together() else [group.names[0]]
-        if _asked(spelling, Vocabulary.of(owners)) != wanted:
+        if spelling.languages != {"hi"} and _asked(spelling, Vocabulary.of(owners)) != wanted:
             missed.append((group.names[0], spelling.text))
     assert missed == [], missed
 
@@ -140,7 +156,7 @@ def test_the_schema_reader_knows_every_spelling() -> None:
         elif spelling.weak and not found.weak and not _listed_strongly(name, spelling):
             missed.append((name, f"{spelling.text} is weak"))
     for group, spelling in _groups():
-        if several().get(key_of(spelling.text)) != group.names:
+        if several().get("".join(text_words(spelling.text))) != group.names:
             missed.append((group.names[0], spelling.text))
     assert missed == [], missed
 
@@ -259,6 +275,87 @@ def test_an_everyday_word_is_no_name(text: str) -> None:
 )
 def test_a_name_is_read_in_every_form(text: str, root: str) -> None:
     assert next(iter(find_mentions(text, ROOTS))).root == root
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("我的空腹血糖是5.9，体重83.5公斤", ["glu:空腹血糖", "wt:体重"]),
+        ("今年54岁,血小板220", ["age:岁", "plt:血小板"]),
+        ("我的AST是23,ALT是30", ["ast:AST", "alt:ALT"]),
+        ("總膽固醇214、高密度脂蛋白膽固醇47", ["tc:總膽固醇", "hdl:高密度脂蛋白膽固醇"]),
+        ("ASTは23、HbA1cは6.1%、体重は83.5kgです", ["ast:AST", "a1c:HbA1c", "wt:体重"]),
+        ("HDLコレステロールが47", ["hdl:HDLコレステロール"]),
+        ("제 몸무게는 83.5kg이고 키는 178cm입니다", ["wt:몸무게는", "ht:키는"]),
+        ("공복혈당이 106, 혈소판 수치는 220", ["glu:공복혈당이", "plt:혈소판"]),
+        ("54세입니다", ["age:세입니다"]),
+        ("나이키 신발 5, 키보드 3", []),
+        ("Мне 54 года, АСТ 23, АЛТ 30", ["ast:АСТ", "alt:АЛТ"]),
+        ("мой ВЕС 83 кг, рост 178", ["wt:ВЕС", "ht:рост"]),
+        ("kilom 83, yaşım 54, KAN ŞEKERİM 106", ["wt:kilom", "age:yaşım", "glu:KAN ŞEKERİM"]),
+        ("vücut ağırlığım 83,5", ["wt:vücut ağırlığım"]),
+        ("plytki krwi 220, płytki krwi 220", ["plt:plytki krwi", "plt:płytki krwi"]),
+        ("ik weeg 83,5 kg, bloeddruk 134/86", ["wt:weeg", "sbp:bloeddruk", "dbp:bloeddruk"]),
+        ("मेरा वजन 83 किलो, रक्त शर्करा 106", ["wt:वजन", "glu:रक्त शर्करा"]),
+        ("وزني 83 كغ وضغط الدم 134", ["wt:وزني"]),
+        ("my 54th birthday", ["age:th birthday"]),
+    ],
+)
+def test_a_name_is_found_in_every_script(text: str, found: list[str]) -> None:
+    finder = names.Finder(
+        [
+            *(((name,), names.spellings_of(name)) for name in names.concepts()),
+            *((group.names, group.spellings) for group in names.together()),
+        ]
+    )
+    flat = bare(text)
+    hits = list(finder.find(flat, text, Runs(flat)))
+    assert [f"{name}:{text[hit.start : hit.end]}" for hit in hits for name in hit.names] == found
+
+
+def _slips(text: str) -> list[str]:
+    finder = names.Finder(
+        [
+            *(((name,), names.spellings_of(name)) for name in names.concepts()),
+            *((group.names[:1], group.spellings) for group in names.general()),
+        ]
+    )
+    runs = Runs(text)
+    places = [number.start for number in scan(text, runs)]
+    found = finder.find(text, text, runs)
+    hits = finder.slips(text, runs, places, list(found))
+    return [f"{name}:{text[hit.start : hit.end]}" for hit in hits for name in hit.names]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("my platlets were 220", ["plt:platlets"]),
+        ("cholestrol 214, total cholesterl 214", ["tc:cholestrol", "tc:total cholesterl"]),
+        ("Tryglycerides 163", ["tg:Tryglycerides"]),
+        ("haemoglobn A1c 6.1", ["a1c:haemoglobn A1c"]),
+        ("systloic 134, creatinne 1.1", ["sbp:systloic", "scr:creatinne"]),
+        ("A.S.T. 23", ["ast:A.S.T."]),
+        ("Triglyzerode 163", ["tg:Triglyzerode"]),
+        ("platelets 220", []),
+        ("my platlets, and nothing else", []),
+        ("platlets" + " and so on" * 9 + " 220", []),
+        ("statute 5, 3 earrings, sending 20, the coolest 5, weighted 3, outlaws 7", []),
+        ("Gesicht 3, defense 4, warnings 5, latelets 6, e.g. 5, U.S. 50", []),
+    ],
+)
+def test_a_slip_is_read_near_a_number(text: str, found: list[str]) -> None:
+    assert _slips(text) == found
+
+
+def test_the_cost_of_looking_does_not_grow_with_the_spellings() -> None:
+    """At most two looks for each word of a text in letters of ASCII, however many are known."""
+    one = names.Finder([(("wt",), names.concepts()["wt"].spellings)])
+    every = names.Finder([((n,), c.spellings) for n, c in names.concepts().items()])
+    text = "Nobody here says anything of the kind, as far as anybody knows. " * 50
+    runs = Runs(text)
+    assert list(one.find(text, text, runs)) == list(every.find(text, text, runs)) == []
+    assert len(every.places(text, runs)) <= len(text.split())
 
 
 def test_a_longer_name_of_something_else_is_not_the_general_word() -> None:

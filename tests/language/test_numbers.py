@@ -5,7 +5,8 @@ import pytest
 from rootguard.evaluation.hostile_prompts.leaks import Sentinel, find_leaks
 from rootguard.evaluation.rq4_agent.replies import Parser
 from rootguard.expressions import Arithmetic, NumberLiteral, Variable, to_text
-from rootguard.language.numbers import named, read_words, spoken
+from rootguard.language.fold import bare, fold
+from rootguard.language.numbers import named, read_words, scan, spoken
 from rootguard.reading.mentions import find_mentions
 from rootguard.session.questions.answers import AskedFormula, read_question
 from rootguard.session.questions.wording import Vocabulary
@@ -83,3 +84,48 @@ def test_a_round_number_has_a_word() -> None:
         None,
         None,
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("weight one eighty four", [184]),
+        ("one thirty-four over eighty-six", [134, 86]),
+        ("platelets two twenty", [220]),
+        ("a hundred and sixty-three", [163]),
+        ("five foot ten", [5, 10]),
+        ("one fifty-year-old and a friend", [1, 50]),
+        ("in my mid-fifties", []),
+        ("my 54th birthday", [54]),
+        ("AST: 0x17", [23]),
+        ("AST is ②③, ❷❸, ㉓", [23, 23, 23]),
+        ("AST ٢٣٫٥ and ２３", [23.5, 23]),
+        ("5½ and ½", [5.5, 0.5]),
+        ("vierundfünfzig Jahre", [54]),
+        ("AST dreiundzwanzig, hundertvierunddreißig zu sechsundachtzig", [23, 134, 86]),
+        ("fünfundachtzigtausend im Jahr, fünf Komma neun", [85_000, 5.9]),
+        ("cinquante-quatre ans, quatre-vingt-six, deux cent vingt", [54, 86, 220]),
+        ("cent trente-quatre sur soixante et onze", [134, 71]),
+        ("quatre-vingt-cinq mille par an", [85_000]),
+        ("cincuenta y cuatro años, ciento treinta y cuatro", [54, 134]),
+        ("siete mil ochenta y tres dólares", [7083]),
+        ("cinquantaquattro anni, ottantacinquemila, centotrentaquattro", [54, 85_000, 134]),
+        ("cinquenta e quatro anos, cento e trinta e quatro", [54, 134]),
+        ("sete mil e oitenta e três", [7083]),
+        ("vierenvijftig jaar, tweehonderdtwintig", [54, 220]),
+        ("五十四岁,血压一百三十四", [54, 134]),
+        ("血糖五点九,收入八万五千,二百二", [5.9, 85_000, 220]),
+        ("我的空腹血糖是5.9,体重83.5公斤,今年54岁", [5.9, 83.5, 54]),
+        ("혈당은106이고 나이54세", [106, 54]),
+        ("万一,十分,千万不要,一些,三月", []),
+        ("due once, the elf paid a cent on Sept dos, null", []),
+        ("Anno mille e non più mille, six pack", [6]),
+    ],
+)
+def test_a_number_is_read_as_it_is_said(text: str, values: list[float]) -> None:
+    assert [number.value for number in scan(bare(fold(text).text))] == values
+
+
+def test_a_line_break_between_two_digits_parts_them() -> None:
+    """A column of numbers looks the same: only what stands around can tell."""
+    assert [number.value for number in scan("AST 2\n3 U/L")] == [2, 3]

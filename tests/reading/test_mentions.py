@@ -120,6 +120,15 @@ def test_a_number_that_is_not_the_roots_is_no_mention(text: str) -> None:
     assert find_mentions(text, ALL) == []
 
 
+@pytest.mark.parametrize("blanks", [0, 1, 16, 17, 23, 24, 70])
+def test_an_age_may_have_any_number_of_blanks_after_it(blanks: int) -> None:
+    for word in ("already", "and", ".", ")", ""):
+        if blanks or not word.isalpha():
+            assert find_mentions(f"I'm 50{' ' * blanks}{word}", ALL), word
+    for word in ("apples", "alreadyish", "%"):
+        assert find_mentions(f"I'm 50{' ' * blanks}{word}", ALL) == [], word
+
+
 def test_in_doubt_it_is_a_mention() -> None:
     """Documented: these are replaced though a reader might see that they are not values."""
     for text in ("AST 23 and 45 patients", "my age, 3 kids", "3 AST values"):

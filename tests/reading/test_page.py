@@ -119,7 +119,10 @@ def test_units_with_digits_are_found_where_a_search_finds_them(text: str) -> Non
 @given(text=TEXTS)
 def test_runs_are_the_stretches_of_letters(text: str) -> None:
     runs = Runs(text)
-    letters = [match.start() for match in re.finditer(r"[^\W\d_]+", text)]
+    # A script without spaces is a run of its own beside other letters.
+    east, korean = fold.UNSPACED, fold.HANGUL
+    pattern = rf"[{east}]+|[{korean}]+|[^\W\d_{east}{korean}]+"
+    letters = [match.start() for match in re.finditer(pattern, text)]
     assert runs.places(runs.words) == letters
 
 
@@ -225,6 +228,16 @@ def test_a_table_is_lines_that_one_mark_splits_alike(text: str, table: list[list
         for column in pages.columns(text)
     ]
     assert found == table
+
+
+def test_a_roots_own_name_goes_before_what_the_index_gives_another() -> None:
+    """The index has "SGOT" for AST; here it is what the template calls a root after that one."""
+    ast = replace(_PERSON.roots[RootName("ast")], aliases=())
+    earlier = replace(ast, name=RootName("earlier"), aliases=("SGOT",))
+    found = pages.RootNames({ast.name: ast, earlier.name: earlier})
+    text = "ast 23, sgot 24, asat 25"
+    places = found.find(text, text, Runs(text), fold.Spans())
+    assert [place.roots for place in places] == [("ast",), ("earlier",), ("ast",)]
 
 
 @pytest.mark.parametrize(

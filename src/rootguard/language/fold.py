@@ -8,6 +8,9 @@ every character in its place, so that what is found in them is found in the fold
 search for a hundred phrases asks at every character, and most words are none of theirs. What is
 found is what a search would find: words with letters beyond ASCII, which compare in more ways than
 `lower` knows, are tried by every pattern. `Spans` are stretches that are spoken for.
+
+Chinese and Japanese have no spaces, and Korean joins its particles to the word before, so a word
+may end between two letters: `ends_word` says where.
 """
 
 import bisect
@@ -20,6 +23,7 @@ from itertools import accumulate
 
 _SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-", strict=True))
 _LOOKALIKES = str.maketrans("−‒‑‐’‘′ʼ＇“”″⁄×μµ", "----'''''\"\"\"/xuu")
+_ARABIC_MARKS = {"\u066b": ".", "\u066c": ","}  # of decimals and of thousands
 _JOINERS = "\u034f\u180b\u180c\u180d\u180e"  # invisible, but not of the category Cf
 _SHARP_S = "\xdf"
 # Latin-1, Latin Extended-A and -B, Latin Extended Additional: the letters of ASCII with accents.
@@ -31,8 +35,40 @@ def _bases() -> dict[int, str]:
     return {code: part[0] for code, part in parts.items() if len(part) > 1 and part[0].isascii()}
 
 
-_BASES = _bases() | {0x131: "i"}  # the dotless i is an i where case is ignored
+# Letters that have no accent to lose; the dotless i is an i where case is ignored.
+_BASES = _bases() | {ord(a): b for a, b in zip("ıłŁøØđĐ", "ilLoOdD", strict=True)}
 _PLAIN = {0xB5: "u", 0x3BC: "u", 0xD7: "x", 0x2044: "/"}
+
+
+# For use inside of a character class. Scripts without spaces between words:
+UNSPACED = (
+    "\u3005\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+HANGUL = "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"
+# Vowel signs of Devanagari, which are no letters to `re`:
+VOWEL_SIGNS = "\u0900-\u0903\u093a-\u094f\u0951-\u0957\u0962\u0963"
+_UNSPACED = re.compile(f"[{UNSPACED}]")
+_HANGUL = re.compile(f"[{HANGUL}]")
+# What Korean joins to a noun: particles, the copula, and nouns that mean a value or a count.
+PARTICLES = (
+    "(?:수치|수준|농도|검사|결과|값|량)?(?:에서|에게|부터|까지|이랑|랑|하고|으로|로|은|는|이|가|을|를|의|도|와|과|만|에)?"
+    "(?:입니다|이에요|예요|이고|이며|이야|인데|이었|였|정도|쯤|이상|이하|대|됩니다|였습니다|이었습니다|인|이다|다)?"
+)
+_KOREAN_END = re.compile(f"{PARTICLES}(?![{HANGUL}])")
+
+
+def ends_word(text: str, place: int) -> bool:
+    """Whether a word that stands before a place may end there."""
+    before, after = text[place - 1 : place], text[place : place + 1]
+    if not (before.isalnum() and after.isalnum()) or (before.isascii() and after.isascii()):
+        return not (before.isalnum() and after.isalnum())
+    if _UNSPACED.match(before) or _UNSPACED.match(after):
+        return True
+    korean = _HANGUL.match(before) is not None
+    if korean and _HANGUL.match(after):
+        return _KOREAN_END.match(text, place) is not None
+    return korean or _HANGUL.match(after) is not None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -64,6 +100,10 @@ def fold(text: str) -> Folded:
             continue
         elif (digit := unicodedata.decimal(character, None)) is not None:
             piece = str(digit)
+        elif character in _ARABIC_MARKS:
+            piece = _ARABIC_MARKS[character]
+        elif unicodedata.category(character) == "No":
+            piece = _odd_digit(character, out)
         elif out and unicodedata.combining(character):
             whole = unicodedata.normalize("NFC", out[-1][-1:] + character)
             if len(whole) == 1:  # "e" and a separate accent are one letter
@@ -77,6 +117,16 @@ def fold(text: str) -> Folded:
         places.extend([place] * len(piece))
     places.append(len(text))
     return Folded("".join(out), places)
+
+
+def _odd_digit(character: str, before: Sequence[str]) -> str:
+    """A digit in a circle, or a fraction: "5½" is 5.5, not 51/2."""
+    value = unicodedata.numeric(character)
+    if 0 < value < 1:
+        decimals = f"{value:.4g}"
+        return decimals[1:] if before and before[-1][-1:].isdigit() else decimals
+    enclosed = unicodedata.normalize("NFKC", character)
+    return f"{value:g}" if enclosed == character and value < 100 else enclosed
 
 
 def plain(text: str) -> str:
@@ -97,14 +147,12 @@ def unaccented(text: str) -> str:
     """A text without accents, its letter case kept; "ß" becomes two letters."""
     if text.isascii():
         return text
-    parts = unicodedata.normalize("NFKD", text.replace(_SHARP_S, "ss"))
+    parts = unicodedata.normalize("NFKD", bare(text.replace(_SHARP_S, "ss")))
     return "".join(c for c in parts if not unicodedata.combining(c))
 
 
-# Letters that have no accent to lose; signs that stand in names.
-_BASE_LETTERS = str.maketrans(
-    {"ł": "l", "ø": "o", "đ": "d", "ı": "i", "ð": "d", "ß": "ss", "æ": "ae", "’": "'", "‐": "-"}
-)
+# Letters that are two, or another one; signs that stand in names.
+_BASE_LETTERS = str.maketrans({"ð": "d", "æ": "ae", "’": "'", "‐": "-"})
 
 
 def caseless(word: str) -> str:
@@ -113,13 +161,16 @@ def caseless(word: str) -> str:
     return lower if lower.isascii() else unaccented(lower.translate(_BASE_LETTERS))
 
 
+_KEPT = re.compile(rf"(?:[^\W_]|[{VOWEL_SIGNS}])+")
+
+
 def key_of(name: str) -> str:
     """A name without case, accents, spaces and signs."""
-    return "".join(c for c in unaccented(name.casefold()) if c.isalnum())
+    return "".join(_KEPT.findall(unaccented(name.casefold())))
 
 
 _LOWER = re.compile("([a-z]+)")
-_LETTERS = re.compile(r"([^\W\d_]+)")
+_LETTERS = re.compile(rf"([{UNSPACED}]+|[{HANGUL}]+|[^\W\d_{UNSPACED}{HANGUL}]+)")
 _OPTIONS = re.compile(r"\(\?:([^()]*)\)")
 _SAME = str.maketrans({"\u0131": "i", "\u017f": "s"})
 """Letters that match others of ASCII where case is ignored."""

@@ -6,23 +6,43 @@ gets every spelling of it, with what the spelling needs before it counts. Public
 template, no person and no value is known here.
 """
 
+import bisect
 import functools
 import importlib.resources
+import itertools
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from rootguard.language.fold import Runs, bare, first_words, key_of
+from rootguard.language.fold import (
+    HANGUL,
+    PARTICLES,
+    UNSPACED,
+    VOWEL_SIGNS,
+    Runs,
+    Spans,
+    bare,
+    first_words,
+    key_of,
+)
 
-LANGUAGES: Final = ("en", "de", "fr", "es", "it", "pt")
+LANGUAGES: Final = (
+    *("en", "de", "fr", "es", "it", "pt", "nl", "pl", "tr"),
+    *("ru", "zh", "ja", "ko", "hi", "ar"),
+)
+# A word in one of these tells its language by its letters.
+_OWN_SCRIPT: Final = frozenset(("ru", "zh", "ja", "ko", "hi", "ar"))
 SHORT: Final = 3  # letters of a name that says too little alone: `ast` is also a syntax tree
 _MARKS: Final = "~?!="
 _SAID: Final = "said"
 _UMLAUTS: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
-_WORDS: Final = re.compile(r"[^\W_]+")
+_EAST: Final = f"{UNSPACED}{HANGUL}"
+_WORDS: Final = re.compile(rf"[{UNSPACED}]+|[{HANGUL}]+|(?:[^\W_{_EAST}]|[{VOWEL_SIGNS}])+")
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
+_EASTERN: Final = re.compile(f"[{_EAST}]")
+_HARMONY: Final = dict(zip("aıoueiöü", "ııuuiiüü", strict=True))
 _LEAST_COMPOUND: Final = 4  # "Serum" joins a noun, not an abbreviation
 _TELLING_WORDS: Final = 2  # of a language; one alone may be a name or a loan word
 
@@ -61,7 +81,7 @@ class Spelling:
         """Whether it is an everyday word as `written` in a text in the languages `spoken`."""
         if not (self.everyday or self.capitals):
             return False
-        native = not self.languages.isdisjoint(spoken) or not self.languages
+        native = not self.languages.isdisjoint((*spoken, *_OWN_SCRIPT)) or not self.languages
         if self.capitals:
             return not (written.isupper() and (native or "en" in self.languages))
         return not (native or (written.isupper() and "en" in self.languages))
@@ -148,6 +168,18 @@ def formulas() -> Mapping[str, Sequence[str]]:
     return found
 
 
+Phrases = Literal["subjects", "links", "pairs"]
+
+
+def phrases(kind: Phrases) -> tuple[str, ...]:
+    """The small words around numbers in other languages, bare and in small letters.
+
+    `subjects` make a number with a unit the speaker's own, `links` stand between a name and its
+    number, `pairs` between the two numbers of one name.
+    """
+    return tuple(_data()["sentences"][kind])
+
+
 def languages_of(words: Collection[str]) -> frozenset[str]:
     """The languages beside English that a text with these words (bare, small letters) may be in."""
     return frozenset(
@@ -182,12 +214,17 @@ def _marked(text: str, group: str) -> Spelling:
     return Spelling(
         text=written,
         languages=frozenset((language,)),
-        weak=bool(marks) or group == _SAID or len(key_of(written)) <= SHORT,
+        weak=bool(marks) or group == _SAID or _says_little(written),
         everyday="?" in marks,
         capitals="!" in marks,
         accented="=" in marks,
         said=group == _SAID,
     )
+
+
+def _says_little(text: str) -> bool:
+    """Whether a name is too short to say enough; a Chinese sign says as much as a word."""
+    return len(key_of(text)) <= (1 if _EASTERN.match(text) else SHORT)
 
 
 def _joined(known: Spelling | None, other: Spelling) -> Spelling:
@@ -206,7 +243,10 @@ def _joined(known: Spelling | None, other: Spelling) -> Spelling:
 
 
 def _variants(first: Spelling, language: str, *, compounds: bool) -> Iterator[Spelling]:
-    """A spelling, its American form, a German noun's compounds, umlauts as two letters."""
+    """A spelling, its American form, a German noun's compounds, umlauts as two letters.
+
+    In Turkish also what it is called as one's own.
+    """
     found = [first]
     text = first.text
     if language == "en" and "haem" in text.casefold():
@@ -217,10 +257,24 @@ def _variants(first: Spelling, language: str, *, compounds: bool) -> Iterator[Sp
         joined = [stem + after for stem in stems for after in ("", *parts["after"])]
         # "Eisen" is an everyday word, "Serumeisen" is not.
         found += (Spelling(text=each, languages=first.languages) for each in joined[1:])
+    if language == "tr" and (own := _owned(text)) != text:
+        found.append(replace(first, text=own, weak=False, everyday=False))
     for each in found:
         yield each
         if language == "de" and each.text != (written := each.text.translate(_UMLAUTS)):
             yield replace(each, text=written)
+
+
+def _owned(text: str) -> str:
+    """A Turkish noun with the ending for "my" ("yaş", "yaşım"); verbs and abbreviations as is."""
+    vowels = [letter for letter in text if letter in _HARMONY]
+    if not vowels or text.endswith(("m", "da")) or not text[-1].islower():
+        return text
+    if text[-1] in _HARMONY:
+        return text + "m"
+    if text[-1] == "k" and text[-2] in _HARMONY:
+        text = text[:-1] + "ğ"
+    return f"{text}{_HARMONY[vowels[-1]]}m"
 
 
 def _joins_others(text: str) -> bool:
@@ -268,7 +322,7 @@ def spellings_of(name: str, aliases: Iterable[str] = ()) -> tuple[Spelling, ...]
     found: dict[str, Spelling] = {}
     for text in (name, *aliases):
         key = key_of(text)
-        own = known.get(key) or Spelling(text=text, weak=len(key) <= SHORT)
+        own = known.get(key) or Spelling(text=text, weak=_says_little(text))
         if key:
             found.setdefault(text.casefold(), replace(own, text=text))
     for spelling in () if concept is None else concept.spellings:
@@ -277,11 +331,14 @@ def spellings_of(name: str, aliases: Iterable[str] = ()) -> tuple[Spelling, ...]
 
 
 # A name may begin and end where a word of a joined name does: "serumAstLevel", "ast_value".
-_OPENS: Final = r"(?:(?<![^\W\d_])|(?-i:(?<=[a-z])(?=[A-Z])))"
-_CLOSES: Final = r"(?:(?![^\W\d_])|(?-i:(?<=[a-z])(?=[A-Z])))"
+# Never without regard to case: `re` would look up each letter of the class when it compiles.
+_LETTER: Final = rf"[^\W\d_{_EAST}]"
+_OPENS: Final = rf"(?-i:(?<!{_LETTER})|(?<=[a-z])(?=[A-Z]))"
+_CLOSES: Final = rf"(?-i:(?!{_LETTER})|(?<=[a-z])(?=[A-Z]))"
 _CAMEL: Final = re.compile(r"[A-Z](?<=[a-z].)", re.DOTALL)
 _SEPARATOR: Final = r"[\s_\-/.'+]{0,2}"
 _DOTTED: Final = re.compile(r"(?:[^\W_]\.)+[^\W_]")
+_INSIDE: Final = re.compile(f"[{UNSPACED}]")
 _HEAD: Final = 2  # letters by which spellings are sorted into patterns; more would part "y/o"
 
 
@@ -302,7 +359,17 @@ class Finder:
     for no name at all only keep others from being found inside of them.
     """
 
-    __slots__ = ("_everywhere", "_heads", "_meanings", "_opened", "_patterns")
+    __slots__ = (
+        "_corrected",
+        "_ends",
+        "_everywhere",
+        "_heads",
+        "_meanings",
+        "_opened",
+        "_patterns",
+        "_shortened",
+        "_unspaced",
+    )
 
     def __init__(self, named: Iterable[tuple[tuple[str | None, ...], Iterable[Spelling]]]) -> None:
         self._meanings: dict[str, tuple[Spelling, tuple[str | None, ...]]] = {}
@@ -320,7 +387,12 @@ class Finder:
             self._heads.setdefault(words[0][:_HEAD], []).append(words)
         runs = (run for words in written for run in _runs(words) if run)
         self._opened = frozenset(first_words(runs))
+        firsts = sorted({words[0][0] for words in written if _INSIDE.match(words[0])})
+        self._unspaced = re.compile(f"[{''.join(firsts)}]") if firsts else None
         self._patterns: dict[str, re.Pattern[str]] = {}
+        self._shortened: dict[str, set[str]] = {}
+        self._ends: set[str] = set()
+        self._corrected: dict[str, frozenset[str]] = {}
 
     def written(self) -> tuple[str, ...]:
         """Every spelling that is looked for, in order, for a fingerprint."""
@@ -337,26 +409,29 @@ class Finder:
         `unfolded` is the same text with its accents, `runs` are the bare text's.
         """
         reached = 0
-        for place in self._places(text, runs):
+        for place in self.places(text, runs):
             if place < reached:
                 continue
             pattern = self._pattern(text, place)
             match = None if pattern is None else pattern.match(text, place)
             if match is None:
                 continue
-            spelling, names = self._meaning(match[0])
-            if spelling.accented and not _same(unfolded[place : match.end()], spelling.text):
+            spelling, names = self._meanings[key_of(match[1])]
+            if spelling.accented and not _same(unfolded[place : match.end(1)], spelling.text):
                 continue
             reached = match.end()
-            if text[reached : reached + 1] == "." and _DOTTED.fullmatch(match[0]):
+            if text[reached : reached + 1] == "." and _DOTTED.fullmatch(match[1]):
                 reached += 1  # "y.o." has a dot of its own
             if names:
                 yield Hit(place, reached, spelling, names)
 
-    def _places(self, text: str, runs: Runs) -> Iterable[int]:
+    def places(self, text: str, runs: Runs) -> Sequence[int]:
+        """Where a name may begin, in order."""
         if self._everywhere:
             return range(len(text))
         places = set(runs.places({"", *(self._opened & runs.words)}))
+        if self._unspaced is not None and not text.isascii():
+            places.update(match.start() for match in self._unspaced.finditer(text))
         last = 0
         for match in _CAMEL.finditer(text):
             start = match.start()
@@ -376,16 +451,135 @@ class Finder:
             both = found if len(head) < _HEAD else [*found, *self._heads.get(head[:1], ())]
             both = sorted(both, key=lambda words: (-sum(map(len, words)), words))
             body = "|".join(_SEPARATOR.join(map(re.escape, words)) for words in both)
-            known = re.compile(rf"{_OPENS}(?:{body})(?:e?s)?{_CLOSES}", re.IGNORECASE)
-            self._patterns[head] = known
+            known = self._patterns[head] = re.compile(_bordered(head, body), re.IGNORECASE)
         return known
 
-    def _meaning(self, written: str) -> tuple[Spelling, tuple[str | None, ...]]:
-        key = key_of(written)
-        for length in (len(key), len(key) - 1, len(key) - 2):  # "s" and "es" of a plural
-            if key[:length] in self._meanings:
-                return self._meanings[key[:length]]
-        raise AssertionError("a pattern matched what it was not made of")
+    def slips(
+        self, text: str, runs: Runs, numbers: Sequence[int], found: Iterable[Hit]
+    ) -> Iterator[Hit]:
+        """Names with one slip of the keys ("platlets"), and dotted ones ("A.S.T."), near numbers.
+
+        `text` is bare, `runs` are its own, `numbers` are where its numbers begin, in order, `found`
+        is what `find` found in it. A slip is one letter too many, missing, wrong or swapped, not
+        the first, in a word of seven letters of ASCII or more; never an ordinary word, and never
+        one that may be meant for two names.
+        """
+        taken = Spans((hit.start, hit.end) for hit in found)
+        near = [word for word in runs.words if len(word) >= _LEAST_SLIP and self._corrections(word)]
+        for place in runs.places(near):
+            match = _LONG_WORD.match(text, place)
+            if match is not None and _beside(numbers, match) and not taken.meet(*match.span()):
+                yield from self._slip(text, match)
+        for place in runs.places(word for word in runs.words if len(word) == 1):
+            match = _DOTTED_NAME.match(text, place) if text[place + 1 : place + 2] == "." else None
+            meant = None if match is None else self._meanings.get(key_of(match[0]))
+            if match is None or meant is None or not meant[1] or taken.meet(*match.span()):
+                continue
+            if _beside(numbers, match):
+                yield Hit(match.start(), match.end(), *meant)
+
+    def _slip(self, text: str, match: re.Match[str]) -> Iterator[Hit]:
+        """The longest name around a word that is one slip away from a word of it."""
+        meant = [
+            hit
+            for word in self._corrections(match[0].lower())
+            if (hit := self._around(text, match, word)) is not None
+        ]
+        if meant and len({hit.names for hit in meant}) == 1 and meant[0].names:
+            yield max(meant, key=lambda hit: hit.end - hit.start)
+
+    def _corrections(self, word: str) -> frozenset[str]:
+        """The words of names that a word may be meant for."""
+        known = self._corrected.get(word)
+        if known is None:
+            if len(self._corrected) >= _MOST_CORRECTED:
+                self._corrected.clear()
+            known = self._corrected[word] = self._correct(word)
+        return known
+
+    def _correct(self, word: str) -> frozenset[str]:
+        if not self._shortened:
+            for spelling, _ in self._meanings.values():
+                english = "en" in spelling.languages or not spelling.languages
+                least = _LEAST_SLIP if english else _LEAST_FOREIGN_SLIP
+                for known in spelling.words:
+                    if len(known) >= least and known.isascii() and known.isalpha():
+                        for less in {known, *_shortened(known)}:
+                            self._shortened.setdefault(less, set()).add(known)
+                        self._ends |= {known[:3], known[0] + known[-3:]}
+        # One slip leaves the first three letters as they are, or the last three.
+        if word[:3] not in self._ends and word[0] + word[-3:] not in self._ends:
+            return frozenset()
+        if word in _ordinary() or word in self._shortened.get(word, ()):
+            return frozenset()
+        near = {k for less in (word, *_shortened(word)) for k in self._shortened.get(less, ())}
+        return frozenset(k for k in near if k[0] == word[0] and _one_slip(word, k))
+
+    def _around(self, text: str, match: re.Match[str], word: str) -> Hit | None:
+        before = list(_WORDS.finditer(text, max(0, match.start() - _NEAR), match.start()))
+        after = list(_WORDS.finditer(text, match.end(), match.end() + _NEAR))
+        before = before[-2:] if "\n" not in text[match.start() - 1 : match.start()] else []
+        for left, right in _AROUND:
+            words = [*before[len(before) - left :], match, *after[:right]]
+            if len(words) != left + right + 1 or not _adjoin(words):
+                continue
+            key = key_of("".join(word if each is match else each[0] for each in words))
+            found = self._meanings.get(key) or self._meanings.get(key.removesuffix("s"))
+            if found is not None:
+                return Hit(words[0].start(), words[-1].end(), *found)
+        return None
+
+
+_NEAR: Final = 40  # characters between a name and its number, for a slip to be looked for
+_MOST_CORRECTED: Final = 20_000  # words whose corrections are remembered
+_LEAST_SLIP: Final = 7
+_LEAST_FOREIGN_SLIP: Final = 9  # "Gesicht" is a face and no weight, "defense" no spending
+_LONG_WORD: Final = re.compile(rf"{_LETTER}{{{_LEAST_SLIP},40}}(?!{_LETTER})")
+_DOTTED_NAME: Final = re.compile(r"(?<![^\W_])[^\W\d_](?:\.[^\W\d_]){1,5}\.?(?![^\W\d_])")
+_AROUND: Final = ((2, 1), (1, 2), (2, 0), (1, 1), (0, 2), (1, 0), (0, 1), (0, 0))
+
+
+@functools.cache
+def _ordinary() -> frozenset[str]:
+    return frozenset(_data()["slips"]["ordinary"])
+
+
+def _shortened(word: str) -> list[str]:
+    """A word without each of its letters, the first aside."""
+    return [word[:place] + word[place + 1 :] for place in range(1, len(word))]
+
+
+def _one_slip(word: str, known: str) -> bool:
+    """Whether one letter is too many, missing, wrong or swapped with its neighbour."""
+    start = 0
+    while start < min(len(word), len(known)) and word[start] == known[start]:
+        start += 1
+    rest, other = word[start:], known[start:]
+    return (
+        rest[1:] == other
+        or rest == other[1:]
+        or rest[1:] == other[1:]
+        or (rest[:2] == other[1::-1] and rest[2:] == other[2:])
+    )
+
+
+def _beside(numbers: Sequence[int], match: re.Match[str]) -> bool:
+    """Whether a number begins near a word."""
+    first = bisect.bisect_left(numbers, match.start() - _NEAR)
+    return first < len(numbers) and numbers[first] <= match.end() + _NEAR
+
+
+def _adjoin(words: Sequence[re.Match[str]]) -> bool:
+    return all(b.start() - a.end() <= 2 for a, b in itertools.pairwise(words))
+
+
+def _bordered(head: str, body: str) -> str:
+    """A pattern for spellings with what must stand around them, by the script they begin in."""
+    if _INSIDE.match(head):
+        return f"({body})"
+    if _EASTERN.match(head):
+        return f"(?-i:(?<![{HANGUL}]))({body})(?-i:{PARTICLES}(?![{HANGUL}]))"
+    return f"{_OPENS}({body})(?:e?s)?{_CLOSES}"
 
 
 def _words_in(text: str) -> tuple[str, ...]:

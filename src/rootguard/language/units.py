@@ -12,11 +12,12 @@ import importlib.resources
 import itertools
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rootguard.language.fold import key_of, matches_at, plain
+from rootguard.language.fold import bare, ends_word, key_of, matches_at, plain
 
 if TYPE_CHECKING:
     import pint
@@ -26,6 +27,49 @@ _OWN_DIMENSIONS = ("charge_equivalent", "bioassay_unit", "glycated_fraction")
 _LONGEST_SIGN = 3  # "US$", "CHF": longer spellings of a currency stand after the amount
 _DIGITS = re.compile("[0-9]+")
 _TEMPERATURES = ("degC", "degF")
+_WORK_HOURS = 2080  # a year; its source is in `units.toml`
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_RAISED = re.compile(r"(?:\^|(?<=m)(?=[23]))([0-9]+)")
+UNKNOWN = "an unknown unit"
+"""What `readings` give for a count with a multiplier that no unit has; it fits no value."""
+_POWER = (
+    r"(?:[x*·] ?)?(?:10 ?(?:\^|\*\*|\*|e) ?\{?(?P<power>[0-9]{1,2})\}?"
+    r"|10(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,2})"
+    r"|1?e\+?(?P<short>[0-9]{1,2})|(?P<thousand>1[, ]?000)s?)"
+)
+_TIMES = {
+    **dict.fromkeys(("k", "thou", "thousand", "thousands", "tsd", "tys", "тыс", "тыс."), 3),
+    **dict.fromkeys(("千", "1000", "1000s", "1,000", "1,000s", "10^3", "10³"), 3),
+    **dict.fromkeys(("m", "mil", "mill", "million", "millions", "mio", "mln", "млн", "10^6"), 6),
+    **dict.fromkeys(("万", "萬"), 4),
+    **dict.fromkeys(("lakh", "lakhs", "lac", "lacs"), 5),
+    **dict.fromkeys(("billion", "billions", "giga", "10^9"), 9),
+    **dict.fromkeys(("trillion", "trillions", "tera", "10^12"), 12),
+    **dict.fromkeys(("hundred", "hundreds", "crore", "crores"), None),
+}
+_VOLUMES = {
+    6: r"(?:u|mc|micro)l|mm ?(?:\^?3|³)|cu\.? ?mm|c\.?mm|cubic mm|cubic millimet(?:er|re)s?"
+    r"|microlit(?:er|re)s?|мкл|мм3",
+    3: r"ml|millilit(?:er|re)s?|cm ?(?:\^?3|³)|мл",
+    1: r"dl|decilit(?:er|re)s?",
+    0: r"l|lit(?:er|re)s?|л|升",
+}
+_COUNTED = {6: "/uL", 9: "10^9/L", 10: "10^4/uL", 11: "10^5/uL", 12: "10^12/L"}
+
+
+def _any(words: Iterable[str]) -> str:
+    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+
+
+_VOLUME = "|".join(f"(?P<v{exponent}>{volume})" for exponent, volume in _VOLUMES.items())
+_AFTERWARDS = rf",? ?[(\[]?(?:in |x ?)(?P<after>{_any(_TIMES)})(?![^\W_])[)\]]?"
+_COUNT = re.compile(
+    rf"(?:{_POWER}|(?:x ?)?(?P<times>{_any(_TIMES)}))(?: ?(?:of )?(?:cells|platelets))?"
+    rf"(?: ?/ ?| per (?:an? )?|_per_|_)(?:{_VOLUME})(?![^\W_])(?:{_AFTERWARDS})?"
+)
+_COUNT_AFTER = re.compile(rf"(?:/ ?|per (?:an? )?)(?:{_VOLUME})(?![^\W_]){_AFTERWARDS}")
+_TIMES_POWER = re.compile(r"(?=[x*·])" + _POWER + r"(?![^\W_])(?! ?/)")
+_COUNT_FIRSTS = frozenset("x*·1e/p") | {word[0] for word in _TIMES}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,8 +131,14 @@ def _spellings() -> _Table:
     table: dict[str, list[str]] = {plain(unit): [unit] for unit in described}
     for unit, entry in described.items():
         for spelling in (unit, *entry["spellings"]):
-            base = plain(spelling)
-            for variant in {base, base.replace("/", "_"), base.replace("/", " per ").strip()}:
+            base = bare(plain(spelling))
+            raised = _RAISED.sub(lambda power: power[1].translate(_SUPERSCRIPTS), base)
+            for variant in {
+                base,
+                raised,
+                base.replace("/", "_"),
+                base.replace("/", " per ").strip(),
+            }:
                 meanings = table.setdefault(variant, [])
                 if unit not in meanings:
                     meanings.append(unit)
@@ -99,7 +149,7 @@ def _spellings() -> _Table:
 def _money() -> _Table:
     return _Table.of(
         {
-            plain(spelling): (code,)
+            bare(plain(spelling)): (code,)
             for code, spellings in _data()["currencies"].items()
             for spelling in (code, *spellings)
         }
@@ -109,7 +159,7 @@ def _money() -> _Table:
 @functools.cache
 def _periods() -> _Table:
     periods = _data()["periods"].items()
-    return _Table.of({plain(s): (period,) for period, many in periods for s in many})
+    return _Table.of({bare(plain(s)): (period,) for period, many in periods for s in many})
 
 
 @functools.cache
@@ -145,7 +195,7 @@ def also_words() -> frozenset[str]:
 @functools.cache
 def canonical(spelling: str) -> str | None:
     """The unit's own spelling ("USD/month", "mg/dL"), or None for a unit nobody described."""
-    text = plain(spelling.strip())
+    text = bare(plain(spelling.strip()))
     if text in _spellings().meanings:
         return _spellings().meanings[text][0]
     code, slash, period = text.partition("/")
@@ -157,8 +207,37 @@ def canonical(spelling: str) -> str | None:
 
 
 def readings(text: str, at: int) -> Iterator[tuple[str, int]]:
-    """The units that can be read at a place of a plain text, and where each ends; longest first."""
+    """The units that can be read at a place of a plain text, and where each ends; longest first.
+
+    A count is read whole or as `UNKNOWN`: "x10^7/uL" without its multiplier would be "/uL".
+    """
+    counted = _count(text, at)
+    if counted is not None:
+        yield counted
+        return
     yield from _readings(_spellings(), text, at)
+
+
+def _count(text: str, at: int) -> tuple[str, int] | None:
+    """A multiplier over a volume, and where it ends."""
+    if text[at : at + 1] not in _COUNT_FIRSTS:
+        return None
+    found = _COUNT.match(text, at) or _COUNT_AFTER.match(text, at)
+    if found is None:
+        return None
+    given = found.groupdict()
+    exponent = next(each for each in _VOLUMES if given[f"v{each}"])
+    for digits in (given.get("power"), given.get("raised"), given.get("short")):
+        exponent += int(unicodedata.normalize("NFKC", digits)) if digits else 0
+    exponent += 3 if given.get("thousand") else 0
+    for word in (given.get("times"), given.get("after")):
+        more = _TIMES[word] if word else 0
+        if more is None:
+            return UNKNOWN, found.end()
+        exponent += more
+    if found[0] in _spellings().meanings:  # "k/l" may be listed as something else
+        return None
+    return _COUNTED.get(exponent, UNKNOWN), found.end()
 
 
 def read_currency(text: str, at: int) -> tuple[str, int] | None:
@@ -185,6 +264,35 @@ def _money_ends() -> frozenset[str]:
     return frozenset(spelling[-1] for spelling in _money_signs())
 
 
+@functools.cache
+def _multipliers() -> tuple[_Table, frozenset[str]]:
+    listed = _data()["multipliers"]
+    factors = {
+        word: (factor,) for factor, words in listed.items() if factor != "money" for word in words
+    }
+    money = frozenset(listed["money"])
+    return _Table.of(factors | dict.fromkeys(money, ("1e6",))), money
+
+
+def multiplier_at(text: str, place: int, *, money: bool = False) -> tuple[float, int] | None:
+    """What a number that ends at a place of a plain text is multiplied by, and where that ends.
+
+    One blank or hyphen may stand before it: "85k", "2.2 lakh", "8.5万". "5 m" is a million of money
+    only. A power of ten is one as well: "2.2 x 10^5"; over a volume it is a unit (`readings`).
+    """
+    at = place + (text[place : place + 1] in (" ", "-", "\xa0", "\u202f"))
+    power = _TIMES_POWER.match(text, at)
+    if power is not None:
+        digits = power["power"] or power["raised"] or power["short"]
+        exponent = int(unicodedata.normalize("NFKC", digits)) if digits else 3
+        return float(f"1e{exponent}"), power.end()
+    table, only_money = _multipliers()
+    for factor, end in _readings(table, text, at):
+        if money or text[at:end] not in only_money:
+            return float(factor), end
+    return None
+
+
 def read_period(text: str, at: int) -> tuple[str, int] | None:
     """The period ("a year") written at a place of a plain text, and where it ends."""
     return next(_readings(_periods(), text, at), None)
@@ -197,9 +305,8 @@ def _readings(table: _Table, text: str, at: int) -> Iterator[tuple[str, int]]:
         if meanings is None or end > len(text):
             continue
         after = text[end : end + 2]
-        goes_on = text[end - 1].isalnum() and after[:1].isalnum()
         divided = after[:1] == "/" and after[1:].isalpha() and text[end - 1].isalnum()
-        if not goes_on and not divided:
+        if ends_word(text, end) and not divided:
             yield from zip(meanings, itertools.repeat(end))
 
 
@@ -208,9 +315,10 @@ def _numbered() -> tuple[re.Pattern[str], frozenset[str], int]:
     """Units with digits of their own, how they begin, and how far in their first digit stands."""
     numbered = [s for s in _spellings().meanings if re.search(r"(?<![a-z])[0-9]", s)]
     body = "|".join(re.escape(s) for s in sorted(numbered, key=lambda s: (-len(s), s)))
-    pattern = re.compile(rf"(?<![0-9.,])(?:{body})(?![^\W_])")
+    power = rf"(?:[x*·] ?)?10 ?(?:\^|\*\*?) ?[0-9]{{1,2}}(?: ?/ ?| per )(?:{_VOLUME})"
+    pattern = re.compile(rf"(?<![0-9.,])(?:{power}|{body})(?![^\W_])")
     furthest = max(found.start() for s in numbered if (found := _DIGITS.search(s)))
-    return pattern, frozenset(s[0] for s in numbered), furthest
+    return pattern, frozenset(s[0] for s in numbered) | frozenset("x*·1"), furthest
 
 
 def digits_in_units(text: str) -> list[tuple[int, int]]:
@@ -358,7 +466,8 @@ def _registry() -> "tuple[pint.UnitRegistry[Any], Mapping[str, str]]":
     for code in _data()["currencies"]:
         definitions[code] = f"money_{code}"
         for period in _data()["periods"]:
-            definitions[f"{code}/{period}"] = f"money_{code} / {period}"
+            time = period if period != "hour" else f"year * {_WORK_HOURS}"
+            definitions[f"{code}/{period}"] = f"money_{code} / {time}"
     for number, (unit, definition) in enumerate(definitions.items()):
         names[unit] = definition
         if definition not in _TEMPERATURES:

@@ -133,6 +133,7 @@ _SHORT_REACH = 32  # between two of a series: a unit, a comma and a joining word
 _MOST_IN_SERIES = 64  # keeps the cost linear in a text of numbers only
 _SUBJECT_CONCEPTS = ("wt", "ht", "age")  # age last: it alone takes a number without a unit
 _WORD = re.compile(r"[^\W\d_]+")
+_AFTER_AGE = re.compile(r" *+(?:\Z|[.,;!?)\n\"']|(?P<word>[^\W\d_]+))")
 # Signs that part nothing, beside the words of `wording.toml`: between a name and its number,
 # between the names of a list, and between the numbers of a series.
 _BETWEEN_SIGNS = frozenset(":=~≈|\"'({[)}]<>/\\,;*_-–—→&#+^")
@@ -398,9 +399,8 @@ class _Binder:
     def _ends_age(self, place: int, measure: Measure, quantity: Quantity) -> bool:
         if quantity.form.unit != measure.unit or quantity.form.factor != 1.0:
             return False
-        rest = self.text[place : place + 24].lstrip(" ")  # room for a blank and the longest word
-        word = _WORD.match(rest)
-        return not rest or rest[0] in ".,;!?)\n\"'" or bool(word and word[0] in _ages_before())
+        end = _AFTER_AGE.match(self.text, place)
+        return end is not None and (end["word"] is None or end["word"] in _ages_before())
 
     def _bind_backward(
         self, items: Sequence[NamePlace | WrittenNumber], place: int

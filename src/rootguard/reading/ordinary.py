@@ -1,0 +1,845 @@
+"""What a number is when it is nobody's value: a date, a count, a label, a limit, code and the like.
+
+Each number of a page gets one sort out of a closed set; "value" is what none of the rules took, and
+what stands right behind the name of a quantity. The rules look at a few words on either side,
+listed in `ordinary.toml`, at the line (is it code?) and at whose the clause is (`subjects`). They
+never look at a person's values. Cost is linear: a window around each number, each line once.
+"""
+
+import functools
+import importlib.resources
+import re
+import tomllib
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from rootguard.language.fold import Spans, key_of
+from rootguard.language.names import formulas, languages_of
+from rootguard.language.numbers import WrittenNumber
+from rootguard.language.units import currency_before, read_currency, read_period
+from rootguard.reading.page import Page
+from rootguard.reading.subjects import Clause, clause_at, clauses
+
+OrdinarySort = Literal[
+    "value",
+    "date",
+    "time",
+    "span",
+    "count",
+    "label",
+    "version",
+    "address",
+    "code",
+    "range",
+    "share",
+    "price",
+    "dose",
+    "score",
+    "key",
+    "arithmetic",
+]
+
+_NEAR: Final = 48  # characters on either side: four or five words
+_FAR: Final = 40  # characters between a name and its number
+_LINE: Final = 1000  # characters of a line by which it is judged; code has shorter ones
+_LONGEST_MARKER: Final = 3  # digits: from 1000 on it is no item's number
+_YEARS: Final = (1900, 2099)
+_DAYS: Final = 31
+_NO_PLURALS: Final = ("no_plurals", "small_words", "long_spans", "short_spans")
+_WORD = re.compile(r"[^\W\d_]+(?:['.][^\W\d_]+)*")
+_LAST_WORD = re.compile(r"([^\W\d_]+)[ _-]\Z")
+_TAG = re.compile(r"<[^<>\n]{1,40}>")
+_TIE_SIGNS = re.compile(r"[\s:=()\[\]{}\"'`|→~≈*_,…-]*(?:\.{2,}[\s:]*)?")
+_COMPARED = re.compile(r"(?:<=|>=|==|!=|<>|[<≤≥]|(?<![\w\"'/])>)\s*\Z|\w >\s*\Z")
+_ASSIGNED = re.compile(r"\s*[\"'`\])]*\s*(?::\s*[\w\[\]]+\s*=|=>?|:=?|→)\s*[\"'(\[{]*\s*\Z")
+_URL = re.compile(r"(?:https?://|www\.|ftp://|file://)[^\s<>\"')\]]+")
+_PATH = re.compile(r"(?<![\w/.])(?:~|\.{1,2})?(?:/[\w.@+-]+){2,}/?")
+_FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)[ \t]*([\w+#]*)[^\n]*$", re.MULTILINE)
+_CODE_LINE = re.compile(
+    r"^\s*(?:>>> |\$ |#!|//|/\*|#include\b|#define\b|@\w+\(|(?:async )?def \w+\(|class \w+[(:]"
+    r"|import \w|from [\w.]+ import |assert |print\(|(?:const|let|var) \w+ ?=|function\b.*\("
+    r"|(?:public|private|protected|static|final) [\w<>\[\]]+ \w+ ?[(=;{]|elif |else:|try:"
+    r"|except\b.*:$"
+    r"|for \(|for \w+ in .*:\s*$|while .*:\s*$|if .*:\s*$|if \(|switch \(|insert into |delete from "
+    r"|update \w+ set |create (?:table|index)|alter table |drop table |order by |group by "
+    r"|(?:and |or )?where \w+(?:\.\w+)? ?(?:=|<|>|in\b|like\b|between\b|is\b)"
+    r"|(?:git|pip3?|npm|npx|yarn|docker|kubectl|curl|wget|sudo|chmod|ssh|apt|apt-get|brew|cargo|pytest)"
+    r" [a-z./-]|python3? (?:-|\S+\.py))"
+    r"|^\s+return\b|^return .*[;)]\s*$|==|!=|&&|\+=|\*\*|::|\)\s?;|\b\w{2,40}\.\w{2,40}\("
+    r"|\bselect\b.{1,200}\bfrom\b|\bwhere \w{1,40}(?:\.\w{1,40})? ?(?:<|>|=|!=)"
+    r"|\b(?:smallint|bigint|integer|numeric|varchar|decimal|timestamp)\b ?(?:\(|not|check|default)"
+    r"|\b\w{1,40}\(\w{1,40}=|\bif \w{1,40}(?:\.\w{1,40})? ?(?:<|>)=? ?\d"
+)
+_DATA_LINE = re.compile(r"^\s*[\[{\"]|\"\s*:")
+_CALL = re.compile(r"([a-z_][\w.]*)\((?:[^()\n]*[,\s=])?\Z")
+_VALUES = re.compile(r"\bvalues\b[^a-z]*\Z")
+_PERCENT = re.compile(
+    r"\s?(?:%|percent\b|per cent\b|pct\b|prozent\b|pour cent\b|por ciento\b|por cento\b|procent\b)"
+)
+_ORDINAL = re.compile(r"(?:st|nd|rd|th)\b|[ºª°]\s")
+_OPERATED = re.compile(
+    r"[0-9)a-z²³]\s*[+*×÷^]\s*\Z|[\d)]\s*[-+*/×÷^]\s*[\d.]+\s*\)?\s*=\s*\Z|\)\s*=\s*\Z"
+    r"|\d\s+/\s+\Z|\d\s*x\s*\Z"
+)
+_OPERATES = re.compile(r"\s*[+*×÷^]\s*[(0-9a-z]|\s*x\s*\d|x\^|[a-z]\^\d|\s*[-/]\s*[\d.]+\s*=")
+_CONNECTED = re.compile(
+    r"\s?(?:-|–|—|\.\.\.?|to|bis|a|ate|and|und|y|et|e|or|oder|ou|o|tot|en|do|/|,|&)\s?"
+)
+_RANGED = re.compile(r"\s?(?:-|–|—|\.\.\.?|to|bis|a|ate|and|und|y|et|e|tot|en)\s?")
+_LIST_MARK = re.compile(r"[.)]\s+\S")
+_AMOUNT_END = re.compile(r"k?\s?(?:usd|eur|gbp|dollars|euros?|€|£)?\s?")
+_HOURS = re.compile(r"h(?:\d\d)?\b")
+_CLOCK = re.compile(r"\s?(?:am|pm|a\.m\.?|p\.m\.?|o'clock|uhr|heures|uur)(?![a-z])")
+
+
+@functools.cache
+def _lists() -> Mapping[str, frozenset[str]]:
+    source = importlib.resources.files("rootguard.reading") / "ordinary.toml"
+    content: dict[str, Any] = tomllib.loads(source.read_text("utf-8"))
+    return {key: frozenset(words) for key, words in content.items()}
+
+
+@functools.cache
+def _formula_keys() -> frozenset[str]:
+    spellings = (s for name, said in formulas().items() for s in (name, *said))
+    return frozenset(map(key_of, spellings))
+
+
+def sorts(page: Page, said: Sequence[Clause] | None = None) -> tuple[OrdinarySort, ...]:
+    """The sort of every number of a page, in order; `said` are its clauses if they are known."""
+    if not page.numbers:
+        return ()
+    return tuple(_Sorting(page, clauses(page) if said is None else said).all())
+
+
+class _Place:
+    """One number and what stands around it on its line."""
+
+    __slots__ = (
+        *("after", "before", "end", "left", "left_gap", "right", "right_gap", "sort", "start"),
+        *("text", "value"),
+    )
+
+    def __init__(self, text: str, number: WrittenNumber) -> None:
+        start, end = number.start, number.end
+        self.start, self.end = start, end
+        self.sort, self.value = number.sort, number.value
+        self.text = text[start:end]
+        self.before = text[max(0, start - _NEAR) : start].rpartition("\n")[2]
+        self.after = text[end : end + _NEAR].partition("\n")[0]
+        left = list(_WORD.finditer(self.before))
+        right = list(_WORD.finditer(self.after))
+        self.left = [match[0] for match in reversed(left)]
+        self.right = [match[0] for match in right]
+        self.left_gap = self.before[left[-1].end() :] if left else self.before
+        self.right_gap = self.after[: right[0].start()] if right else self.after
+
+    def previous(self, at: int = 0) -> str:
+        return self.left[at] if at < len(self.left) else ""
+
+    def next(self, at: int = 0) -> str:
+        return self.right[at] if at < len(self.right) else ""
+
+    @property
+    def close(self) -> bool:
+        """Whether the word before stands right before."""
+        return bool(self.left) and self.left_gap.strip(" ") in ("", "-", "(", ":", "=", "'s")
+
+    @property
+    def joined(self) -> bool:
+        """Whether the word after stands right behind."""
+        return bool(self.right) and self.right_gap in ("", " ", "-")
+
+
+class _Sorting:
+    def __init__(self, page: Page, said: Sequence[Clause]) -> None:
+        self._page = page
+        self._text = page.plain
+        self._said = said
+        self._lists = _lists()
+        self._names = [name for name in page.names if not name.subject]
+        self._ends = [name.end for name in self._names]
+        self._starts = {name.start: name for name in self._names}
+        self._number_ends = [number.end for number in page.numbers]
+        self._fences = self._fenced()
+        self._german = "de" in languages_of(page.runs.words)
+        text = self._text
+        self._addresses = Spans(
+            match.span()
+            for pattern, sign in ((_URL, "://"), (_URL, "www."), (_PATH, "/"))
+            if sign in text
+            for match in pattern.finditer(text)
+        )
+        self._line = (-1, -1)
+        self._line_is_code = False
+        self._ticks = Spans()
+        self._item = 0
+
+    def all(self) -> list[OrdinarySort]:
+        """The sorts, in order."""
+        found: list[OrdinarySort] = []
+        ties: list[bool] = []
+        for at, number in enumerate(self._page.numbers):
+            place = _Place(self._text, number)
+            tied = self._tied(number)
+            of_thing = tied and self._is_compound(bisect_right(self._ends, number.start) - 1)
+            tied = tied and not of_thing
+            sort = self._sort(at, number, place, tied=tied, before=found)
+            if of_thing and sort == "value":
+                sort = "count"  # "line height 1.5" measures a line
+            if at and not ties[-1] and found[-1] == "value" and sort in ("count", "span", "dose"):
+                gap = self._text[self._page.numbers[at - 1].end : number.start]
+                if len(gap) <= 5 and _RANGED.fullmatch(gap):  # "2-3 sentences"
+                    found[-1] = sort
+            found.append(sort)
+            ties.append(tied)
+        return found
+
+    # -- one number --------------------------------------------------------------------------
+
+    def _sort(
+        self,
+        at: int,
+        number: WrittenNumber,
+        place: _Place,
+        *,
+        tied: bool,
+        before: Sequence[OrdinarySort],
+    ) -> OrdinarySort:
+        if number.sort == "hole":
+            return "value"
+        if self._in_code(number):
+            return "value" if self._assigned(number, place, tied=tied) else "code"
+        if self._addresses.meet(number.start, number.end):
+            return "value" if self._assigned(number, place, tied=False) else "address"
+        if number.sort == "opaque":
+            return self._opaque(place)
+        if self._page.public.meet(number.start, number.end):
+            return "range"
+        carried = self._carried(at, number, before, tied=tied)
+        if carried is not None:
+            return carried
+        if self._is_key(place):
+            return "key"
+        if tied:
+            return self._tied_sort(number, place)
+        for rule, sort in self._rules():
+            if rule(place):
+                return sort
+        return "value"
+
+    def _rules(self) -> Sequence[tuple[Callable[[_Place], bool], OrdinarySort]]:
+        """In the order in which they are tried: shapes first, then words."""
+        return (
+            (self._is_time, "time"),
+            (self._is_date, "date"),
+            (self._is_marker, "label"),
+            (self._is_version, "version"),
+            (self._is_arithmetic, "arithmetic"),
+            (self._is_score, "score"),
+            (self._is_share, "share"),
+            (self._is_range, "range"),
+            (self._is_price, "price"),
+            (self._is_span, "span"),
+            (self._is_dose, "dose"),
+            (self._is_label, "label"),
+            (self._is_count, "count"),
+        )
+
+    def _tied_sort(self, number: WrittenNumber, place: _Place) -> OrdinarySort:
+        """Right behind a quantity's name: its value, unless it plainly says when or how far."""
+        clause = clause_at(self._said, number.start)
+        bounded = clause.subject != "owner" and self._name_is_bounded(place)
+        if bounded or (clause.subject == "nobody" and self._is_range(place)):
+            return "range"
+        if self._is_year(place) and re.match(r"(?:'s)?\s?[:=]\s?[^\s]|\s(?:was|is)\s", place.after):
+            return "date"
+        if self._in_unit_of_things(place):
+            return "count"
+        if place.joined and place.next() in self._lists["short_spans"] | self._lists["long_spans"]:
+            late = place.next(1) in ("ago", "later", "earlier", "after", "before", "post")
+            if late or place.previous() in ("in", "after", "within", "every"):
+                return "span"
+        if _PERCENT.match(place.after) and place.previous() in ("by", "dropped", "fell", "rose"):
+            return "share"
+        if number.value is not None and self._is_key(place):
+            return "key"
+        return "value"
+
+    def _in_unit_of_things(self, place: _Place) -> bool:
+        """Whether its unit is one that no quantity of a person has: pixels, bytes, an oven's."""
+        if place.joined and place.next() in self._lists["machine_units"]:
+            return True
+        at = bisect_right(self._ends, place.start) - 1
+        roots = self._names[at].roots if at >= 0 else ()
+        measures = self._page.vocabulary.measures
+        warm = any(root is not None and "°" in measures[root].unit for root in roots)
+        return re.match(r" ?°", place.after) is not None and not warm
+
+    # -- ties --------------------------------------------------------------------------------
+
+    def _tied(self, number: WrittenNumber) -> bool:
+        """Whether it stands right behind the name of a quantity."""
+        at = bisect_right(self._ends, number.start) - 1
+        if at < 0 or number.start - self._ends[at] > _FAR:
+            return False
+        between = self._text[self._ends[at] : number.start]
+        if "<" in between or ">" in between:
+            between = _TAG.sub(" ", between)
+            if self._text.startswith("<", self._names[at].start - 1):
+                between = between.partition(">")[2]  # <alt unit='U/L'>30
+        if "\n" in between and re.match(
+            r"[^\n]*[^\W\d_]{3,}[^\n]*\s[^\W\d_]{3}", self._rest(number)
+        ):
+            return False
+        if re.search(r"[^.]\.\s", between) or re.match(r"\.\s", between):
+            return False
+        if between.strip() in ("*", "**") and not self._text.startswith(
+            "*", self._names[at].start - 1
+        ):
+            return False  # a product or a power, and not a name in bold
+        words = _WORD.findall(between)
+        signs = _WORD.sub(" ", between)
+        if _TIE_SIGNS.fullmatch(signs) is None:
+            return False
+        return all(word in self._lists["ties"] for word in words)
+
+    def _is_compound(self, at: int) -> bool:
+        """Whether a name is the end of another's: "line-height", "page weight"."""
+        start = self._names[at].start
+        before = self._text[max(0, start - 16) : start]
+        word = _LAST_WORD.search(before)
+        return word is not None and word[1] in self._lists["measured_things"]
+
+    def _rest(self, number: WrittenNumber) -> str:
+        return self._text[number.end : number.end + _NEAR].partition("\n")[0]
+
+    def _assigned(self, number: WrittenNumber, place: _Place, *, tied: bool) -> bool:
+        """Whether code gives a quantity this value: `age=54`, `{'AST': [23]}`, `ast 23`."""
+        if self._in_unit_of_things(place):
+            return False
+        at = bisect_right(self._ends, number.start) - 1
+        if at >= 0 and number.start - self._ends[at] <= _FAR and not self._is_compound(at):
+            between = self._text[self._ends[at] : number.start]
+            tied = tied and between.strip(" (") != "-"  # a difference
+            joined = re.match(r"_?[a-z_]*", between)  # age_years = 54
+            if joined is not None and _ASSIGNED.fullmatch(between, joined.end()):
+                return True
+        if tied and not _OPERATES.match(place.after) and not _COMPARED.search(place.before):
+            return True
+        callee = _CALL.search(place.before)
+        if callee is not None and key_of(callee[1].rpartition(".")[2]) in _formula_keys():
+            return True
+        return bool(_VALUES.search(place.before)) and self._any_name(place)
+
+    def _any_name(self, place: _Place) -> bool:
+        at = bisect_right(self._ends, place.start) - 1
+        return (
+            at >= 0 and "\n" not in self._text[max(self._ends[at], place.start - 200) : place.start]
+        )
+
+    def _carried(
+        self, at: int, number: WrittenNumber, before: Sequence[OrdinarySort], *, tied: bool
+    ) -> OrdinarySort | None:
+        """The sort of the number before, where the two are a pair or a list."""
+        if at == 0 or tied:
+            return None
+        gap = self._text[self._page.numbers[at - 1].end : number.start]
+        if len(gap) > len(" out of "):
+            return None
+        sort = before[-1]
+        if sort == "range" and _RANGED.fullmatch(gap):
+            return "range"
+        if (
+            sort in ("label", "date", "version")
+            and _CONNECTED.fullmatch(gap)
+            and gap.strip() != ","
+        ):
+            return sort if sort != "date" or self._is_year(_Place(self._text, number)) else None
+        if sort == "score" and gap.strip() in ("/", "-", "–", "out of", ":"):
+            return "score"
+        return None
+
+    # -- code --------------------------------------------------------------------------------
+
+    def _fenced(self) -> list[tuple[int, int, str]]:
+        if "```" not in self._text and "~~~" not in self._text:
+            return []
+        found = []
+        opened: re.Match[str] | None = None
+        for match in _FENCE.finditer(self._text):
+            if opened is None:
+                opened = match
+            else:
+                found.append((opened.end(), match.start(), opened[1]))
+                opened = None
+        if opened is not None:
+            found.append((opened.end(), len(self._text), opened[1]))
+        return found
+
+    def _in_code(self, number: WrittenNumber) -> bool:
+        at = bisect_right(self._fences, number.start, key=lambda fence: fence[0]) - 1
+        inside = at >= 0 and number.start < self._fences[at][1]
+        if inside and self._fences[at][2] in self._lists["code_fences"]:
+            return True
+        self._read_line(number.start)
+        return self._line_is_code or self._ticks.meet(number.start, number.end)
+
+    def _read_line(self, place: int) -> None:
+        """Judge the line of a place, once."""
+        if self._line[0] <= place < self._line[1]:
+            return
+        start = self._text.rfind("\n", 0, place) + 1
+        stop = self._text.find("\n", place)
+        stop = len(self._text) if stop < 0 else stop
+        self._line = (start, stop + 1)
+        line = self._text[start:stop]
+        ticks = []
+        if "`" in line:
+            opened = -1
+            for match in re.finditer("`+", line):
+                if opened < 0:
+                    opened = match.end()
+                else:
+                    inside = line[opened : match.start()]
+                    if not re.fullmatch(r"[\s\d.,%/]*[a-z%/]{0,8}", inside):  # `54`, `23 U/L`
+                        ticks.append((start + opened, start + match.start()))
+                    opened = -1
+            line = re.sub(r"`[^`]*`", " ", line)
+        self._ticks = Spans(ticks)
+        head = line[:_LINE]
+        ended = line.rstrip()[-1:] in (";", "{") and any(sign in head for sign in "=(:")
+        shaped = ended or _CODE_LINE.search(head) is not None
+        self._line_is_code = shaped and _DATA_LINE.search(head) is None
+
+    # -- shapes ------------------------------------------------------------------------------
+
+    def _opaque(self, place: _Place) -> OrdinarySort:
+        """Dates, times, versions and addresses by their shape."""
+        parts = re.findall(r"\d+", place.text)
+        if ":" in place.text:
+            return "date" if re.search(r"[-/.]", place.text) else "time"
+        if "." in place.text and (len(parts) >= 4 or re.match(r"\.\d", place.after)):
+            return "address"
+        if "-" in place.text or "/" in place.text:
+            return "date"
+        if "." in place.text:
+            dated = any(len(part) == 4 for part in parts) or all(len(part) == 2 for part in parts)
+            return "date" if dated and len(parts) == 3 else "version"
+        return "label"
+
+    def _is_key(self, place: _Place) -> bool:
+        gap = place.left_gap.replace(" ", "")
+        return (gap == "+" and place.previous() in self._lists["keys"]) or (
+            place.left_gap == " " and place.previous() in self._lists["pressed"]
+        )
+
+    def _is_time(self, place: _Place) -> bool:
+        return bool(_CLOCK.match(place.after) or _HOURS.match(place.after))
+
+    def _is_year(self, place: _Place) -> bool:
+        text = place.text
+        return len(text) == 4 and text.isdigit() and _YEARS[0] <= int(text) <= _YEARS[1]
+
+    def _is_date(self, place: _Place) -> bool:
+        if self._is_year(place):
+            return self._year_stands(place)
+        if place.sort == "digits" and place.text.isdigit() and 1 <= int(place.text[:3]) <= _DAYS:
+            return self._is_day(place)
+        return False
+
+    def _year_stands(self, place: _Place) -> bool:
+        """Whether a number that can be a year stands where one does."""
+        if currency_before(self._text, place.start) is not None:
+            return False
+        unit = self._text[place.end + 1 : place.end + 2]
+        if read_period(self._text, place.end + 1) or read_currency(self._text, place.end + 1):
+            return False
+        previous = place.previous()
+        gap = place.left_gap
+        if place.after.startswith(("s ", "'s", "s.", "s,")):
+            return True
+        if previous in self._lists["months"] and gap.strip(" ,.") == "":
+            return True
+        if re.search(r"\d(?:st|nd|rd|th)?, \Z|q[1-4] \Z|\bfy ?\Z|©\s?\Z|'\Z", place.before):
+            return True
+        if previous in self._lists["before_year"] and gap.strip(" (-'.,:") == "":
+            return True
+        noun = place.right_gap == " " and place.next() not in self._lists["small_words"]
+        if previous in self._lists["determiners"] and gap == " " and noun and unit != "":
+            return True
+        if place.before.strip() == "" and noun and place.next() not in self._lists["no_plurals"]:
+            counts = self._is_plural(place.next()) or place.next() in self._lists["thing_units"]
+            return not counts and not self._is_unit(place.next())  # "2024 election results"
+        return place.before.endswith("(") and place.after.startswith(")") and bool(place.left)
+
+    def _is_day(self, place: _Place) -> bool:
+        months = self._lists["months"]
+        after = re.sub(r"\A(?:st|nd|rd|th|\.|º)(?=\s)", "", place.after)
+        words = _WORD.findall(after)
+        if words and re.match(r"[ -]", after):
+            month = words[0]
+            if month in self._lists["between_day_and_month"] and len(words) > 1:
+                month = words[1]
+            if month in months and after.lstrip(" -").startswith(words[0]):
+                at = self._text.find(month, place.end)
+                capital = self._page.folded.text[at : at + 1].isupper()
+                if capital or month not in self._lists["months_in_capitals"]:
+                    return True
+                if place.previous() in ("on", "by", "until", "since", "the", "before", "after"):
+                    return True
+        previous = place.previous()
+        if previous == "the":
+            previous = place.previous(1)
+        close = place.left_gap.strip(" .") == ""
+        if close and previous in months:
+            at = self._text.rfind(previous, 0, place.start)
+            capital = self._page.folded.text[at : at + 1].isupper()
+            return capital or previous not in self._lists["months_in_capitals"]
+        if close and previous in self._lists["weekdays"] and len(previous) > 3:
+            return True
+        if re.match(r"(?:st|nd|rd|th)\b", place.after):
+            return place.previous() == "the" and place.previous(1) in ("on", "by", "until", "since")
+        return bool(re.match(r"/\d{1,2}(?![\d/])", place.after)) and place.previous() in (
+            *("on", "due", "since", "until"),
+        )
+
+    def _is_marker(self, place: _Place) -> bool:
+        """Marks of a list or a note: "1." at the start of a line, "[3]", "#12", "3rd", "B-52"."""
+        if place.sort != "digits":
+            return False
+        text, before, after = place.text, place.before, place.after
+        if not before.strip(" \t>*-(") and text.isdigit() and len(text) <= _LONGEST_MARKER:
+            closed = after.startswith(")") and before.strip().endswith("(")
+            if (_LIST_MARK.match(after) or closed) and self._starts_line(place.start):
+                follows = int(text) in (self._item + 1, self._item) or len(text) == 1
+                if follows:
+                    self._item = int(text)
+                    return True
+        inline = after.startswith(") ") and before.endswith(" ") and "(" not in before
+        if inline and text.isdigit() and text == str(self._item + 1):
+            self._item += 1
+            return True
+        noted = before.endswith("[") and after.startswith("]") and text.isdigit()
+        if noted and len(text) <= _LONGEST_MARKER:
+            return re.search(r"[\w.;!?)\]\"'] ?\[\Z", before) is not None
+        if before.endswith("#") and not re.search(r"\d#\Z", before):
+            return True
+        if re.search(r"[§№]\s?\Z|\bn[°º]\s?\Z", before):
+            return True
+        if any(self._text.startswith(term, place.start) for term in self._lists["terms"]):
+            return True
+        if _ORDINAL.match(after):
+            return "birthday" not in place.right[:3] and "geburtstag" not in place.right[:3]
+        return re.search(r"[^\W\d_]-\Z", before) is not None and not self._names_end(
+            place.start - 1
+        )
+
+    def _names_end(self, place: int) -> bool:
+        at = bisect_right(self._ends, place) - 1
+        return at >= 0 and self._ends[at] == place
+
+    def _starts_line(self, place: int) -> bool:
+        line = self._text[max(0, place - 12) : place]
+        return "\n" in line or place <= 8
+
+    def _is_version(self, place: _Place) -> bool:
+        if place.sort != "digits" or place.previous() not in self._lists["versioned"]:
+            return (
+                bool(re.search(r"\b[a-z][\w-]*(?:==|~=|>=|<=|@)\Z", place.before))
+                and "." in place.text
+            )
+        return (
+            re.fullmatch(r"[ -]?(?:v|version|>=|<=|==|=|>|<|~=|\^)?\.? ?", place.left_gap)
+            is not None
+        )
+
+    def _is_arithmetic(self, place: _Place) -> bool:
+        if place.sort != "digits":
+            return False
+        if re.match(r"\s?x\s?10\^?\d", place.after):
+            return False  # a unit: 220 x10^3
+        called = _CALL.search(place.before)
+        if called is not None and called[1].rpartition(".")[2] in self._lists["functions"]:
+            return True
+        return bool(_OPERATED.search(place.before) or _OPERATES.match(place.after))
+
+    def _is_score(self, place: _Place) -> bool:
+        if place.value is None:
+            return False
+        if re.match(r"\s?/\s?(?:5|10|100)(?!\d|[.,/]\d)| out of \d", place.after):
+            whole = re.search(r"\d+", place.after)
+            return whole is not None and place.value <= int(whole[0])
+        if place.joined and place.next() in self._lists["stars"]:
+            return True
+        played = any(word in self._lists["played"] for word in (*place.left[:4], *place.right[:3]))
+        return (
+            played
+            and bool(re.match(r"\s?[-–:]\s?\d{1,2}(?!\d)", place.after))
+            and place.value < 200
+        )
+
+    def _is_range(self, place: _Place) -> bool:
+        clause = clause_at(self._said, place.start)
+        owned = clause.subject == "owner"
+        pair = re.match(r"\s?(?:-|–|to|bis)\s?\d[\d.,]*", place.after)
+        # "AST 23 (10-40)": a pair in brackets behind a number or a unit.
+        if (
+            place.before.endswith(("(", "["))
+            and pair
+            and place.after[pair.end() :][:1] in (")", "]")
+        ):
+            return True
+        if place.joined and place.next() in self._lists["long_spans"] and not pair:
+            return False  # "normal for a 54 year old"
+        near = self._lists["between_limit_and_number"]
+        signs = re.sub(r"[\w\s]", "", place.left_gap)
+        for word in place.left[:4]:
+            if word in self._lists["limits"]:
+                listed = word not in (
+                    "min",
+                    "max",
+                    "target",
+                    "goal",
+                    "upper",
+                    "lower",
+                    "recommended",
+                )
+                return (listed or not owned) and set(signs) <= set("<>≤≥=:(-–[]\"'")
+            if word not in near and not self._is_name_word(word):
+                break
+        if owned:
+            return False
+        compared = _COMPARED.search(place.before)
+        general = clause.subject == "nobody" or any(
+            w in self._lists["verdicts"] for w in place.right[:5]
+        )
+        if compared:
+            bound = (
+                len(re.sub(r"[\w\s]", "", compared[0])) > 1
+            )  # a laboratory writes "<5", not "<=5"
+            return general or bound or not self._names_end_near(place.start)
+        if place.previous() in self._lists["comparisons"] and place.left_gap.strip() == "":
+            counts = self._is_count(place) or self._is_span(place)
+            return clause.subject != "other" and not counts and not self._is_lower_of_pair(place)
+        if self._name_is_bounded(place):
+            return True
+        if pair and clause.subject == "nobody":
+            return True
+        judged = _WORD.findall(place.after[pair.end() :])[:3] if pair else ()
+        if any(word in self._lists["verdicts"] for word in judged):
+            return True
+        return clause.subject == "nobody" and any(
+            word in self._lists["limits"] for word in place.left[:5]
+        )
+
+    def _is_lower_of_pair(self, place: _Place) -> bool:
+        """Whether "over" stands between two numbers of a pressure: "134 over 86"."""
+        last = bisect_right(self._number_ends, place.start) - 1
+        near = last >= 0 and place.start - self._number_ends[last] <= len(" systolic over ")
+        return near and place.previous() in ("over", "uber", "sur", "sobre", "su", "op")
+
+    def _name_is_bounded(self, place: _Place) -> bool:
+        """Whether a comparison stands before the name that it stands behind: "under age 65"."""
+        at = bisect_right(self._ends, place.start) - 1
+        if at < 0 or place.start - self._ends[at] > 5:
+            return False
+        start = self._names[at].start
+        before = _WORD.findall(self._text[max(0, start - 16) : start])
+        return bool(before) and before[-1] in self._lists["before_bounded_name"]
+
+    def _is_name_word(self, word: str) -> bool:
+        return any(c.isalpha() for c in word) and any(
+            word in self._text[n.start : n.end] for n in self._names[:8]
+        )
+
+    def _names_end_near(self, place: int) -> bool:
+        at = bisect_right(self._ends, place) - 1
+        return at >= 0 and place - self._ends[at] <= 4
+
+    def _is_share(self, place: _Place) -> bool:
+        percent = _PERCENT.match(place.after)
+        if percent is None:
+            return False
+        rest = _WORD.findall(place.after[percent.end() :])
+        gap = place.after[percent.end() :]
+        close = place.left_gap.strip(" (~:") == ""
+        alone = place.previous() in ("at", "about", "only") and len(place.left) < 2
+        if close and place.previous() in self._lists["share_before"] and not alone:
+            return True
+        if not rest or not gap.startswith(" "):
+            return False
+        noun = len(rest[0]) > 3 and not any(rest[0] in self._lists[key] for key in _NO_PLURALS)
+        return rest[0] in self._lists["share_after"] or noun
+
+    def _is_price(self, place: _Place) -> bool:
+        sign = currency_before(self._text, place.start)
+        after = place.end + (self._text[place.end : place.end + 1] == " ")
+        money = sign is not None or read_currency(self._text, after) is not None
+        if not money:
+            return False
+        if any(word in self._lists["means"] for word in (*place.left[:4], *place.right[:4])):
+            return False
+        scaled = any(word in self._lists["scales"] for word in place.right[:1])
+        scaled = scaled or re.match(r"\s?(?:[bmt]|bn|mn)\b", place.after) is not None
+        if scaled:
+            return True
+        unit = _AMOUNT_END.match(self._text, place.end)
+        ends = place.end if unit is None else unit.end()
+        if read_period(self._text, ends) or read_period(self._text, place.end):
+            return False
+        head = place.before if sign is None else self._text[max(0, sign[1] - _NEAR) : sign[1]]
+        words = _WORD.findall(head.rpartition("\n")[2])
+        if any(word in ("price", "prices", "cost", "costs", "fee") for word in words[-3:]):
+            return True
+        if words and words[-1] in self._lists["priced"]:
+            return clause_at(self._said, place.start).subject != "owner" or words[-1] not in (
+                *("to", "by", "from", "at", "over", "under"),
+            )
+        articled = bool(words) and words[-1] in ("a", "an", "the", "this", "that", "each", "per")
+        return articled and place.right_gap in (" ", "-") and bool(place.right)
+
+    def _is_span(self, place: _Place) -> bool:
+        lists = self._lists
+        if not place.joined:
+            return False
+        unit = place.next()
+        follows = place.next(1)
+        aged = follows in lists["ages"] or (follows == "of" and place.next(2) == "age")
+        aged = aged or place.previous() == "born"
+        if unit in lists["short_spans"] or (unit == "s" and place.right_gap == " "):
+            return not aged
+        if unit in lists["long_spans"] and not aged:
+            if place.right_gap == "-" and place.sort != "words":
+                return True
+            if unit in ("year", "month", "yr") and follows and place.value != 1:
+                return True
+            if place.previous() in lists["before_span"] and place.left_gap.strip(" ~-") == "":
+                return True
+            spaced = re.match(r"[a-z]+ [a-z]", place.after.lstrip(" -")) is not None
+            return follows in lists["after_span"] and spaced
+        return False
+
+    def _is_dose(self, place: _Place) -> bool:
+        if not place.joined or place.right_gap == "-":
+            return False
+        if place.next() in self._lists["dose_units"]:
+            tail = place.after[len(place.right_gap) + len(place.next()) :]
+            return not tail.startswith(("/", "%", " per d", " per l"))
+        taking = any(word in self._lists["taking"] for word in place.left[:4])
+        return taking and place.next() in ("units", "unit", "u", "g", "ml")
+
+    def _is_count(self, place: _Place) -> bool:
+        lists = self._lists
+        after = place.next()
+        close = place.left_gap.strip(" ") == "" and bool(place.left)
+        if close and place.previous() == "top":
+            return True
+        if re.match(r"/\d+ (?:cup|tsp|tbsp|teaspoon|tablespoon|oz|lb|of)", place.after):
+            return True
+        if place.after.startswith(("°", " °")):
+            return True
+        if place.sort == "words" and place.text == "one":
+            return not re.match(
+                r"[ -](?:hundred|thousand|million|[a-z]*teen|ten|twelve|eleven|[a-z]+ty)",
+                place.after,
+            )
+        money = currency_before(self._text, place.start) is not None
+        if money or not place.joined or not after:
+            return False
+        bare_unit = not place.after[len(place.right_gap) + len(after) :].startswith(("/", "^"))
+        if after in lists["thing_units"] and bare_unit:
+            return True
+        if after in lists["plurals"]:
+            return True
+        at = place.end + len(place.right_gap)
+        if at in self._starts:  # "30 glucose tests", and not "220 platelets"
+            end = self._starts[at].end
+            noun = _WORD.match(self._text, end + 1)
+            return noun is not None and self._text[end] == " " and self._is_plural(noun[0])
+        if place.right_gap == "-":
+            return after not in ("year", "yr", "month", "kg", "lb", "pound", "cm", "foot", "inch")
+        if self._is_plural(after) and place.right_gap == " ":
+            return True
+        if place.value == 1 and place.right_gap == " " and after not in lists["small_words"]:
+            return after not in lists["no_plurals"] and not self._is_unit(after)
+        if (
+            close
+            and place.previous() in lists["count_before"]
+            and after not in lists["small_words"]
+        ):
+            return not self._is_unit(after)
+        written = self._page.folded.text[place.end + 1 : place.end + 2]
+        if after in lists["count_after"] and after not in ("or", "per", "of"):
+            return written.islower()
+        if self._german and written.isupper() and len(after) > 2:
+            units = lists["long_spans"] | lists["short_spans"] | lists["months"]
+            return after not in units and not self._is_unit(after)
+        if after == "of" and place.next(1) in ("the", "these", "those", "them", "my", "our", "us"):
+            return True
+        said = place.previous() in ("is", "was", "it", "at", "be", "been", "s", "came", "back")
+        adjective = after not in lists["small_words"] and not self._is_unit(after)
+        adjective = adjective and after not in lists["no_plurals"] and place.after[1:2].isalpha()
+        gap = place.after[len(place.right_gap) + len(after) :]
+        second = place.next(1)
+        return (
+            adjective
+            and not said
+            and gap.startswith((" ", "-"))
+            and (self._is_plural(second) or second in lists["plurals"])
+        )
+
+    def _is_plural(self, word: str) -> bool:
+        if word in self._lists["plurals"]:
+            return True
+        return (
+            len(word) > 3
+            and word.endswith("s")
+            and not word.endswith(("ss", "us", "is", "'s"))
+            and not any(word in self._lists[key] for key in _NO_PLURALS)
+        )
+
+    def _is_unit(self, word: str) -> bool:
+        known = ("kg", "lb", "lbs", "cm", "m", "ft", "feet", "foot", "inches", "inch", "in", "st")
+        money = read_currency(word, 0) is not None
+        more = (
+            "stone",
+            "mmol",
+            "mg",
+            "u",
+            "iu",
+            "k",
+            "grand",
+            "mmhg",
+            "kilos",
+            "pounds",
+            "bpm",
+            "lakh",
+        )
+        return word in known or word in more or money
+
+    def _is_label(self, place: _Place) -> bool:
+        lists = self._lists
+        if place.sort == "words" and (place.value or 0) > 20:
+            return False
+        word = place.previous()
+        gap = place.left_gap
+        if word in ("no", "nr", "nos", "number", "num") and place.previous(1) in lists["labels"]:
+            word = place.previous(1)
+        if word not in lists["labels"]:
+            return self._of_total(place)
+        if re.fullmatch(r"[\"']?\s?\.?[:=#(-]?\s?[\"']?", gap) is None:
+            return False
+        if word == "no" and "." not in gap:
+            return False
+        if word in lists["short_spans"]:  # "day 3", but not "this week: 104"
+            return gap == " " and place.previous(1) not in lists["determiners"]
+        if word in lists["verbs_too"]:
+            counts = place.right_gap == " " and self._is_plural(place.next())
+            return not (counts or place.previous(1) in lists["doers"])
+        return True
+
+    def _of_total(self, place: _Place) -> bool:
+        """Whether it says how many there are: "step 3 of 7"."""
+        return bool(re.search(r"\d (?:of|von|de|di|van) \Z", place.before))
