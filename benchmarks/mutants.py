@@ -41,7 +41,12 @@ CORE = (
     *("accounting", "allocation", "sanitizer", "graph", "values", "events", "rng"),
     *("mechanisms", "expressions"),
 )
-GROUPS = {"core": CORE, "session": ("session",), "store": ("store",), "channels": ("channels",)}
+GROUPS = {
+    "core": CORE,
+    "session": ("session",),
+    "store": ("store", "vault"),
+    "channels": ("channels", "reading"),
+}
 SHARES = {"core": 0.4, "session": 0.2, "store": 0.2, "channels": 0.2}
 """Of the sample. The core's floor is the highest, so its interval has to be the narrowest."""
 
@@ -88,6 +93,15 @@ NEIGHBOURS = {
         "tests/calibration/test_sessions.py",
     ),
     "store": ("tests/session/test_person.py", "tests/test_canary.py"),
+    "vault": (
+        *(
+            "tests/store/test_opening.py",
+            "tests/store/test_creation.py",
+            "tests/store/test_keys.py",
+        ),
+        *("tests/store/test_backup.py", "tests/store/test_anchor.py", "tests/test_canary.py"),
+    ),
+    "reading": ("tests/channels/text/test_channel.py", "tests/language/test_names.py"),
     "channels/text": ("tests/channels/gateway/test_openai.py",),
     "channels/detection": ("tests/channels/text",),
     "channels/tools": ("tests/channels/mcp/proxy/test_relay.py",),
@@ -109,7 +123,10 @@ PRELOADED = (
     *("starlette.applications", "uvicorn"),
 )
 SLOWEST = 900
-"""Seconds for the tests of one stage; a fault that lets them go on for ever is noticed thereby."""
+"""Seconds for the tests of one stage."""
+
+NO_END = "no end"
+"""Neither noticed nor survived: a test that hangs is ended alone, so the machine was busy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,119 +261,153 @@ def sample(names: Sequence[str], size: int, seed: int) -> list[Mutant]:
 
 
 def stages(module: Path) -> list[list[str]]:
-    """Tests that a module's fault meets: its own, its package's, then its neighbours'."""
+    """Tests that a module's fault meets: its own, its package's, then its neighbours'.
+
+    A module without tests of its own begins with those that are named for its package.
+    """
     inside = module.relative_to(PACKAGE).with_suffix("")
-    folder = Path("tests") / inside.parent
-    own = sorted(
-        str(path.relative_to(ROOT)) for path in (ROOT / folder).glob(f"test_{inside.name}*")
-    )
-    package = [] if inside.parent in (Path(), Path("channels")) else [str(folder)]
+    # A folder of modules may be tested in the folder above it.
+    beside = (Path("tests") / inside).parents
+    folder = next(each for each in beside if (ROOT / each).is_dir())
+
+    def tests_of(name: str) -> list[str]:
+        found = (ROOT / folder).glob(f"test_{name}*")
+        return sorted(str(path.relative_to(ROOT)) for path in found)
+
+    own = tests_of(inside.name) or tests_of(folder.name)
+    package = [] if folder in (Path("tests"), Path("tests/channels")) else [str(folder)]
+    package += [f"--ignore={test}" for test in own if package]
     keys = [str(inside), *(str(parent) for parent in inside.parents)]
     near = next((NEIGHBOURS[key] for key in keys if key in NEIGHBOURS), ())
-    found = [own, package, [path for path in (*near, *EVERYWHERE) if (ROOT / path).exists()]]
-    return [stage for stage in found if stage]
+    return [stage for stage in (own, package, [*near, *EVERYWHERE]) if stage]
+
+
+def copy_to(folder: Path) -> None:
+    """Copy what the tests need, compiled."""
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    ).stdout.decode()
+    for name in filter(None, tracked.split("\0")):
+        if not name.startswith("console-ui/") and (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    subprocess.run(
+        [sys.executable, "-m", "compileall", "-q", str(folder / "src"), str(folder / "tests")],
+        check=True,
+    )
 
 
 class Trials:
-    """A process of its own that tries faults in a copy of the project, one after another."""
+    """Tries faults in a copy of the project, one after another, with a process of its own."""
 
-    def __init__(self, folder: Path) -> None:
-        tracked = subprocess.run(
-            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            cwd=ROOT,
-            check=True,
-            capture_output=True,
-        ).stdout.decode()
-        for name in filter(None, tracked.split("\0")):
-            if not name.startswith("console-ui/") and (ROOT / name).is_file():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, folder / name)
-        environment = {**os.environ, "PYTHONPATH": str(folder / "src")}
-        subprocess.run(
-            [sys.executable, "-m", "compileall", "-q", str(folder / "src"), str(folder / "tests")],
-            check=True,
-        )
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.mutants", "--try-in", str(folder)],
-            cwd=folder,
-            env=environment,
+    def __init__(self, folder: Path, preloaded: Sequence[str] = PRELOADED) -> None:
+        self._folder = folder
+        self._preloaded = preloaded
+        self._process = self._started()
+
+    def noticed(self, mutant: Mutant) -> str:
+        """The first test that fails with it, or nothing."""
+        path = self._folder / mutant.module
+        original = path.read_text(encoding="utf-8")
+        for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+            compiled.unlink()
+        path.write_text(mutant.code, encoding="utf-8")
+        try:
+            failing = (self.first_failing(stage) for stage in stages(mutant.module))
+            return next(filter(None, failing), "")
+        finally:
+            path.write_text(original, encoding="utf-8")
+
+    def first_failing(self, tests: Sequence[str]) -> str:
+        """The first of these tests that fails in the copy as it is, or nothing."""
+        # Once more, as the machine may have ended the process: only what ends it twice is to blame.
+        for _ in range(2):
+            answer = self._ask(tests)
+            if answer is not None:
+                return answer
+            self.close()
+            self._process = self._started()
+        return "the process of the trials ended twice"
+
+    def _started(self) -> "subprocess.Popen[str]":
+        # Without compiled files: one of a file that changes twice in a second would look current.
+        path = os.pathsep.join((str(self._folder / "src"), str(self._folder)))
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-m", "benchmarks.mutants", *self._preloaded),
+                *("--try-in", str(self._folder)),
+            ],
+            cwd=self._folder,
+            env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
 
-    def noticed(self, mutant: Mutant) -> str:
-        """The first test that fails with it, or nothing."""
-        return self._ask(str(mutant.module), mutant.code, stages(mutant.module))
-
-    def first_failing(self, tests: Sequence[str]) -> str:
-        """The first of these tests that fails without a fault, or nothing."""
-        return self._ask(str(PACKAGE / "__init__.py"), "", [list(tests)])
-
-    def _ask(self, module: str, code: str, tests: list[list[str]]) -> str:
-        asked = {"module": module, "code": code, "stages": tests}
+    def _ask(self, tests: Sequence[str]) -> str | None:
+        """The process's answer, or none if it has ended."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(asked) + "\n")
-        self._process.stdin.flush()
-        return str(json.loads(self._process.stdout.readline()))
+        try:
+            self._process.stdin.write(json.dumps(list(tests)) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            return None
+        answer = self._process.stdout.readline()
+        return str(json.loads(answer)) if answer else None
 
     def close(self) -> None:
         """End the process."""
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        assert self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.stdout.close()
         self._process.wait()
 
 
-def try_in(folder: Path) -> None:
-    """Try what is asked for, line by line; the other end of `Trials`."""
+def try_in(folder: Path, preloaded: Sequence[str]) -> None:
+    """Run the tests that are asked for, line by line; the other end of `Trials`."""
     import importlib
 
-    for name in PRELOADED:
+    for name in preloaded:
         try:
             importlib.import_module(name)
         except ImportError:
             continue
-    sys.dont_write_bytecode = True  # a file that changes twice in a second would look unchanged
-    sys.path[:0] = [str(folder / "src"), str(folder)]
+    os.chdir(folder)
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:
-        asked = json.loads(line)
-        path = folder / asked["module"]
-        original = path.read_text(encoding="utf-8")
-        for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
-            compiled.unlink()
-        path.write_text(asked["code"] or original, encoding="utf-8")
-        found = ""
-        for stage in asked["stages"]:
-            found = found or _fails(stage)
-        path.write_text(original, encoding="utf-8")
-        answers.write(json.dumps(found) + "\n")
+        answers.write(json.dumps(_fails(json.loads(line))) + "\n")
         answers.flush()
 
 
-_NOTICED = (1, 2)
-"""pytest's codes for a failed test and for a test file that cannot be imported."""
-
-
 def _fails(tests: Sequence[str]) -> str:
-    """Run tests in a fork of this process; the first that fails."""
+    """Run tests in a fork of this process; the first that fails.
+
+    However the fork ends, this process goes on. `collectable` has seen that the tests can be run
+    without a fault, so an end that pytest did not choose is the fault's doing.
+    """
     with tempfile.TemporaryFile() as said:
         child = os.fork()
         if child == 0:
             _run(tests, said)
         code = _wait(child)
         if code is None:
-            return "no end"
-        if code == 0:
+            return NO_END
+        if code in _UNNOTICED:
             return ""
         said.seek(0)
-        shown = said.read().decode(errors="replace")
-        if code not in _NOTICED:
-            raise RuntimeError(f"pytest ended with {code}: {shown}")
-        lines = shown.splitlines()
+        lines = said.read().decode(errors="replace").splitlines()
         named = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
         return named[0].split(" - ")[0] if named else f"pytest ended with {code}"
+
+
+_UNNOTICED = (0, 5)
+"""pytest's codes for tests that all pass, and for a file whose tests are all slow ones."""
 
 
 def _run(tests: Sequence[str], said: IO[bytes]) -> None:
@@ -365,6 +416,8 @@ def _run(tests: Sequence[str], said: IO[bytes]) -> None:
     code = 99
     try:
         os.setsid()  # what the tests start ends with them
+        os.environ.pop("PYTEST_ADDOPTS", None)  # of the run that this is a part of
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # the next question is not for them
         for stream in (1, 2):
             os.dup2(said.fileno(), stream)
         options = ["-x", "-q", "--no-header", "--tb=no", "-rfE", "-m", "not slow", "--timeout=120"]
@@ -430,13 +483,18 @@ def tried(mutants: Sequence[Mutant], jobs: int, minutes: float) -> Iterator[tupl
 
     def work(folder: Path) -> None:
         try:
+            copy_to(folder)
             trials = Trials(folder)
+            collectable(trials, mutants)
             while True:
                 with lock:
                     number = next(turn, None) if time.monotonic() < end else None
                 if number is None:
                     break
-                found[number] = trials.noticed(mutants[number])
+                mutant = mutants[number]
+                test = found[number] = trials.noticed(mutant)
+                if not test:
+                    print(f"\r{_shown(mutant)}", file=sys.stderr)
                 print(f"\r{len(found)} tried", end="", file=sys.stderr, flush=True)
             trials.close()
         except BaseException as problem:  # noqa: BLE001 - raised again below
@@ -457,18 +515,30 @@ def tried(mutants: Sequence[Mutant], jobs: int, minutes: float) -> Iterator[tupl
         yield mutants[number], found[number]
 
 
+def collectable(trials: Trials, mutants: Sequence[Mutant]) -> None:
+    """Refuse to begin where the tests cannot be run even without a fault."""
+    asked = {test for mutant in mutants for stage in stages(mutant.module) for test in stage}
+    tests = sorted(test for test in asked if not test.startswith("--"))
+    if failed := trials.first_failing(["--collect-only", *tests]):
+        raise RuntimeError(f"the tests cannot be collected without a fault: {failed}")
+
+
 def failing_anyway(results: Sequence[tuple[Mutant, str]]) -> set[str]:
     """Of the tests that noticed a fault those that fail without any: they noticed nothing."""
     asked = {test for _, test in results if "::" in test}
     found: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="rg-mutants-") as place:
+        copy_to(Path(place))
         trials = Trials(Path(place))
         while asked - found:
             tests = sorted({_function(test) for test in asked - found})
             failed = trials.first_failing(tests)
             if not failed:
                 break
-            found |= {test for test in asked if _function(test) == _function(failed)}
+            same = {test for test in asked if _function(test) == _function(failed)}
+            if not same:
+                raise RuntimeError(f"without a fault: {failed}")
+            found |= same
         trials.close()
     return found
 
@@ -481,9 +551,12 @@ def _function(test: str) -> str:
 def report(results: Sequence[tuple[Mutant, str]]) -> bool:
     """Print scores and survivors; whether every survivor has its reason."""
     known = reasons()
+    decided = [(mutant, test) for mutant, test in results if test != NO_END]
+    if len(decided) < len(results):
+        print(f"undecided, as their tests came to no end: {len(results) - len(decided)}")
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     open_ones = []
-    for mutant, test in results:
+    for mutant, test in decided:
         key = _place(str(mutant.module), mutant.original, mutant.mutated)
         outcome = 0 if test else 1 if key in known else 2
         part = mutant.module.relative_to(PACKAGE).parts[0].removesuffix(".py")
@@ -502,9 +575,22 @@ def report(results: Sequence[tuple[Mutant, str]]) -> bool:
                 f"   {100 * share:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
             )
     for mutant in open_ones:
-        print(f"\n{mutant.module}:{mutant.line}: {mutant.operator}")
-        print(f"  - {mutant.original}\n  + {mutant.mutated}")
+        print(f"\n{_shown(mutant)}")
     return not open_ones
+
+
+def _shown(mutant: Mutant) -> str:
+    place = f"{mutant.module}:{mutant.line}: {mutant.operator}"
+    return f"{place}\n  - {mutant.original}\n  + {mutant.mutated}"
+
+
+def write(path: Path, results: Sequence[tuple[Mutant, str]]) -> None:
+    """Write every fault and what noticed it."""
+    lines = [
+        {**vars(mutant), "module": str(mutant.module), "code": "", "noticed": test}
+        for mutant, test in results
+    ]
+    path.write_text(json.dumps(lines, indent=1), encoding="utf-8")
 
 
 def main() -> None:
@@ -519,23 +605,21 @@ def main() -> None:
     parser.add_argument("--try-in", type=Path, help=argparse.SUPPRESS)
     options: Any = parser.parse_args()
     if options.try_in:
-        try_in(options.try_in)
+        try_in(options.try_in, options.packages)
         return
     unknown = set(options.packages) - set(parts)
     if unknown:
         parser.error(f"no such package: {', '.join(sorted(unknown))}")
     mutants = sample(options.packages or parts, options.sample, options.seed)
     results = list(tried(mutants, options.jobs, options.minutes))
+    if options.out:
+        write(options.out, results)  # what took so long is there, whatever the tests do now
     wrong = failing_anyway(results)
     for test in sorted(wrong):
         print(f"fails without a fault: {test}")
     results = [(mutant, "" if test in wrong else test) for mutant, test in results]
     if options.out:
-        lines = [
-            {**vars(mutant), "module": str(mutant.module), "code": "", "noticed": test}
-            for mutant, test in results
-        ]
-        options.out.write_text(json.dumps(lines, indent=1), encoding="utf-8")
+        write(options.out, results)
     sys.exit(0 if report(results) else 1)
 
 
