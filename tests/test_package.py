@@ -19,13 +19,14 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 DATA = (
     "py.typed",
     "channels/detection/*.toml",
-    "channels/text/*.toml",
+    "channels/detection/english.txt",
     "channels/tools/*.toml",
     "console/static/*",
     "evaluation/hostile_prompts/*.toml",
     "evaluation/published/*.csv",
     "identifiers/*.toml",
     "language/*.toml",
+    "reading/*.toml",
     "template/templates/*.toml",
 )
 

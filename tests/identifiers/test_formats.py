@@ -93,6 +93,17 @@ def test_a_whole_small_shape_is_permuted_without_a_fixed_point(kind: Kind) -> No
     assert all(token != text for token, text in zip(tokens, texts, strict=True))
 
 
+def test_a_day_with_a_time_of_day_is_one_identifier_and_comes_back() -> None:
+    identifiers = fresh()
+    texts = ["2024-03-05 19:28:54", "2024-03-05T19:28:54", "2024-03-05 19:28", "5/3/2024 00:00:00"]
+    tokens = [identifiers.protect("date", text) for text in texts]
+    assert all(token[-8:] != text[-8:] for token, text in zip(tokens, texts, strict=True))
+    assert [len(token) for token in tokens[:3]] == [19, 19, 16]
+    assert [identifiers.restore("date", token) for token in tokens] == texts
+    with pytest.raises(IdentifierError):
+        identifiers.protect("date", "2024-03-05 24:00")
+
+
 def test_a_day_below_ten_written_with_and_without_its_zero_are_two_identifiers() -> None:
     identifiers = fresh()
     padded = [f"{day:02} May {year}" for day in range(1, 29) for year in range(1990, 2010)]

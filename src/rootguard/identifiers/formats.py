@@ -226,7 +226,41 @@ def _ordinals(own: frozenset[tuple[int, int]]) -> tuple[int, ...]:
     return tuple(ordinal for ordinal, day in days if (day.month, day.day) in own)
 
 
+_MOMENT = re.compile(
+    r"(?P<day>.{8,20})(?P<gap>[T ])(?P<h>[01][0-9]|2[0-3]):(?P<m>[0-5][0-9])"
+    r"(?::(?P<s>[0-5][0-9]))?",
+    re.ASCII,
+)
+
+
+def _read_moment(text: str) -> Written | None:
+    """A day and a time of day, permuted as one: a time alone has few values to hide among."""
+    found = _MOMENT.fullmatch(text)
+    day = None if found is None else _read_date(found["day"])
+    if found is None or day is None:
+        return None
+    times = 24 * 60 * (60 if found["s"] else 1)
+    time = int(found["h"]) * 60 + int(found["m"])
+    if found["s"]:
+        time = 60 * time + int(found["s"])
+
+    def write(number: int) -> str:
+        which, rest = divmod(number, times)
+        minutes, seconds = divmod(rest, 60) if found["s"] else (rest, None)
+        tail = "" if seconds is None else f":{seconds:02d}"
+        return f"{day.write(which)}{found['gap']}{minutes // 60:02d}:{minutes % 60:02d}{tail}"
+
+    return Written(
+        shape=day.shape + f" {found['gap']}{times}".encode(),
+        size=day.size * times,
+        rank=day.rank * times + time,
+        write=write,
+    )
+
+
 def _read_date(text: str) -> Written | None:
+    if ":" in text:
+        return _read_moment(text)
     found = _form_of(text)
     if found is None:
         return None

@@ -1,6 +1,7 @@
 """The names and words that the rules know, from the data files and `identifiers/names.toml`.
 
 `signs.toml` has the words and phrases beside which identifiers stand; they are given as patterns.
+`english.txt` is a dictionary: what is a word of English is hardly a name, and what is none may be.
 
 Words are compared without case and accents.
 """
@@ -18,11 +19,19 @@ def _words(file: str) -> dict[str, list[str]]:
     return {key: words.split() for key, words in tomllib.loads(source).items()}
 
 
+def _english() -> frozenset[str]:
+    source = resources.files(__package__).joinpath("english.txt").read_text(encoding="utf-8")
+    lines = source.splitlines()
+    return frozenset(w for line in lines if not line.startswith("#") for w in line.split())
+
+
 _LISTED = _words("lists.toml")
 _WORDS = {key: frozenset(words) for key, words in _words("words.toml").items()}
 
-GIVEN = frozenset(map(caseless, (*LISTS["given"], *_LISTED["given"]))) - PARTICLES
-SURNAMES = frozenset(map(caseless, (*LISTS["surname"], *_LISTED["surnames"]))) - PARTICLES
+# "My" is a given name of few and the owner's word for everything that is theirs: "My Gewicht".
+_NEVER = PARTICLES | _WORDS["possessive_words"]
+GIVEN = frozenset(map(caseless, (*LISTS["given"], *_LISTED["given"]))) - _NEVER
+SURNAMES = frozenset(map(caseless, (*LISTS["surname"], *_LISTED["surnames"]))) - _NEVER
 LISTED = GIVEN | SURNAMES
 FOREIGN = _WORDS["foreign"]
 ORDINARY = _WORDS["ordinary"] | FOREIGN
@@ -32,14 +41,22 @@ _NOT_NAMES = ORDINARY | _WORDS["places"] | _WORDS["things"]
 AMBIGUOUS = LISTED & (_WORDS["ambiguous"] | _NOT_NAMES)
 """Names that are also words, places or products."""
 LOWERCASE = _WORDS["lowercase"]
+NOT_ALONE = AMBIGUOUS | LOWERCASE
+"""Names that are no names in small letters, unless a sure one stands beside them."""
 EPONYM_NOUNS = _WORDS["eponym_nouns"]
 ORGANISATION_NOUNS = _WORDS["organisation_nouns"]
 PLACE_OPENERS = _WORDS["place_openers"]
 PERSON_VERBS = _WORDS["person_verbs"]
+GIVING_VERBS = _WORDS["giving_verbs"]
+PERSONAL_NOUNS = _WORDS["personal_nouns"]
+POSSESSIVE_WORDS = _WORDS["possessive_words"]
+CALLING_WORDS = _WORDS["calling_words"]
 PLAIN = (_NOT_NAMES | _WORDS["ambiguous"] | EPONYM_NOUNS | ORGANISATION_NOUNS) - LISTED
 """Words that are no names."""
 EVERYBODYS = PLAIN | LISTED
 """Words that say nothing about whoever wrote them."""
+ENGLISH = _english() | PLAIN
+"""Words of English: as a name only beside one that is surely a name."""
 PLAIN_LETTERS = frozenset(word for word in PLAIN if word.isascii() and word.isalpha())
 
 NAME_SHAPE = re.compile(r"(?:O['’]|D['’]|Mc|Mac)[A-Z][a-z]{2,20}")

@@ -46,7 +46,7 @@ _SURE = (
     ),
 )
 _LIKELY = (
-    (_pattern(rf"i(?:['’]m| am){_SPACE}"), {"i"}),
+    (_pattern(rf"i(?:\\{{0,2}}['’]m| am){_SPACE}"), {"i"}),
     (_pattern(rf"(?:{any_of('greetings')})(?: (?:doctor|team))?{_SPACE}"), _opened("greetings")),
 )
 _PERHAPS = (
@@ -60,6 +60,7 @@ _PERHAPS = (
         {"patient", "client", "tenant", "named"} | _opened("deeds"),
     ),
     (_pattern(rf"(?:{any_of('closings')}),[ \t]{{1,3}}"), _opened("closings")),
+    (_pattern(rf"(?<=[\"”’!?,] )(?:{any_of('speech')}){_SPACE}"), _opened("speech")),
 )
 _ALL = Openings(*_SURE, *_LIKELY, *_PERHAPS)
 _GROUPS: tuple[tuple[Trust, int], ...] = (
@@ -99,6 +100,33 @@ _SENTENCE_END = '.!?:;\n\r"“”()[]•*>|'
 # Beside these a word is part of a path, an address, a variable or a formula, not a name.
 _TIED = "/\\_@#=&~$%"
 _MOST_WORDS = 6  # "Maria del Carmen Lopez de Garcia"; it bounds the cost of a text of names only
+_SHORTEST_SMALL = 2  # letters; "anna ok" and "john x" are no full names
+_LONGEST_LIST = 12
+_MODALS = {"will", "may"}
+_DETERMINERS = frozenset(("the", "a", "an", "this", "that", "it", "my", "his", "her", "their"))
+_GERMAN = frozenset(
+    (
+        "der",
+        "die",
+        "das",
+        "und",
+        "ist",
+        "ein",
+        "eine",
+        "nicht",
+        "mit",
+        "auf",
+        "ich",
+        "von",
+        "bei",
+        "wie",
+    )
+)
+_SURELY_GERMAN = 3
+_AND = {"and", "or", "und", "et", "och", "og"}
+_OWNS = re.compile(r"\\{0,2}['’]s ")
+_ESCAPED = re.compile(r"\\{1,2}['\"’]")
+_SPEAKS = re.compile(r": ?\\{0,2}[\"“][A-Z][\w'’]{0,12} ")
 _POSSESSIVES = {" ", "\u00a0", "-", "'s ", "’s ", "'S ", "’S ", "' ", "’ "}
 _LOWER_OPENERS = {"san", "santa", "sao", "saint", "los", "las"}
 
@@ -131,7 +159,7 @@ class _Word(NamedTuple):
 def find_names(text: str, runs: Runs) -> list[tuple[int, int]]:
     """The persons named in the text, whose runs of letters are given; spans may overlap."""
     reading = _Reading(text, runs)
-    return [*reading.introduced(), *reading.standing_alone()]
+    return [reading.whole(*each) for each in (*reading.introduced(), *reading.standing_alone())]
 
 
 def _shape(word: str) -> Shape:
@@ -168,6 +196,8 @@ def _standing(written: str, key: str, shape: Shape) -> Standing:
         return "strong"
     if any(part in plain for part in (key, *parts)):
         return "plain"
+    if not accented and all(part in lists.ENGLISH for part in parts):
+        return "doubtful"
     if shape == "title" and (
         lists.NAME_SHAPE.fullmatch(written) or lists.NAME_ENDING.fullmatch(key)
     ):
@@ -271,9 +301,30 @@ class _Reading:
         self._starts = self._words.starts
 
     @cached_property
+    def _nouns_capitalised(self) -> bool:
+        """Whether the text is in German, where every noun has a capital."""
+        return len(_GERMAN & self._runs.words) >= _SURELY_GERMAN
+
+    @cached_property
     def _shouted(self) -> bool:
         """Whether the text is written in capitals throughout."""
         return self._words.shouted()
+
+    def whole(self, start: int, end: int) -> tuple[int, int]:
+        """A name with the title before it and the degree behind it: "Dr. Ann Lee PhD"."""
+        first = bisect_left(self._starts, start)
+        last = bisect_left(self._starts, end) - 1
+        while first > 0 and self._words[first - 1].key in TITLES:
+            gap = self._between(first - 1)
+            capital = self._words[first - 1].shape == "title"
+            if gap not in {". ", "."} and not (capital and gap == " "):
+                break
+            first -= 1
+        while last + 1 < len(self._words) and self._between(last) in {" ", ", "}:
+            if self._words[last + 1].key not in SUFFIXES or self._words[last + 1].shape == "lower":
+                break
+            last += 1
+        return self._words[first].start, max(end, self._words[last].end)
 
     def introduced(self) -> Iterator[tuple[int, int]]:
         """Names where a name must stand."""
@@ -311,8 +362,11 @@ class _Reading:
                 break
             if word.key in TITLES or (style == "lower" and len(word.key) == 1):
                 break
-            if word.standing == "doubtful" and (style == "lower" or trust == "perhaps"):
-                break
+            if word.standing == "doubtful" and (
+                style == "lower"
+                or (trust == "perhaps" and (not words or lists.THING_ENDING.fullmatch(word.key)))
+            ):
+                break  # "my landlord, Bartholomew Crisp", but "my doctor, Zarvon Syndrome"
             if word.key in SUFFIXES and words:
                 break
             words += word.shape != "initial"
@@ -329,7 +383,87 @@ class _Reading:
         return word.key in lists.ORDINARY and self._shouted
 
     def standing_alone(self) -> Iterator[tuple[int, int]]:
-        """Names that are recognised by themselves."""
+        """Names that are recognised by themselves, and those that are listed with them."""
+        runs = dict(self._runs_of_names())
+        for first, last in (*runs.items(), *self._listed_with(runs)):
+            yield self._words[first].start, self._words[last - 1].end
+
+    def _listed_with(self, runs: dict[int, int]) -> Iterator[tuple[int, int]]:
+        """Single words in a list with names: "Malon, Mark and Jennifer", "Mandel and Daniels"."""
+        ends = {last: first for first, last in runs.items()}
+        seen: set[int] = set()
+        for first, last in runs.items():
+            if last in seen or self._words[first].shape != "title":
+                continue
+            chain, commas = self._chain(first, last, runs, ends)
+            seen |= {end for _, end in chain}
+            if len(chain) < 3 and commas:
+                continue  # "In Paris, Maria said"
+            known = [each in runs or self._words[each].standing == "weak" for each, _ in chain]
+            for (each, end), name in zip(chain, known, strict=True):
+                if each not in runs and (name or 2 * sum(known) >= len(chain)):
+                    yield each, end
+
+    def _chain(
+        self, first: int, last: int, runs: dict[int, int], ends: dict[int, int]
+    ) -> tuple[list[tuple[int, int]], int]:
+        """The members of a list around a name, and how many of its joints are commas only."""
+        chain, commas = [(first, last)], 0
+        while len(chain) < _LONGEST_LIST:
+            first = chain[0][0]
+            joint = self._joint(first - 1, forward=False)
+            if joint is None:
+                break
+            before, comma = joint
+            begin = ends.get(before + 1, before)
+            if begin == before and not self._may_be_listed(before):
+                break
+            commas += comma
+            chain.insert(0, (begin, before + 1))
+        while len(chain) < _LONGEST_LIST:
+            joint = self._joint(chain[-1][1], forward=True)
+            if joint is None:
+                break
+            then, comma = joint
+            if then not in runs and not self._may_be_listed(then):
+                break
+            commas += comma
+            chain.append((then, runs.get(then, then + 1)))
+        return chain, commas
+
+    def _joint(self, at: int, *, forward: bool) -> tuple[int, bool] | None:
+        """The word beyond a comma or an "and", from the word next to a name; whether a comma."""
+        if not 0 <= at < len(self._words):
+            return None
+        comma = self._between(at - 1 if forward else at) == ", "
+        if self._words[at].key not in _AND:
+            return (at, True) if comma else None
+        beyond = at + 1 if forward else at - 1
+        if not 0 <= beyond < len(self._words):
+            return None
+        gaps = {self._between(min(at, beyond)), self._between(at - 1 if forward else at)}
+        return (beyond, False) if gaps <= {" ", ", "} else None
+
+    def _between(self, i: int) -> str:
+        """What stands between a word and the next."""
+        if not 0 <= i < len(self._words) - 1:
+            return ""
+        return self._text[self._words[i].end : self._words[i + 1].start]
+
+    def _may_be_listed(self, at: int) -> bool:
+        word = self._words[at]
+        if word.shape != "title" or word.particle or not self._untied(word):
+            return False
+        alone = not (self._joined_to(at - 1) or self._joined_to(at))
+        return alone and word.standing in {"weak", "unknown"} and word.key not in lists.ORDINARY
+
+    def _joined_to(self, i: int) -> bool:
+        """Whether a word and the next are both capitalised and directly beside each other."""
+        if not 0 <= i < len(self._words) - 1 or self._between(i) != " ":
+            return False
+        return self._words[i].shape != "lower" and self._words[i + 1].shape != "lower"
+
+    def _runs_of_names(self) -> Iterator[tuple[int, int]]:
         at = 0
         for candidate in self._words.candidates():
             if candidate < at:
@@ -341,12 +475,29 @@ class _Reading:
                 if run is not None:
                     first, last = run
                     first -= first > 0 and self._turned(first)
-                    yield self._words[first].start, self._words[last - 1].end
+                    yield first, last
             at = max(end, at + 1)
 
     def _may_be_alone(self, at: int) -> bool:
         """Whether a single word can be a name; `_trimmed` asks for more."""
-        return self._words[at].standing == "strong" or self._follows(at, lists.PERSON_VERBS)
+        return self._words[at].standing == "strong" or self._in_role(at, at)
+
+    def _in_role(self, first: int, last: int) -> bool:
+        """Whether a name's neighbours say that it is a person's."""
+        if self._follows(last, lists.PERSON_VERBS):
+            return True
+        after = self._text[self._words[last].end : self._words[last].end + 4]
+        then = self._words[last + 1].key if last + 1 < len(self._words) else ""
+        if _OWNS.match(after) and then in lists.PERSONAL_NOUNS:
+            return True
+        if then in lists.POSSESSIVE_WORDS and self._between(last) == " " and first:
+            return self._words[first - 1].key in lists.GIVING_VERBS
+        if not self._opens_sentence(first):
+            return False
+        if then in lists.CALLING_WORDS and self._between(last) == ", ":
+            return True
+        speaks = _SPEAKS.match(self._text, self._words[last].end)
+        return speaks is not None
 
     def _run_end(self, at: int) -> int:
         """Where the run of alike name-like words that begins at a word ends."""
@@ -362,21 +513,40 @@ class _Reading:
                 break
             word = self._words[end]
             particle = word.particle and word.shape == "lower"
+            if word.key in _AND and not self._words[end - 1].particle:
+                break  # "Gewicht und Größe", but "von und zu"
             if style == "initial" and not particle:
                 style = word.shape
-            if not particle and (word.shape not in {style, "initial"} or not self._may_stand(word)):
+            if style == "lower" and end > at + 1 and not particle and word.standing != "strong":
+                break  # "jared paavolainen will call"
+            if not particle and (
+                word.shape not in {style, "initial"}
+                or not (self._may_stand(word) or self._small_surname(at, end))
+            ):
                 break
             end += 1
         while end > at and self._words[end - 1].particle and self._words[end - 1].shape == "lower":
             end -= 1
         return end
 
-    def _may_stand(self, word: _Word) -> bool:
+    def _small_surname(self, at: int, end: int) -> bool:
+        """Whether a word that is none of English follows a given name, both in small letters."""
+        given, word = self._words[at], self._words[end]
+        if end != at + 1 or not given.given or given.standing != "strong":
+            return False
+        alike = given.shape == word.shape == "lower" and self._untied(word)
+        return alike and word.standing == "unknown" and len(word.key) > _SHORTEST_SMALL
+
+    def _untied(self, word: _Word) -> bool:
+        """Whether a word is no part of a path, an address, a variable or a formula."""
         before = self._text[word.start - 1 : word.start]
+        if before and before in _TIED + "." and not self._gap_before(word):
+            return False
         after = self._text[word.end : word.end + 1]
-        if (before and before in _TIED + "." and not self._gap_before(word)) or (
-            after and after in _TIED
-        ):
+        return not after or after not in _TIED or _ESCAPED.match(self._text, word.end) is not None
+
+    def _may_stand(self, word: _Word) -> bool:
+        if not self._untied(word):
             return False
         if word.shape == "lower":
             return word.standing in {"strong", "weak"} and word.key not in lists.ORDINARY
@@ -446,10 +616,15 @@ class _Reading:
             return False
         match style:
             case "lower":
+                if whole[0].key in _MODALS and self._follows(end - 1, _DETERMINERS):
+                    return False  # "will smith the metal"
+                if strong and whole[0] is strong[0] and whole[0].given:
+                    # `_small_surname`: "jared paavolainen"
+                    return all(word.standing in {"strong", "weak", "unknown"} for word in whole)
                 paired = (led and any(word.surname for word in whole[1:])) or (
                     whole[0].surname and any(word.given for word in whole[1:])
                 )
-                sound = all(word.key not in lists.AMBIGUOUS for word in whole)
+                sound = all(word.key not in lists.NOT_ALONE for word in whole)
                 return len(strong) == len(whole) or (paired and (sound or bool(strong)))
             case "upper" if not self._shouted:
                 return bool(strong)
@@ -465,8 +640,17 @@ class _Reading:
             weak = [word for word in whole if word.standing == "weak"]
             if len(weak) == len(whole):
                 return led and whole[-1].surname
-            return len(whole) < 4 and not (weak and self._opens_sentence(at))
-        return self._follows(end - 1, lists.PERSON_VERBS)
+            if self._in_role(at, end - 1):
+                return True
+            if weak and self._opens_sentence(at):  # "Will Kubernetes", but "Sydney Gladu"
+                return led and weak[0] is whole[0] and whole[0].key not in lists.ENGLISH
+            unsure = self._after_in(at) or self._nouns_capitalised
+            return len(whole) < 4 and (bool(weak) or not unsure)
+        return self._in_role(at, end - 1)
+
+    def _after_in(self, at: int) -> bool:
+        """Whether it stands where places do: "in Chiclana de la Frontera"."""
+        return at > 0 and self._words[at - 1].key == "in" and self._between(at - 1) == " "
 
     def _follows(self, i: int, nouns: frozenset[str], *, capital: bool = False) -> bool:
         """Whether one of these words comes next."""

@@ -1,4 +1,4 @@
-"""Record numbers, phone numbers and days: what is found by its figures.
+"""Record numbers, phone numbers, days, postcodes, IP addresses, ages: what is found by its figures.
 
 A labelled record number needs no particular form ("MRN 00482-9"). Without a label only forms that
 carry their own proof count: card numbers (Luhn), IBAN (mod 97), NHS numbers (mod 11), and the
@@ -15,9 +15,11 @@ alone excepted. Each pattern is bounded in length, so the cost is linear.
 
 import calendar
 import functools
+import ipaddress
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
+from typing import NamedTuple
 
 from rootguard.channels.detection.lists import ORDINARY, any_of, lines, phrases
 from rootguard.language.fold import (
@@ -227,11 +229,15 @@ DEFAULT_REGIONS = (
 _CANDIDATE = re.compile(
     r"(?<![\w.,+$€£-])(?:\+|\(\+?)?[0-9](?:[ \u00a0]?[-./()][ \u00a0]?|\)[ ]?|[ \u00a0])?"
     r"(?:[0-9](?:[ \u00a0]?[-./()]{1,2}[ \u00a0]?|[ \u00a0])?){5,15}(?<=[0-9])"
-    r"(?![\w%€£$]|[.,][0-9])",
+    r"(?:(?=[ ]?x[0-9]{1,6}(?!\w))|(?![\w%€£$]|[.,][0-9]))",
     re.ASCII,
 )
 _EXTENSION = re.compile(r"[ ]?(?:x|ext\.?|#) ?[0-9]{1,6}(?![\w])", re.IGNORECASE)
 _PHONE_BEFORE = re.compile(rf"(?:{any_of('phones')})\b[^0-9\n]{{0,24}}\Z", re.IGNORECASE)
+_PHONE_AFTER = re.compile(
+    rf"[ -]{{1,2}}\(?(?:{any_of('phones_after')})\)?(?=[ \t]{{0,3}}(?:\Z|[\n\r,;.\\]))",
+    re.IGNORECASE,
+)
 _LOOK_BACK = 48  # 24 for the word, and the 24 that may stand between it and the number
 _DIGIT = re.compile(r"\d")
 _CLUSTER = re.compile(r"\d+(?:\D{1,4}\d+)*")
@@ -278,6 +284,7 @@ def find_phones(
         if (start, end) in known:
             continue
         said = _PHONE_BEFORE.search(text[max(0, start - _LOOK_BACK) : start])
+        said = said or _PHONE_AFTER.match(text, end)
         if said or (_marked(written) and any(_valid(written, region) for region in regions)):
             yield start, end
 
@@ -386,8 +393,11 @@ _BORN = Openings(
     (_BIRTH, first_words(phrases("births"))),
     stems=first_words(phrase for phrase in phrases("births") if phrase.isalpha()),
 )
-# A time of day may follow an ISO date without a space.
-_TIMED = re.compile(r"(?<![\w./-])[0-9]{4}-[0-9]{2}-[0-9]{2}(?=T[0-9]{2}:)")
+# A time of day belongs to a day in figures; behind an ISO date it may stand without a space.
+_TIMED = re.compile(
+    r"(?<![\w./-])[0-9]{4}([-/])[0-9]{2}\1[0-9]{2}[T ]"
+    r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9])?(?![0-9])"
+)
 
 
 def find_dates(text: str, runs: Runs) -> Iterator[tuple[int, int]]:
@@ -412,6 +422,101 @@ def find_dates(text: str, runs: Runs) -> Iterator[tuple[int, int]]:
         partial = _PARTIAL.match(text, birth.end())
         if partial is not None:
             yield partial.span()
+
+
+class Host(NamedTuple):
+    """Where an IP address stands, and whether it can be somebody's."""
+
+    span: tuple[int, int]
+    personal: bool
+
+
+_QUAD = re.compile(r"(?<![\w.-])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![\w-]|\.[0-9])")
+_HEXES = re.compile(
+    r"(?<![\w:.])(?=[0-9A-Fa-f:]{0,4}:)(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?![\w:])"
+)
+_VERSION = re.compile(
+    r"(?:\bv|version|release|build|firmware|driver|[=@/~^])[ .:]{0,2}\Z", re.IGNORECASE
+)
+_LONG_PARTS = 2  # "4.2.1.3" is a section, 8.8.8.8 everybody's
+
+
+def find_hosts(text: str) -> Iterator[Host]:
+    """IP addresses. Those of a private network, of this machine and of no machine are nobody's."""
+    for match in _QUAD.finditer(text) if text.count(".") > 2 else ():
+        try:
+            host = ipaddress.IPv4Address(match[0])
+        except ValueError:
+            continue
+        long = sum(len(part) > 1 for part in match[0].split(".")) >= _LONG_PARTS
+        version = _VERSION.search(text[max(0, match.start() - 10) : match.start()])
+        yield Host(match.span(), long and host.is_global and version is None)
+    for match in _HEXES.finditer(text) if text.count(":") > 2 else ():
+        try:
+            address = ipaddress.IPv6Address(match[0])
+        except ValueError:
+            continue
+        own = address.is_private or address.is_link_local or address.is_loopback
+        if not own and any(len(part) > 2 for part in match[0].split(":")):
+            yield Host(match.span(), True)
+
+
+_STATES = (
+    "AL|AK|AZ|AR|CA|CO|CT|DE|FL|GA|HI|ID|IL|IN|IA|KS|KY|LA|ME|MD|MA|MI|MN|MS|MO|MT|NE|NV|NH|NJ|NM|NY|NC"
+    "|ND|OH|OK|OR|PA|RI|SC|SD|TN|TX|UT|VT|VA|WA|WV|WI|WY|DC|PR|GU|VI"
+)
+_UK_AREAS = (
+    "A[BL]|B[ABDHLNRST]?|C[ABFHMORTVW]|D[ADEGHLNTY]|E[CHNX]?|F[KY]|G[LUY]?|H[ADGPRSUX]|I[GMPV]|JE"
+    "|K[ATWY]|L[ADELNSU]?|M[EKL]?|N[EGNPRW]?|O[LX]|P[AEHLOR]|R[GHM]|S[AEGKLMNOPRSTWY]?|T[ADFNQRSW]"
+    "|UB|W[ACDFNRSV]?|YO|ZE"
+)
+_POSTCODES = (
+    re.compile(
+        rf"(?<![\w-])(?:{_UK_AREAS})[0-9][0-9A-HJKPSTUW]?[ ][0-9][ABD-HJLNP-UW-Z]{{2}}(?!\w)"
+    ),
+    re.compile(r"(?<![\w-])[ABCEGHJ-NPRSTVXY][0-9][A-Z][ ][0-9][A-Z][0-9](?!\w)"),
+    re.compile(
+        rf"(?<=[a-z.], )(?:{_STATES}),?[ ]{{1,2}}[0-9]{{5}}(?:-[0-9]{{4}})?(?![\w-]|[.,][0-9])"
+    ),
+)
+_POST_LABEL = re.compile(
+    rf"(?<!\w)(?:{any_of('postcodes')})[ \t]{{0,2}}(?:is|was|ist|est|es|è|[:=])?[ \t]{{0,3}}"
+    r"(?P<code>[A-Z]{1,2}[0-9][A-Z0-9]?[ ]?[0-9][A-Z]{2}|[A-Z][0-9][A-Z][ ]?[0-9][A-Z][0-9]"
+    r"|[0-9]{4}[ ]?[A-Z]{2}|[0-9]{2}-[0-9]{3}|[0-9]{3}[ ][0-9]{2}|[0-9]{5}-[0-9]{3,4}|[0-9]{4,6})"
+    r"(?![\w-]|[.,][0-9])",
+    re.IGNORECASE,
+)
+_POST_LABELS = Openings((_POST_LABEL, first_words(phrases("postcodes"))))
+
+
+def find_postcodes(text: str, runs: Runs) -> Iterator[tuple[int, int]]:
+    """Postcodes: behind their word, in the forms that are nothing else, behind town and state."""
+    if not has_digit(text):
+        return
+    for _, match in _POST_LABELS.matches(text, runs):
+        yield match.span("code")
+    begins = [match.start() for match in _BEGINS.finditer(text)]
+    for pattern in _POSTCODES:
+        for match in matches_at(pattern, text, begins):
+            yield match.span()
+
+
+_AGE = re.compile(
+    r"(?<![\w.,-])(?P<before>[0-9]{1,3})"
+    r"(?:[ -](?:years?|months?|weeks?|days?)[ -](?:old|of age)|[ ]?y/?o)(?!\w)"
+    r"|(?<!\w)(?:aged?|turn(?:s|ed|ing))[ ]{0,2}(?:is|of|:|=)?[ ]{0,2}(?P<behind>[0-9]{1,3})"
+    r"(?![\w-]|[.,:%][0-9])",
+    re.IGNORECASE,
+)
+_OLDEST = 130
+
+
+def find_ages(text: str) -> Iterator[tuple[int, int]]:
+    """Ages in figures, the number alone."""
+    for match in _AGE.finditer(text):
+        group = "before" if match["before"] else "behind"
+        if int(match[group]) <= _OLDEST:
+            yield match.span(group)
 
 
 def _is_day(year: int, month: int, day: int) -> bool:

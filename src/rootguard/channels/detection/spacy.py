@@ -52,18 +52,20 @@ class SpacyNames:
         return merge(self._found(text))
 
     def _found(self, text: str) -> Iterator[Found]:
-        for offset, piece in _pieces(text):
+        for offset, piece in pieces(text):
             for entity in self._pipeline(piece).ents:
-                if entity.label_ not in _PERSON:
-                    continue
-                # A pipeline may run over a line's end or take a number along.
-                for name in _NAME.finditer(entity.text):
-                    start = offset + entity.start_char + name.start()
-                    cut = 2 if name[0].endswith(_POSSESSIVE) else 0
-                    yield Found(start, start + len(name[0]) - cut, "person")
+                if entity.label_ in _PERSON:
+                    yield from names_in(entity.text, offset + entity.start_char)
 
 
-def _pieces(text: str) -> Iterator[tuple[int, str]]:
+def names_in(entity: str, start: int) -> Iterator[Found]:
+    """The names in what a pipeline takes for one; it may run over a line's end or take a number."""
+    for name in _NAME.finditer(entity):
+        cut = 2 if name[0].endswith(_POSSESSIVE) else 0
+        yield Found(start + name.start(), start + name.end() - cut, "person")
+
+
+def pieces(text: str) -> Iterator[tuple[int, str]]:
     """The text in pieces of bounded length that overlap, so that none cuts a name for good."""
     start = 0
     while start < len(text):
