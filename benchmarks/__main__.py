@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import click
 from rich.console import Console
@@ -15,6 +16,8 @@ from rich.table import Table
 from benchmarks.answers import answers
 from benchmarks.batch import batch
 from benchmarks.calibration import calibration
+from benchmarks.cases import report
+from benchmarks.detection import public
 from benchmarks.evaluation import evaluation
 from benchmarks.formulas import formulas
 from benchmarks.gateway import gateway
@@ -47,6 +50,8 @@ _AREAS: Mapping[str, tuple[str, Callable[[], Iterator[Case | Row | Skipped]]]] =
     "spark": ("The same on Spark, an executor on each core, per row", spark),
     "gateway": ("The gateway, 64 callers at once, prompts of 10 KiB with 20 mentions", gateway),
 }
+_CASES = "cases"
+_DETECTION = "detection"
 _PATIENCE = 2.0
 _WIDTH = 132
 """Columns where there is no terminal to ask."""
@@ -57,12 +62,43 @@ _WIDE = 110
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 @click.option(
-    "--only", multiple=True, type=click.Choice(list(_AREAS)), help="Measure this area; repeatable."
+    "--only",
+    multiple=True,
+    type=click.Choice([*_AREAS, _CASES, _DETECTION]),
+    help="Measure this area; repeatable. `cases` counts what leaves, and is not run unasked; "
+    "neither is `detection`, on a labelled set.",
 )
-def main(*, as_json: bool, only: tuple[str, ...]) -> None:
+@click.option(
+    "--cases",
+    "folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="For `--only cases`: a folder of more cases.",
+)
+@click.option("--show", is_flag=True, help="For `--only cases`: list those that fail.")
+@click.option(
+    "--data",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="For `--only detection`: a file of labelled texts.",
+)
+def main(
+    *, as_json: bool, only: tuple[str, ...], folder: Path | None, show: bool, data: Path | None
+) -> None:
     """Speed as ratios to named alternatives, measured in turns on this machine."""
     results: _Results = {}
     progress = _Progress()
+    if _CASES in only:
+        with progress:
+            report(folder, show=show, as_json=as_json, say=progress.say)
+        only = tuple(area for area in only if area != _CASES)
+        if not only:
+            return
+    if _DETECTION in only:
+        if data is None:
+            raise click.UsageError("--only detection needs --data FILE, a file of labelled texts")
+        public.report(data, Console(width=_WIDTH, highlight=False))
+        only = tuple(area for area in only if area != _DETECTION)
+        if not only:
+            return
     with progress:
         for area in only or _AREAS:
             results[area] = []

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from rootguard.channels.gateway.channel import PersonChannel, Restorer
 from rootguard.channels.text.edits import JsonSanitization, Sanitization
+from rootguard.session.profile import OnDoubt, UnknownFields
 
 
 class _Through:
@@ -26,6 +27,13 @@ class Unguarded(PersonChannel):
 
     def sanitize_json(self, value: object, *, teaches: bool) -> JsonSanitization:  # noqa: ARG002
         return JsonSanitization(value=value, replaced={})
+
+    @property
+    def unknown_fields(self) -> UnknownFields:
+        return "refuse"
+
+    def on_doubt(self, choice: OnDoubt) -> PersonChannel:  # noqa: ARG002
+        return self
 
     def trusts(self, tool: str) -> bool:  # noqa: ARG002
         return False

@@ -10,7 +10,7 @@ from pathlib import Path
 import openai
 import pytest
 
-from tests.support.gateway_processes import UPSTREAM, run
+from tests.support.gateway_processes import UPSTREAM, run, started
 from tests.support.gateways import NAME, PROFILE, TELLING, leaked
 from tests.support.patience import PATIENCE
 from tests.support.upstream import recording_upstream
@@ -41,6 +41,7 @@ def test_a_profile_or_keys_are_needed_and_not_both(profile: Path) -> None:
         (("--detect", "magic"), "--detect is rules"),
         (("--upstream-key-env", "ROOTGUARD_NOT_SET"), "is empty or not set"),
         (("--upstream", "ftp://x"), "--upstream is a URL"),
+        (("--unknown-fields", "guess"), "is not one of 'refuse', 'drop', 'pass'"),
     ],
 )
 def test_misuse_is_told_in_a_sentence(
@@ -92,3 +93,26 @@ def test_the_command_guards_an_agent_until_it_is_told_to_stop(profile: Path) -> 
     assert recording.headers[0]["authorization"] == "Bearer sk-upstream"
     assert "POST /v1/chat/completions 200" in errors
     assert NAME not in errors
+
+
+@pytest.mark.parametrize("options", [(), ("--unknown-fields", "drop")])
+def test_the_profile_says_what_becomes_of_doubts_and_unknown_fields_unless_an_option_does(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    chosen = f'on_doubt = "redact"\nunknown_fields = "pass"\n{PROFILE % "owner"}'
+    file = tmp_path / "me.toml"
+    file.write_text(chosen)
+    with (
+        recording_upstream() as (upstream, recording),
+        started(file, upstream=upstream, store="memory:", options=options) as gateway,
+    ):
+        with openai.OpenAI(base_url=gateway.base, api_key="sk-test", max_retries=0) as client:
+            client.chat.completions.create(
+                model="m",
+                messages=[{"role": "user", "content": "my ferritin level was 480.1736 ng/mL"}],
+                extra_body={"surprise": [NAME]},
+            )
+        sent = recording.bodies[-1]
+    assert ("surprise" in sent) == (options == ())
+    assert "480.1736" not in str(sent)
+    assert leaked(recording) == []

@@ -11,6 +11,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from rootguard.cli.gateway import command
+from rootguard.vault import open_store
 from tests.support.patience import PATIENCE
 
 _COMMAND = "from rootguard.cli.gateway import command; command()"
@@ -64,7 +65,9 @@ def started(
 def replicas(
     count: int, profile: Path, *, upstream: str, store: str, key: str = ""
 ) -> Iterator[list[Started]]:
-    """Several gateways of one person on one store."""
+    """Several gateways of one person on one store. One with a key of its own is made first."""
+    if key:
+        open_store(store, key=bytes.fromhex(key), create=True).close()
     with ExitStack() as stack:
         yield [
             stack.enter_context(started(profile, upstream=upstream, store=store, key=key))

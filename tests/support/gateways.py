@@ -21,7 +21,7 @@ NAME = f"{GIVEN} {FAMILY}"
 EMAIL = "m.oyelaran@quillmail.example"
 RECORD = "KZ-8841730"
 AST = "61.375"
-STRANGER = "Bartholomew Fitzgerald"
+STRANGER = "Bartholomew Quenby-Strand"
 PHONE = "+1 212-555-0147"
 SENTINELS = (GIVEN, FAMILY, EMAIL, RECORD, "8841730", AST, STRANGER, "Fitzgerald", PHONE)
 TELLING = (
@@ -81,6 +81,7 @@ class Running:
 def gateway(
     *,
     guarded: bool = True,
+    azure: bool = False,
     open_channel: Callable[[str], PersonChannel] | None = None,
     **settings: object,
 ) -> Iterator[Running]:
@@ -88,6 +89,7 @@ def gateway(
     person = open_person()
     opened = channel_of(person) if guarded else Unguarded()
     with recording_upstream() as (base, recording):
+        base = base.removesuffix("/v1") + "/openai" if azure else base
         defaults = GatewaySettings(upstream=base, per_minute=1_000_000)
         made = replace(defaults, **settings)  # type: ignore[arg-type]
         app = build_app(made, open_channel=open_channel or (lambda _profile: opened))

@@ -51,6 +51,13 @@ VALID: dict[str, dict[str, Any]] = {
             },
         ],
     },
+    "/v1/messages/count_tokens": {
+        "model": "m",
+        "system": TELLING,
+        "messages": [{"role": "user", "content": TELLING}],
+    },
+    "/v1/completions": {"model": "m", "prompt": [TELLING], "suffix": TELLING, "top_k": 5},
+    "/v1/embeddings": {"model": "m", "input": [TELLING, TELLING], "user": TELLING},
 }
 
 
@@ -100,8 +107,8 @@ def unknown_field(rng: random.Random, path: str) -> bytes:
 def unknown_kind(rng: random.Random, path: str) -> bytes:
     body = copy.deepcopy(VALID[path])
     part = {"type": rng.choice(["hologram", "image_url", NAME, "audio"]), "data": TELLING}
-    if path == "/v1/responses":
-        body["input"].append(part)
+    if "messages" not in body:
+        body["input" if "input" in body else "prompt"].append(part)
     else:
         body["messages"].append({"role": "user", "content": [part]})
     return json.dumps(body).encode()

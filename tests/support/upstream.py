@@ -1,13 +1,16 @@
 """A chat service of our own on loopback that keeps every byte it is sent.
 
-It speaks OpenAI's chat completions, responses and models and Anthropic's messages, whole and
-streamed, with tool calls. By default it repeats the last thing it was told; a test may give it
-other words, cut its stream anywhere, let it stop in the middle, or let it fail.
+It speaks OpenAI's chat completions, responses, completions, embeddings, moderations and models and
+Anthropic's messages, whole and streamed, with tool calls. By default it repeats the last thing it
+was told; a test may give it other words, cut its stream anywhere, let it stop in the middle, or let
+it fail.
 """
 
 import asyncio
+import base64
 import json
 import socket
+import struct
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
@@ -62,7 +65,7 @@ class Recording:
 
 def heard(body: Body) -> str:
     """The last text that the service was told, in any of the forms."""
-    turns = body["messages"] if "messages" in body else body["input"]
+    turns = next(body[name] for name in ("messages", "input", "prompt") if name in body)
     return turns if isinstance(turns, str) else _words(turns[-1])
 
 
@@ -90,7 +93,7 @@ def _chat(recording: Recording, body: Body) -> Body:
         "id": "chatcmpl-1",
         "object": "chat.completion",
         "created": 1,
-        "model": body["model"],
+        "model": body.get("model", "deployed"),
         "choices": [{"index": 0, "message": message, "finish_reason": reason}],
         "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
     }
@@ -227,6 +230,68 @@ def _message_events(recording: Recording, body: Body) -> Iterator[str]:
     yield event("message_stop")
 
 
+def _completion(recording: Recording, body: Body) -> Body:
+    prompts = [body["prompt"]] if isinstance(body["prompt"], str) else body["prompt"]
+    choices = [
+        {
+            "index": place,
+            "text": (prompt if body.get("echo") else "") + recording.says(prompt),
+            "logprobs": None,
+            "finish_reason": "stop",
+        }
+        for place, prompt in enumerate(prompts)
+    ]
+    return {
+        "id": "cmpl-1",
+        "object": "text_completion",
+        "created": 1,
+        "model": body.get("model", "deployed"),
+        "choices": choices,
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+    }
+
+
+def _completion_events(recording: Recording, body: Body) -> Iterator[str]:
+    whole = _completion(recording, body)
+    base = {k: whole[k] for k in ("id", "object", "created", "model")}
+    for choice in whole["choices"]:
+        pieces = recording.cut(choice["text"])
+        for number, piece in enumerate(pieces, start=1):
+            reason = "stop" if number == len(pieces) else None
+            shown = {**choice, "text": piece, "finish_reason": reason}
+            yield f"data: {json.dumps({**base, 'choices': [shown]})}\n\n"
+    yield "data: [DONE]\n\n"
+
+
+def _embeddings(_recording: Recording, body: Body) -> Body:
+    texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+    vector: object = [0.5, -1.0, 61.375]
+    if body.get("encoding_format") == "base64":
+        vector = base64.b64encode(struct.pack("<3f", 0.5, -1.0, 61.375)).decode()
+    return {
+        "object": "list",
+        "model": body.get("model", "deployed"),
+        "data": [
+            {"object": "embedding", "index": place, "embedding": vector}
+            for place in range(len(texts))
+        ],
+        "usage": {"prompt_tokens": 1, "total_tokens": 1},
+    }
+
+
+def _moderation(_recording: Recording, body: Body) -> Body:
+    result = {"flagged": False, "categories": {}, "category_scores": {}}
+    return {"id": "modr-1", "model": body.get("model", "m"), "results": [result]}
+
+
+def _counted(_recording: Recording, body: Body) -> Body:
+    return {"input_tokens": len(json.dumps(body["messages"]))}
+
+
+def _no_events(_recording: Recording, _body: Body) -> Iterator[str]:
+    yield ""
+
+
 Whole = Callable[[Recording, Body], Body]
 Events = Callable[[Recording, Body], Iterator[str]]
 
@@ -274,6 +339,14 @@ def _app(recording: Recording) -> Starlette:
             endpoint("/v1/chat/completions", _chat, _chat_events),
             endpoint("/v1/responses", _response, _response_events),
             endpoint("/v1/messages", _message, _message_events),
+            endpoint("/v1/messages/count_tokens", _counted, _no_events),
+            endpoint("/v1/completions", _completion, _completion_events),
+            endpoint("/v1/embeddings", _embeddings, _no_events),
+            endpoint("/v1/moderations", _moderation, _no_events),
+            endpoint("/openai/deployments/{name}/chat/completions", _chat, _chat_events),
+            endpoint("/openai/deployments/{name}/completions", _completion, _completion_events),
+            endpoint("/openai/deployments/{name}/embeddings", _embeddings, _no_events),
+            endpoint("/openai/responses", _response, _response_events),
             Route("/v1/models", models),
             Route("/v1/models/{model:path}", models),
         ]

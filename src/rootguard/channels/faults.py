@@ -17,8 +17,11 @@ Code = Literal[
     "bad_json",
     "bad_text",
     "bad_value",
+    "batches_refused",
     "budget_refused",
     "busy",
+    "endpoint_refused",
+    "files_refused",
     "formula_refused",
     "headers_too_large",
     "host_refused",
@@ -33,6 +36,7 @@ Code = Literal[
     "store_refused",
     "store_unavailable",
     "text_blocked",
+    "token_ids_refused",
     "too_deep",
     "too_large",
     "unauthorized",
@@ -66,6 +70,9 @@ _TEXTS: Final[Mapping[int, Mapping[Code, str]]] = {
         "media_refused": (
             "images, audio and files cannot be inspected and are refused; nothing was sent"
         ),
+        "token_ids_refused": (
+            "token ids cannot be read here; send the text itself; nothing was sent"
+        ),
         "private_id": "an id or a name holds a private value; nothing was sent",
         "too_deep": "the body is nested too deeply; nothing was sent",
         "unknown_field": "there is a field that is not known here; nothing was sent",
@@ -80,6 +87,18 @@ _TEXTS: Final[Mapping[int, Mapping[Code, str]]] = {
         "budget_refused": "the privacy budget does not allow this; nothing was sent",
     },
     404: {
+        "batches_refused": (
+            "batches are not passed on, because they run on uploaded files that cannot be "
+            "inspected; send their requests one by one; nothing was sent"
+        ),
+        "endpoint_refused": (
+            "this endpoint is not served, because what it takes or keeps cannot be inspected; use "
+            "chat completions, responses, messages, completions or embeddings; nothing was sent"
+        ),
+        "files_refused": (
+            "files are not passed on, because they cannot be inspected; put their text into a "
+            "message; nothing was sent"
+        ),
         "not_found": "there is nothing here",
         "unknown_name": "nothing of this name is declared",
     },

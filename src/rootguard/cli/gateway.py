@@ -7,13 +7,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
+from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import click
 
 from rootguard.channels.api_keys import ApiKeys, load_keys
-from rootguard.channels.detection import Detector, Rules, SpacyNames
+from rootguard.channels.detection import DETECTORS, Detector, make_detectors
 from rootguard.channels.gateway.app import LOG, LOOPBACK, GatewaySettings, build_app
 from rootguard.channels.gateway.channel import PersonChannel
 from rootguard.channels.gateway.telemetry import forget_worker, share_metrics
@@ -24,7 +25,8 @@ from rootguard.cli.addresses import is_loopback, listen_at
 from rootguard.cli.options import preset_option, tell_owner, vault_url
 from rootguard.cli.output import EXIT_CODES, EXIT_REFUSED
 from rootguard.errors import RootGuardError
-from rootguard.session import Person, load_profile
+from rootguard.session import Person, Profile, load_profile
+from rootguard.session.profile import DetectionChoice, UnknownFields
 from rootguard.store import Store
 from rootguard.vault import open_store
 
@@ -63,15 +65,19 @@ _POLICIES = click.Choice(("pass", "redact", "block"))
 )
 @click.option(
     "--detect",
-    default="rules",
-    show_default=True,
-    metavar="rules|spacy:PIPELINE|none",
-    help="How identifiers that nobody declared are found.",
+    metavar="rules|spacy:PIPELINE|presidio:PIPELINE|none",
+    help="How identifiers that nobody declared are found, in place of the profile's "
+    "[detection] detectors; a model beside the rules.  [default: rules]",
 )
 @preset_option(
     "--numbers", _POLICIES, "block", "Numbers of no declared root beside a private word."
 )
 @preset_option("--other-numbers", _POLICIES, "pass", "All other numbers of no declared root.")
+@click.option(
+    "--unknown-fields",
+    type=click.Choice(get_args(UnknownFields)),
+    help="Fields of a request that are not known here. By default as the profile says, or refuse.",
+)
 @click.option("--allow-media", is_flag=True, help="Let images, audio and files pass, unread.")
 @click.option("--rate", default=600, show_default=True, type=click.IntRange(1), help="Per minute.")
 @click.option("--traces", is_flag=True, help="OpenTelemetry spans, if it is installed.")
@@ -100,9 +106,10 @@ def command(
     host: str,
     port: int,
     store_url: str | None,
-    detect: str,
+    detect: str | None,
     numbers: NumberPolicy,
     other_numbers: NumberPolicy,
+    unknown_fields: UnknownFields | None,
     allow_media: bool,
     rate: int,
     traces: bool,
@@ -130,6 +137,7 @@ def command(
         )
     if not upstream.startswith(("http://", "https://")):
         raise click.UsageError("--upstream is a URL such as https://api.example.com/v1")
+    _check_detector(detect)
     keys = None if keys_file is None else load_keys(keys_file)
     if keys is not None:
         _check_apart(keys, store_url)
@@ -159,14 +167,18 @@ def command(
         sys.stdout.flush()
 
     def serve(ready: Callable[[], None], where: socket.socket) -> None:
-        vault = _vaults()
+        vault = _vaults(store_url)
         opener = _opener(
-            store_url, vault, _detectors(detect), near_private=numbers, elsewhere=other_numbers
+            vault,
+            detect,
+            near_private=numbers,
+            elsewhere=other_numbers,
+            unknown_fields=unknown_fields,
         )
         app = build_app(settings, open_channel=opener)
         server = make_server(app, host=host, handed=workers > 1)
         if with_console:
-            page = _console(settings, store_url, vault)
+            page = _console(settings, vault)
             app.router.routes += page.mounted()
             page.stopping = lambda: server.should_exit
         if profile is not None:
@@ -214,62 +226,70 @@ def _upstream_key(variable: str | None) -> str | None:
     return key
 
 
-def _detectors(chosen: str) -> tuple[Detector, ...]:
-    kind, _, pipeline = chosen.partition(":")
-    if kind == "spacy" and pipeline:
-        return (Rules(), SpacyNames(pipeline))
-    if chosen == "rules":
-        return (Rules(),)
-    if chosen == "none":
-        return ()
-    raise click.UsageError("--detect is rules, none, or spacy: and the name of a pipeline")
+def _detectors(option: str | None, chosen: DetectionChoice) -> tuple[Detector, ...]:
+    """The option's detectors, else the profile's; the profile's kinds and words in any case."""
+    names = chosen.detectors if chosen.detectors is not None else ("rules",)
+    if option is not None:
+        names = {"none": (), "rules": ("rules",)}.get(option, ("rules", option))
+    return make_detectors(names, kinds=chosen.kinds, allow=chosen.allow)
 
 
-def _vaults() -> Callable[[str], Store]:
-    """Opens stores; profiles with one store share its connections."""
-    stores: dict[str, Store] = {}
+def _vaults(store_url: str | None) -> Callable[[Profile], Store]:
+    """Opens the stores of profiles; profiles with one store share its connections."""
+    stores: dict[tuple[str, str | None, Path | None], Store] = {}
     lock = threading.Lock()
 
-    def open_vault(url: str) -> Store:
+    def open_vault(profile: Profile) -> Store:
+        where = (vault_url(store_url, profile.store), profile.vault, profile.anchor)
         with lock:
-            if url not in stores:
-                stores[url] = open_store(url)
-            return stores[url]
+            if where not in stores:
+                stores[where] = open_store(where[0], vault_id=where[1], anchor=where[2])
+            return stores[where]
 
     return open_vault
 
 
-def _console(
-    settings: GatewaySettings, store_url: str | None, vault: Callable[[str], Store]
-) -> "Console":
+def _console(settings: GatewaySettings, vault: Callable[[Profile], Store]) -> "Console":
     """The page for those who have a key; without keys, on this machine, for its one person."""
     from rootguard.console import AccessControl, Console, of_profile
 
     def open_viewer(path: str) -> "Viewer":
         profile = load_profile(path)
-        return of_profile(profile, vault(vault_url(store_url, profile.store)))
+        return of_profile(profile, vault(profile))
 
     access = AccessControl(open_viewer, keys=settings.keys, profile=settings.profile)
     return Console(access, hosts=settings.hosts if settings.keys is None else None)
 
 
+def _check_detector(option: str | None) -> None:
+    """Whoever starts a gateway is told before it runs that there is no such detector."""
+    if option is not None and option.partition(":")[0] not in ("none", *DETECTORS):
+        raise click.UsageError(
+            f"--detect is {', '.join(DETECTORS)} or none; a pipeline follows a colon: spacy:NAME"
+        )
+
+
 def _opener(
-    store_url: str | None,
-    vault: Callable[[str], Store],
-    detectors: tuple[Detector, ...],
+    vault: Callable[[Profile], Store],
+    detect: str | None,
     *,
     near_private: NumberPolicy,
     elsewhere: NumberPolicy,
+    unknown_fields: UnknownFields | None,
 ) -> Callable[[str], PersonChannel]:
     """Opens the channel of a profile."""
 
     def open_channel(path: str) -> PersonChannel:
         profile = load_profile(path)
-        store = vault(vault_url(store_url, profile.store))
-        person = Person.open(profile, store=store, on_clamp=tell_owner)
-        return PersonChannel(
-            person, detectors=detectors, near_private=near_private, elsewhere=elsewhere
+        person = Person.open(profile, store=vault(profile), on_clamp=tell_owner)
+        channel = PersonChannel(
+            person,
+            detectors=_detectors(detect, profile.detection),
+            near_private=near_private,
+            elsewhere=elsewhere,
+            unknown_fields=unknown_fields or profile.unknown_fields or "refuse",
         )
+        return channel if profile.on_doubt is None else channel.on_doubt(profile.on_doubt)
 
     return open_channel
 

@@ -17,7 +17,7 @@ from benchmarks.unguarded import Unguarded
 from starlette.applications import Starlette
 
 from rootguard.channels.api_keys import ApiKeys, load_keys
-from rootguard.channels.faults import FAULTS, RequestRefusedError
+from rootguard.channels.faults import FAULTS, Code, RequestRefusedError
 from rootguard.channels.gateway.app import INSPECTING, GatewaySettings, RateLimit, build_app
 from rootguard.channels.gateway.channel import ChannelCache, PersonChannel, ReplyAudit
 from rootguard.channels.gateway.shapes import MAX_DEPTH, MAX_ITEMS
@@ -305,21 +305,20 @@ def test_only_some_headers_and_no_cookies_reach_the_upstream(running: Running) -
 
 
 @pytest.mark.parametrize(
-    ("method", "path"),
+    ("method", "path", "code"),
     [
-        ("GET", "/"),
-        ("GET", "/v1/files"),
-        ("POST", "/v1/embeddings"),
-        ("POST", "/v1/models"),
-        ("DELETE", "/v1/chat/completions"),
-        ("GET", "/v1/chat/completions/"),
-        ("POST", "/metrics"),
+        ("GET", "/", "not_found"),
+        ("GET", "/v1/embeddings", "endpoint_refused"),
+        ("POST", "/v1/models", "endpoint_refused"),
+        ("DELETE", "/v1/chat/completions", "endpoint_refused"),
+        ("GET", "/v1/chat/completions/", "endpoint_refused"),
+        ("POST", "/metrics", "not_found"),
     ],
 )
-def test_anything_else_is_a_fixed_404(running: Running, method: str, path: str) -> None:
+def test_anything_else_is_a_fixed_404(running: Running, method: str, path: str, code: Code) -> None:
     answer = httpx2.request(method, running.address + path, trust_env=False, timeout=PATIENCE)
-    assert fault(answer) == (404, "not_found")
-    assert answer.json()["error"]["message"] == FAULTS["not_found"].text
+    assert fault(answer) == (404, code)
+    assert answer.json()["error"]["message"] == FAULTS[code].text
 
 
 def test_private_things_in_ids_paths_and_queries_are_refused(running: Running) -> None:
@@ -495,6 +494,15 @@ def test_the_server_says_nothing_of_itself_and_believes_no_forwarded_address() -
     assert make_server(Starlette()).config.timeout_graceful_shutdown == 60
     assert not isinstance(make_server(Starlette()), WorkerServer)
     assert isinstance(make_server(Starlette(), handed=True), WorkerServer)
+
+
+def test_a_worker_that_is_woken_for_nothing_goes_on_listening() -> None:
+    server = make_server(Starlette(), handed=True)
+    assert isinstance(server, WorkerServer)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        server._take(ours)
 
 
 def test_a_bucket_holds_a_minutes_requests_and_no_more_after_an_hour() -> None:

@@ -4,6 +4,7 @@ import gc
 import json
 import logging
 import random
+import re
 import resource
 import warnings
 from collections import Counter
@@ -13,11 +14,31 @@ import httpx2
 import pytest
 
 from rootguard.channels.faults import FAULTS
-from tests.support.gateways import SENTINELS, Running, gateway, leaked
+from tests.support.gateways import NAME, SENTINELS, Running, gateway, leaked
 from tests.support.malformed_requests import MAX_BODY, VALID, malformed, talk
 from tests.support.patience import PATIENCE
 
 TEXTS = {fault.text for fault in FAULTS.values()}
+PLACE = re.compile(
+    r"Where: (\.?[a-z_]+|\[\d+\]|\.?<field \d+>)+( \([a-z_]+\))?"
+    r"\.( What to do: [^.]+\.)?"
+)
+"""Fields, items and positions; a word that the gateway did not know is one of the fuzzer's."""
+
+
+def in_fixed_words(message: str) -> bool:
+    """Whether a message is a text of the table, with nothing behind it but a place and advice."""
+    text = next((text for text in TEXTS if message == text or message.startswith(f"{text}. ")), "")
+    rest = message.removeprefix(text).removeprefix(". ")
+    return bool(text) and (not rest or PLACE.fullmatch(rest) is not None)
+
+
+def test_words_that_are_not_fixed_would_be_seen() -> None:
+    text = FAULTS["wrong_type"].text
+    assert in_fixed_words(text)
+    assert in_fixed_words(f"{text}. Where: messages[0].content. What to do: compare it.")
+    for wrong in ("", NAME, f"{text} {NAME}", f"{text}. Where: {NAME}.", f"{text}. Where: 61."):
+        assert not in_fixed_words(wrong)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +81,7 @@ def test_two_thousand_malformed_requests_are_refused_in_fixed_words(
             status = head[9:12].decode()
             statuses[status] += 1
             assert status[0] == "4", (sent, answer)
-            assert json.loads(body)["error"]["message"] in TEXTS
+            assert in_fixed_words(json.loads(body)["error"]["message"])
             assert not [each for each in SENTINELS if each.encode() in answer]
     assert peak() - before < 16 * 1024, "KiB kept after the first requests"
     assert running.upstream.everything == b""

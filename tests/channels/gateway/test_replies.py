@@ -14,6 +14,7 @@ from rootguard.channels.faults import FAULTS
 from rootguard.channels.gateway.channel import ReplyAudit
 from rootguard.channels.gateway.replies import (
     ChatStream,
+    CompletionStream,
     JsonRestorer,
     MessagesStream,
     ResponsesStream,
@@ -61,6 +62,44 @@ def chat_text(stream: Stream, data: list[str]) -> str:
 def test_a_text_cut_at_every_place_is_restored() -> None:
     for at in range(len(SAID) + 1):
         assert chat_text(ChatStream(AUDIT), chat_chunks([SAID[:at], SAID[at:]])) == RESTORED
+
+
+def completed(stream: Stream, data: list[str]) -> list[str]:
+    said = ["", ""]
+    for each in data:
+        for event in stream.take("message", each):
+            if event.data != b"[DONE]":
+                for choice in json.loads(event.data)["choices"]:
+                    said[choice["index"]] += choice["text"]
+    return said
+
+
+def text_chunk(index: int, text: str | None, reason: str | None = None) -> str:
+    choice = {"index": index, "finish_reason": reason} | ({} if text is None else {"text": text})
+    return json.dumps({"id": "c", "choices": [choice]})
+
+
+@pytest.mark.parametrize("ends", [[], [text_chunk(0, "", "stop")], [text_chunk(0, None, "stop")]])
+def test_a_completion_cut_at_every_place_is_restored(ends: list[str]) -> None:
+    """Whether the last chunk has a text, an empty one or none, or does not come at all."""
+    for at in range(len(SAID) + 1):
+        data = [text_chunk(0, SAID[:at]), text_chunk(0, SAID[at:]), *ends, "[DONE]"]
+        assert completed(CompletionStream(AUDIT), data) == [RESTORED, ""]
+
+
+def test_choices_of_a_completion_that_alternate_are_restored_apart() -> None:
+    chunks = [text_chunk(index, piece) for piece in SAID for index in (0, 1)]
+    assert completed(CompletionStream(AUDIT), [*chunks, "[DONE]"]) == [RESTORED, RESTORED]
+
+
+def test_a_completion_with_nothing_to_say_keeps_its_form() -> None:
+    stream = CompletionStream(AUDIT)
+    for body in ({"usage": {"total_tokens": 2}, "choices": []}, {"error": {"message": "no"}}):
+        [event] = stream.take("message", json.dumps(body))
+        assert json.loads(event.data) == body
+    odd = json.dumps({"choices": [{"index": ["x"], "text": SAID, "finish_reason": "stop"}, 7]})
+    [event] = stream.take("message", odd)
+    assert json.loads(event.data)["choices"][0]["text"] == RESTORED
 
 
 def test_without_a_restorer_the_tokens_would_stay() -> None:

@@ -5,30 +5,52 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 import pytest
+from anthropic.types.message_count_tokens_params import MessageCountTokensParams
 from anthropic.types.message_create_params import MessageCreateParamsBase
 from benchmarks.unguarded import Unguarded
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
+from openai.types.completion_create_params import CompletionCreateParamsBase as PromptParamsBase
+from openai.types.embedding_create_params import EmbeddingCreateParams
+from openai.types.moderation_create_params import ModerationCreateParams
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
 from rootguard.channels.faults import Code, RequestRefusedError
 from rootguard.channels.gateway import shapes
-from rootguard.channels.gateway.anthropic import MESSAGES
-from rootguard.channels.gateway.openai import CHAT, RESPONSES
+from rootguard.channels.gateway.anthropic import COUNT_TOKENS, MESSAGES
+from rootguard.channels.gateway.openai import (
+    CHAT,
+    COMPLETIONS,
+    EMBEDDINGS,
+    MODERATIONS,
+    RESPONSES,
+)
 from rootguard.channels.gateway.shapes import MAX_ITEMS, OutgoingRequest, Shape, examine, read_json
 from rootguard.channels.text.edits import JsonSanitization, Sanitization
-from tests.support.gateways import NAME, RECORD
+from tests.support.gateways import AST, NAME, RECORD, channel_of, open_person
 
 Body = dict[str, Any]
 CHAT_BASE: Body = {"model": "m", "messages": []}
 RESPONSES_BASE: dict[str, Any] = {"model": "m"}
 MESSAGES_BASE: dict[str, Any] = {"model": "m", "messages": [], "max_tokens": 1}
-BASES = {id(CHAT): CHAT_BASE, id(RESPONSES): RESPONSES_BASE, id(MESSAGES): MESSAGES_BASE}
+BASES: dict[int, Body] = {
+    id(CHAT): CHAT_BASE,
+    id(RESPONSES): RESPONSES_BASE,
+    id(MESSAGES): MESSAGES_BASE,
+    id(COUNT_TOKENS): {"model": "m", "messages": []},
+    id(COMPLETIONS): {"model": "m", "prompt": ""},
+    id(EMBEDDINGS): {"model": "m", "input": ""},
+    id(MODERATIONS): {"input": ""},
+}
 
 # Fields of the SDKs that the gateway does not know on purpose.
 UNKNOWN = {
     id(CHAT): set[str](),
     id(RESPONSES): {"access_programs", "image"},
     id(MESSAGES): {"user_profile_id", "workspace_id"},
+    id(COUNT_TOKENS): {"user_profile_id", "workspace_id"},
+    id(COMPLETIONS): set[str](),
+    id(EMBEDDINGS): set[str](),
+    id(MODERATIONS): set[str](),
 }
 
 
@@ -80,12 +102,17 @@ def known(shape: Shape, name: str) -> bool:
         (CHAT, CompletionCreateParamsBase),
         (RESPONSES, ResponseCreateParamsBase),
         (MESSAGES, MessageCreateParamsBase),
+        (COUNT_TOKENS, MessageCountTokensParams),
+        (COMPLETIONS, PromptParamsBase),
+        (EMBEDDINGS, EmbeddingCreateParams),
+        (MODERATIONS, ModerationCreateParams),
     ],
-    ids=["chat", "responses", "messages"],
+    ids=["chat", "responses", "messages", "counts", "completions", "embeddings", "moderations"],
 )
 def test_every_field_of_the_sdks_is_known_or_refused_on_purpose(shape: Shape, params: type) -> None:
-    fields = {*params.__annotations__, "stream"} - BASES[id(shape)].keys()
-    assert len(fields) > 8
+    streamed = {"stream"} if shape in (CHAT, RESPONSES, MESSAGES, COMPLETIONS) else set[str]()
+    fields = {*params.__annotations__, *streamed} - BASES[id(shape)].keys()
+    assert len(fields) > (8 if streamed else 0)
     refused = {name for name in fields if not known(shape, name)}
     assert refused == UNKNOWN[id(shape)]
 
@@ -166,6 +193,62 @@ def test_every_text_of_a_schema_is_shown_to_the_inspector_and_its_bounds_stay() 
     private = {"type": "object", "properties": {RECORD: {}}}
     tool = {"type": "function", "function": {"name": "f", "parameters": private}}
     assert refusal(CHAT, {"tools": [tool]}) == "private_id"
+
+
+class Showing(Marking):
+    """Keeps the JSON that it is shown, and counts a replacement each time."""
+
+    def __init__(self) -> None:
+        self.shown: list[object] = []
+
+    def sanitize_json(self, value: object, *, teaches: bool) -> JsonSanitization:
+        self.shown.append(value)
+        return JsonSanitization(value=value, replaced={"root": 1})
+
+
+@pytest.mark.parametrize(
+    ("schema", "shown"),
+    [
+        ({"default": 23}, {"ast": 23}),
+        ({"anyOf": [{"const": 23}, {"type": "null"}]}, {"ast": 23}),
+        ({"oneOf": [{"allOf": [{"not": {"enum": [23]}}]}]}, {"ast": [23]}),
+        ({"items": {"examples": [23]}}, {"ast": [23]}),
+        ({"properties": {"alt": {"items": {"const": 23}}}}, {"alt": 23}),
+        ({"properties": {"items": {"const": 23}}}, {"items": 23}),
+        ({"odd": 23}, {"odd": 23}),
+    ],
+)
+def test_an_example_is_inspected_under_the_name_of_what_it_is_an_example_of(
+    schema: object, shown: object
+) -> None:
+    channel = Showing()
+    out = OutgoingRequest(channel)
+    shapes.schema(out, {"type": "object", "properties": {"ast": schema}})
+    assert channel.shown == [shown]
+    assert out.replaced == {"root": 1}
+
+
+@pytest.mark.parametrize("wrapper", ["anyOf", "oneOf", "allOf", "prefixItems"])
+def test_a_private_number_in_an_alternative_of_a_schema_is_replaced(wrapper: str) -> None:
+    person = open_person()
+    channel = channel_of(person)
+    channel.sanitize(f"My AST is {AST} U/L.", teaches=True)
+    schema = {"properties": {"ast": {wrapper: [{"const": float(AST)}, {"type": "null"}]}}}
+    made = shapes.schema(OutgoingRequest(channel), schema)
+    released = person.release("ast")
+    assert made == {"properties": {"ast": {wrapper: [{"const": released}, {"type": "null"}]}}}
+
+
+@pytest.mark.parametrize("value", [{}, {"ast": 1, "alt": 2}, [1]])
+def test_an_example_that_comes_back_in_another_form_is_refused(value: object) -> None:
+    class Other(Marking):
+        def sanitize_json(self, value: object, *, teaches: bool) -> JsonSanitization:
+            return JsonSanitization(value=given, replaced={})
+
+    given = value
+    with pytest.raises(RequestRefusedError) as caught:
+        shapes.schema(OutgoingRequest(Other()), {"default": 1})
+    assert caught.value.fault.code == "bad_value"
 
 
 def test_arguments_that_are_json_are_inspected_as_json_and_others_as_text() -> None:

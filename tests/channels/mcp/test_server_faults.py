@@ -21,10 +21,12 @@ from rootguard.channels.mcp.server import _Answers, build_server, http_app
 from rootguard.channels.mcp.transport import MAX_MESSAGE, RequestFilter
 from rootguard.cli.main import cli
 from rootguard.errors import StoreUnavailableError
+from rootguard.events import RequestRefused
 from rootguard.session import Person, load_profile
 from rootguard.vault import open_store
 from tests.support.canary import NAME, SENTINELS, leaks
 from tests.support.mcp_clients import (
+    Mode,
     Recorder,
     environment,
     http_server,
@@ -225,6 +227,8 @@ def test_an_unsafe_or_senseless_address_is_refused_before_the_profile_is_opened(
 def test_an_application_for_others_cannot_be_built_without_a_key(profile: Path) -> None:
     with pytest.raises(ValueError, match="key"):
         http_app(_person(profile), loopback=False)
+    http_app(_person(profile), key=KEY, loopback=False)
+    http_app(_person(profile))
 
 
 def test_a_wrong_profile_ends_the_server_at_once_with_a_sentence(tmp_path: Path) -> None:
@@ -414,11 +418,51 @@ def test_the_transcript_is_the_latest_thousand_events_and_their_whole_number(
     person.release("ast")
     told = answers.transcript()
     assert told["total"] == len(person.transcript()) > 0
-    [event, *_] = person.transcript()
-    person.transcript = lambda: (event,) * 1001  # type: ignore[method-assign]
-    shown = answers.transcript()["events"]
-    assert isinstance(shown, list)
-    assert len(shown) == 1000
+    events = tuple(RequestRefused(turn=turn, reason="X") for turn in range(1, 1002))
+    person.transcript = lambda: events  # type: ignore[method-assign]
+    told = answers.transcript()
+    assert told["total"] == 1001
+    assert isinstance(told["events"], list)
+    assert [each["turn"] for each in told["events"]] == [*range(2, 1002)]
+
+
+@pytest.mark.parametrize(
+    ("names", "code"),
+    [(["nope", "ins"], "unknown_name"), (["ins", "nope"], "private_value_refused")],
+)
+def test_where_nothing_can_be_given_the_first_refusal_is_told(
+    profile: Path, names: list[str], code: str
+) -> None:
+    result = _Answers(_person(profile)).call("get_values", {"names": names})
+    assert result.is_error
+    assert isinstance(result.content[0], types.TextContent)
+    assert json.loads(result.content[0].text)["code"] == code
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_audit_log_says_which_client_asked_by_which_tool(profile: Path, mode: Mode) -> None:
+    store = open_store("memory:")
+    person = Person.open(load_profile(profile), store=store)
+    named = types.Implementation(name="front desk", version="1")
+
+    async def ask() -> None:
+        async with Client(build_server(person), mode=mode, client_info=named) as client:
+            await client.call_tool("get_values", {"names": ["ast"]})
+
+    anyio.run(ask)
+    last = store.log(person.principal)[-1]
+    assert (last.service, last.route) == ("front desk", "get_values")
+
+
+def test_a_value_is_available_when_all_that_it_rests_on_is_known(tmp_path: Path) -> None:
+    profile = write_profile(tmp_path)
+    text = profile.read_text("utf-8")
+    profile.write_text(text.replace("[values]", "[values]\nglu = 101.25"), encoding="utf-8")
+    content = _Answers(_person(profile)).call("list_values", {}).structured_content
+    assert content is not None
+    available = {each["name"]: each["available"] for each in content["values"]}
+    assert (available["glu"], available["ins"], available["homa"]) == (True, False, False)
+    assert available["fib4"]
 
 
 def test_the_public_profile_names_only_what_may_be_asked(

@@ -246,9 +246,10 @@ def test_a_refusal_holds_nothing_that_was_written(
     assert caught.value.__context__ is None
 
 
-def test_a_text_over_the_limit_is_refused(channel: TextChannel) -> None:
-    with pytest.raises(TextBlockedError):
-        channel.sanitize("a " * MAX_CHARACTERS)
+def test_a_text_over_the_limit_that_cannot_be_parted_is_refused(channel: TextChannel) -> None:
+    with pytest.raises(TextBlockedError) as caught:
+        channel.sanitize("a" * (MAX_CHARACTERS + 1))
+    assert caught.value.rule == "unbroken_text"
 
 
 def test_the_results_show_nothing_in_their_repr(channel: TextChannel) -> None:

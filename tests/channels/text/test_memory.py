@@ -9,7 +9,6 @@ from rootguard.channels.text import TextChannel
 from rootguard.channels.text import channel as module
 from rootguard.channels.text.channel import LEAST_CHARACTERS, Memory, Remembered
 from rootguard.errors import TextBlockedError
-from rootguard.identifiers import MemoryTokens
 from rootguard.session.person import Person
 from rootguard.store import MemoryStore
 from tests.support.channel_person import open_person
@@ -93,9 +92,7 @@ def test_an_entry_is_not_used_once_the_registry_was_erased() -> None:
     channel = TextChannel(person, detectors=[Rules()])
     sent = channel.sanitize(LONG).text
     assert channel.restore(sent) != sent
-    registry = store.tokens(person.principal)
-    assert isinstance(registry, MemoryTokens)
-    registry._entries.clear()
+    store._people[person.principal].tokens._entries.clear()
     assert channel.restore(sent) == sent
     assert channel.sanitize(LONG).text == sent  # tokens that are issued anew are the same
     assert channel.restore(sent) != sent

@@ -282,46 +282,52 @@ _OWNER_CONTENT: Final = by_type(
 )
 _PLAIN: Final = by_type(string=text, array=list_of(tagged("type", {"text": _TEXT})))
 
+_COUNTED: Final[dict[str, Shape]] = {
+    "cache_control": _CACHE,
+    "messages": list_of(
+        tagged(
+            "role",
+            {
+                role: record({"role": keyword, "content": content}, required=("content",))
+                for role, content in (
+                    ("user", _OWNER_CONTENT),
+                    ("assistant", _CONTENT),
+                    ("system", _CONTENT),
+                )
+            },
+        )
+    ),
+    "model": label,
+    "output_config": record(
+        {"effort": keyword, "format": record({"type": keyword, "schema": schema})}
+    ),
+    "speed": keyword,
+    "system": _PLAIN,
+    "thinking": record({"type": keyword, "budget_tokens": number, "display": keyword}),
+    "tool_choice": record({"type": keyword, "name": label, "disable_parallel_tool_use": flag}),
+    "tools": list_of(
+        tagged(
+            "type",
+            {"custom": _OWN_TOOL, **dict.fromkeys(_SERVER_TOOLS, _SERVER_TOOL)},
+            default="custom",
+        )
+    ),
+}
+COUNT_TOKENS: Final = record(_COUNTED, required=("model", "messages"))
+"""The body of `POST /v1/messages/count_tokens`: a message's, so that what is sent is counted."""
+
 MESSAGES: Final = record(
     {
-        "cache_control": _CACHE,
+        **_COUNTED,
         "container": by_type(string=label, mapping=record({"id": label})),
         "diagnostics": record({"previous_message_id": label}),
         "inference_geo": label,
         "max_tokens": number,
-        "messages": list_of(
-            tagged(
-                "role",
-                {
-                    role: record({"role": keyword, "content": content}, required=("content",))
-                    for role, content in (
-                        ("user", _OWNER_CONTENT),
-                        ("assistant", _CONTENT),
-                        ("system", _CONTENT),
-                    )
-                },
-            )
-        ),
         "metadata": record({"user_id": text}),
-        "model": label,
-        "output_config": record(
-            {"effort": keyword, "format": record({"type": keyword, "schema": schema})}
-        ),
         "service_tier": keyword,
-        "speed": keyword,
         "stop_sequences": list_of(text),
         "stream": flag,
-        "system": _PLAIN,
         "temperature": number,
-        "thinking": record({"type": keyword, "budget_tokens": number, "display": keyword}),
-        "tool_choice": record({"type": keyword, "name": label, "disable_parallel_tool_use": flag}),
-        "tools": list_of(
-            tagged(
-                "type",
-                {"custom": _OWN_TOOL, **dict.fromkeys(_SERVER_TOOLS, _SERVER_TOOL)},
-                default="custom",
-            )
-        ),
         "top_k": number,
         "top_p": number,
     },

@@ -1,18 +1,19 @@
 """The gateway: an agent changes its base URL, and its user's numbers and names stop leaving.
 
-It speaks OpenAI's chat completions, responses and models and Anthropic's messages. A request is
-inspected whole before anything of it is sent; what cannot be inspected is not sent. Replies are
-restored as they come. The store is synchronous, so everything that touches a person runs in a
-worker thread. Errors are answered in the API's own form with the fixed texts of `faults`, and
-logged by class only.
+It speaks OpenAI's chat completions, responses, completions, embeddings, moderations and models,
+also under Azure's paths, and Anthropic's messages. A request is inspected whole before anything of
+it is sent; what cannot be inspected is not sent. Replies are restored as they come. The store is
+synchronous, so everything that touches a person runs in a worker thread. Errors are answered in the
+API's own form with the fixed texts of `faults`, and logged by class only.
 """
 
 import logging
+import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, cast, get_args
 from urllib.parse import quote
 
 import anyio
@@ -27,13 +28,24 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from rootguard.channels.api_keys import ApiKeys
-from rootguard.channels.faults import FAULTS, fault_of
+from rootguard.channels.faults import FAULTS, Code, fault_of
 from rootguard.channels.faults import RequestRefusedError as Refused
-from rootguard.channels.gateway.anthropic import MESSAGES
+from rootguard.channels.gateway.anthropic import COUNT_TOKENS, MESSAGES
 from rootguard.channels.gateway.channel import ChannelCache, PersonChannel, ReplyAudit
-from rootguard.channels.gateway.openai import CHAT, RESPONSES
+from rootguard.channels.gateway.openai import (
+    CHAT,
+    COMPLETIONS,
+    DEPLOYED_CHAT,
+    DEPLOYED_COMPLETIONS,
+    DEPLOYED_EMBEDDINGS,
+    EMBEDDINGS,
+    MODERATIONS,
+    RESPONSES,
+)
+from rootguard.channels.gateway.refusals import Refusal, find_refusal
 from rootguard.channels.gateway.replies import (
     ChatStream,
+    CompletionStream,
     MessagesStream,
     ReplySender,
     ResponsesStream,
@@ -60,6 +72,8 @@ from rootguard.channels.gateway.upstream import (
     returned_headers,
     stream_fault,
 )
+from rootguard.errors import RootGuardError
+from rootguard.session.profile import OnDoubt
 from rootguard.session.transcript import speak_to
 
 LOG: Final = logging.getLogger("rootguard.gateway")
@@ -72,6 +86,8 @@ _LAST_WORD: Final = 5.0
 """Seconds in which a stream that has run out of time can still say so."""
 _ERROR_TEXT: Final = 64 * 1024
 """Bytes that are shown of an upstream's error that is no JSON: a page of some proxy between."""
+ON_DOUBT: Final = "x-rootguard-on-doubt"
+"""The header by which a caller chooses what becomes of a number in doubt. It goes no further."""
 LOOPBACK: Final = frozenset(("127.0.0.1", "localhost", "::1"))
 
 
@@ -123,21 +139,42 @@ class _Service:
 
 
 _MODEL_QUERY: Final = frozenset(("after_id", "before_id", "limit"))
+_VERSION: Final = frozenset(("api-version",))
+"""Azure's, on every one of its paths."""
+
+
+def _openai(
+    path: str,
+    shape: Shape | None = None,
+    stream: type[Stream] | None = None,
+    *,
+    root: str = "/v1",
+    query: frozenset[str] = _VERSION,
+) -> _Service:
+    return _Service(
+        route=root + path,
+        api="openai",
+        path=path.replace(":path}", "}"),
+        shape=shape,
+        stream=stream,
+        query=query,
+    )
+
+
+_DEPLOYMENT: Final = "/deployments/{deployment}"
 _SERVICES: Final = (
-    _Service(
-        route="/v1/chat/completions",
-        api="openai",
-        path="/chat/completions",
-        shape=CHAT,
-        stream=ChatStream,
-    ),
-    _Service(
-        route="/v1/responses",
-        api="openai",
-        path="/responses",
-        shape=RESPONSES,
-        stream=ResponsesStream,
-    ),
+    _openai("/chat/completions", CHAT, ChatStream),
+    _openai("/responses", RESPONSES, ResponsesStream),
+    _openai("/completions", COMPLETIONS, CompletionStream),
+    _openai("/embeddings", EMBEDDINGS),
+    _openai("/moderations", MODERATIONS),
+    _openai("/models", query=_MODEL_QUERY | _VERSION),
+    _openai("/models/{model:path}"),
+    _openai(f"{_DEPLOYMENT}/chat/completions", DEPLOYED_CHAT, ChatStream, root="/openai"),
+    _openai(f"{_DEPLOYMENT}/completions", DEPLOYED_COMPLETIONS, CompletionStream, root="/openai"),
+    _openai(f"{_DEPLOYMENT}/embeddings", DEPLOYED_EMBEDDINGS, root="/openai"),
+    _openai("/responses", RESPONSES, ResponsesStream, root="/openai"),
+    _openai("/models", root="/openai"),
     _Service(
         route="/v1/messages",
         api="anthropic",
@@ -146,9 +183,34 @@ _SERVICES: Final = (
         stream=MessagesStream,
         query=frozenset(("beta",)),
     ),
-    _Service(route="/v1/models", api="openai", path="/models", query=_MODEL_QUERY),
-    _Service(route="/v1/models/{model:path}", api="openai", path="/models/"),
+    _Service(
+        route="/v1/messages/count_tokens",
+        api="anthropic",
+        path="/messages/count_tokens",
+        shape=COUNT_TOKENS,
+        query=frozenset(("beta",)),
+    ),
 )
+_API_PATH: Final = re.compile(r"(?:/openai(?:/deployments/[^/]+)?)?(?:/v1)?(/.*)")
+_NOT_SERVED: Final[Mapping[str, Code]] = {
+    "/audio": "media_refused",
+    "/batches": "batches_refused",
+    "/files": "files_refused",
+    "/images": "media_refused",
+    "/messages/batches": "batches_refused",
+    "/uploads": "files_refused",
+    "/videos": "media_refused",
+}
+"""Endpoints that the services have and the gateway does not, and why."""
+
+
+def _unserved(path: str) -> Code:
+    """Why there is nothing at a path."""
+    match = _API_PATH.fullmatch(path) if path.startswith(("/v1/", "/openai/")) else None
+    if match is None:
+        return "not_found"
+    found = (code for start, code in _NOT_SERVED.items() if match[1].startswith(start))
+    return next(found, "endpoint_refused")
 
 
 class RateLimit:
@@ -177,6 +239,14 @@ class _TooSoonError(Refused):
     def __init__(self, wait: float) -> None:
         super().__init__("rate_limited")
         self.wait = wait
+
+
+class _LocatedError(Refused):
+    """A refusal that can say where in the request its reason stands."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.fault.code)
+        self.refusal = refusal
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -262,13 +332,15 @@ class Gateway:
                 LOG.info("%s %s %d %.0f ms", *told)
 
     async def _answer(self, exchange: _Exchange) -> None:
-        fault, wait = None, 0.0
+        fault, wait, refusal = None, 0.0, None
         try:
             # A stream has the limit itself, and a little less time, so that it can say why it ends.
             with anyio.fail_after(self.settings.total_timeout + _LAST_WORD):
                 await self._relay(exchange)
         except _TooSoonError as soon:
             fault, wait = soon.fault, soon.wait
+        except _LocatedError as located:
+            fault, refusal = located.fault, located.refusal
         except ClientDisconnect:
             return
         except TimeoutError:
@@ -282,7 +354,7 @@ class Gateway:
         exchange.outcome.code = fault.code
         self.metrics.refused(fault.code)
         if not exchange.reply.status:
-            await exchange.reply.fault(exchange.api, fault, wait)
+            await exchange.reply.fault(exchange.api, fault, wait, refusal)
 
     async def _relay(self, exchange: _Exchange) -> None:
         service, request, outcome = exchange.service, exchange.request, exchange.outcome
@@ -290,14 +362,14 @@ class Gateway:
             raise Refused("busy")
         profile = self._admit(request.headers)
         body = await self._body(request) if service.shape is not None else b""
-        path, query = service.path, dict(request.query_params)
+        query = dict(request.query_params)
         began = time.perf_counter()
         channel, out, sent, wants_stream = await anyio.to_thread.run_sync(
             self._inspect, service, request, profile, body, limiter=self._inspecting
         )
         del body  # a model may think for minutes, and this is megabytes
-        if "model" in request.path_params:
-            path += quote(str(request.path_params["model"]), safe="/:@")
+        named = {n: quote(str(v), safe="/:@") for n, v in request.path_params.items()}
+        path = service.path.format_map(named)
         outcome.replaced = out.replaced.total()
         self.metrics.inspected(service.route, time.perf_counter() - began, out.replaced)
         upstream = self._upstreams[exchange.api]
@@ -325,12 +397,25 @@ class Gateway:
     ) -> tuple[PersonChannel, OutgoingRequest, bytes | None, bool]:
         """Whose channel it is, what was replaced, what may be sent, and whether as a stream."""
         channel = self._channels.of(profile)
-        out = OutgoingRequest(channel, allow_media=self.settings.allow_media)
-        with channel.recording_refusals():
-            _check_address(service, request, out)
-            if service.shape is None:
-                return channel, out, None, False
-            made, sent = examine(service.shape, out, body)
+        doubt = request.headers.get(ON_DOUBT)
+        if doubt is not None:
+            channel = channel.on_doubt(_on_doubt(doubt))
+        out = OutgoingRequest(
+            channel,
+            allow_media=self.settings.allow_media,
+            unknown_fields=channel.unknown_fields,
+        )
+        try:
+            with channel.recording_refusals():
+                _check_address(service, request, out)
+                if service.shape is None:
+                    return channel, out, None, False
+                made, sent = examine(service.shape, out, body)
+        except RootGuardError as problem:
+            refusal = find_refusal(problem, out.trail, body, is_private=out.is_private)
+            if refusal is None:
+                raise
+            raise _LocatedError(refusal) from None
         return channel, out, sent, made.get("stream") is True
 
     def _admit(self, headers: Headers) -> str:
@@ -349,7 +434,8 @@ class Gateway:
         else:
             scheme, _, bearer = headers.get("authorization", "").partition(" ")
             given = bearer.strip() if scheme.lower() == "bearer" else ""
-            profile = settings.keys.profile(given or headers.get("x-api-key", ""))
+            others = (headers[name] for name in KEY_HEADERS[1:] if name in headers)
+            profile = settings.keys.profile(given or next(others, ""))
             if profile is None:
                 raise Refused("unauthorized")
         wait = self._rates.take(profile or "")
@@ -421,6 +507,14 @@ class Gateway:
         await reply.piece(late, more=False)
 
 
+def _on_doubt(given: str) -> OnDoubt:
+    """What the caller wants done about a number in doubt."""
+    for choice in get_args(OnDoubt):
+        if given == choice:
+            return cast("OnDoubt", choice)
+    raise Refused("bad_value")
+
+
 def _check_address(service: _Service, request: Request, out: OutgoingRequest) -> None:
     """What goes along beside the body: few and short things, and nothing private in them."""
     if not request.query_params.keys() <= service.query:
@@ -481,7 +575,7 @@ def build_app(
         return Response(gateway.metrics.page(), media_type=CONTENT_TYPE)
 
     async def nothing(request: Request, _problem: Exception) -> Response:
-        fault = FAULTS["not_found"]
+        fault = FAULTS[_unserved(request.url.path)]
         gateway.metrics.refused(fault.code)
         api: Api = "anthropic" if "anthropic-version" in request.headers else "openai"
         return JSONResponse(error_body(api, fault), fault.status)

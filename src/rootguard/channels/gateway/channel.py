@@ -14,6 +14,7 @@ from rootguard.channels.detection import Detector, merge
 from rootguard.channels.text.channel import NumberPolicy, TextChannel
 from rootguard.channels.text.edits import JsonSanitization, Sanitization
 from rootguard.session.person import Person
+from rootguard.session.profile import OnDoubt, UnknownFields
 
 _AUDITED: Final = 64 * 1024
 """Characters of a reply that are kept to be audited. What is found is a count for the owner, so a
@@ -37,7 +38,7 @@ class Restorer(Protocol):
 class PersonChannel:
     """A person's text channel as the gateway uses it. Safe to share by threads."""
 
-    __slots__ = ("_detectors", "_person", "_public", "_text")
+    __slots__ = ("_detectors", "_others", "_person", "_policies", "_public", "_text")
 
     def __init__(
         self,
@@ -46,13 +47,38 @@ class PersonChannel:
         detectors: Sequence[Detector] = (),
         near_private: NumberPolicy = "block",
         elsewhere: NumberPolicy = "pass",
+        unknown_fields: UnknownFields = "refuse",
     ) -> None:
         self._person = person
         self._detectors = tuple(detectors)
         self._public: set[str] = set()
+        self._policies = (near_private, elsewhere, unknown_fields)
+        self._others: dict[OnDoubt, PersonChannel] = {}
         self._text = TextChannel(
             person, detectors=detectors, near_private=near_private, elsewhere=elsewhere
         )
+
+    @property
+    def unknown_fields(self) -> UnknownFields:
+        """What becomes of fields of a request that are not known here."""
+        return self._policies[2]
+
+    def on_doubt(self, choice: OnDoubt) -> "PersonChannel":
+        """The same person's channel with another decision about numbers in doubt."""
+        if choice not in self._others:
+            near, elsewhere, unknown_fields = self._policies
+            near = "block" if choice == "refuse" else "redact"
+            if choice == "redact" and elsewhere == "block":
+                elsewhere = "redact"
+            # Two threads may make two of them, which differ in nothing but what they remember.
+            self._others[choice] = PersonChannel(
+                self._person,
+                detectors=self._detectors,
+                near_private=near,
+                elsewhere=elsewhere,
+                unknown_fields=unknown_fields,
+            )
+        return self._others[choice]
 
     def sanitize(self, text: str, *, teaches: bool) -> Sanitization:
         """The text as it may leave, and how often what was replaced."""

@@ -1,12 +1,17 @@
-"""What OpenAI's chat completions and responses look like: every field, and what happens to it.
+"""What OpenAI's requests look like: every field, and what happens to it.
 
-Read off the request types of the `openai` SDK 3.49. A field that is not listed is refused; so are
-tools that make the upstream call a third party with credentials from the request (MCP servers).
+Chat completions, responses, completions, embeddings and moderations, read off the request types of
+the `openai` SDK 3.49, with the sampling fields that servers of open models take (vLLM 0.11). A
+field that is not listed is unknown; tools that make the upstream call a third party with
+credentials from the request (MCP servers) are refused. Token ids are refused where text belongs:
+nobody can read them without the model's vocabulary.
 """
 
 from typing import Final
 
+from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.gateway.shapes import (
+    OutgoingRequest,
     Shape,
     blob,
     by_type,
@@ -23,6 +28,7 @@ from rootguard.channels.gateway.shapes import (
     owner_text,
     record,
     schema,
+    schema_text,
     sealed,
     tagged,
     text,
@@ -71,6 +77,7 @@ _CHAT_MESSAGE: Final = tagged(
             {
                 **_SPOKEN,
                 "refusal": text,
+                "reasoning": text,
                 "reasoning_content": text,
                 "annotations": json_value,
                 "audio": record({"id": label}),
@@ -160,34 +167,159 @@ _COMMON: Final[dict[str, Shape]] = {
     "user": text,
 }
 
-CHAT: Final = record(
-    {
-        **_COMMON,
-        "audio": record({"format": keyword, "voice": by_type(string=label)}),
-        "frequency_penalty": number,
-        "function_call": by_type(string=word("none", "auto"), mapping=_NAMED),
-        "functions": list_of(record(_FUNCTION)),
-        "logit_bias": map_of(label, number),
-        "logprobs": flag,
-        "max_completion_tokens": number,
-        "max_tokens": number,
-        "messages": list_of(_CHAT_MESSAGE),
-        "modalities": list_of(word("text", "audio")),
-        "n": number,
-        "prediction": record({"type": keyword, "content": _CHAT_CONTENT}),
-        "presence_penalty": number,
-        "reasoning_effort": keyword,
-        "response_format": record({"type": keyword, "json_schema": record(_FORMAT)}),
-        "seed": number,
-        "stop": by_type(string=text, array=list_of(text)),
-        "tool_choice": _CHAT_CHOICE,
-        "tools": list_of(_CHAT_TOOL),
-        "verbosity": keyword,
-        "web_search_options": record({"search_context_size": keyword, "user_location": json_value}),
-    },
-    required=("model", "messages"),
-)
+# What vLLM and servers like it take beside OpenAI's fields. Numbers and switches cannot hold a
+# person's words; constraints on the answer and what a chat template is filled with can.
+_WORDS: Final = list_of(text)
+_TOKEN_IDS: Final = list_of(number)
+_SCHEMA: Final = by_type(string=schema_text, mapping=schema)
+_SAMPLING: Final[dict[str, Shape]] = {
+    "add_special_tokens": flag,
+    "allowed_token_ids": _TOKEN_IDS,
+    "bad_words": _WORDS,
+    "best_of": number,
+    "cache_salt": text,
+    "echo": flag,
+    "guided_choice": _WORDS,
+    "guided_decoding_backend": keyword,
+    "guided_grammar": text,
+    "guided_json": _SCHEMA,
+    "guided_regex": text,
+    "guided_whitespace_pattern": text,
+    "ignore_eos": flag,
+    "include_stop_str_in_output": flag,
+    "length_penalty": number,
+    "min_p": number,
+    "min_tokens": number,
+    "priority": number,
+    "prompt_logprobs": number,
+    "repetition_penalty": number,
+    "request_id": label,
+    "return_token_ids": flag,
+    "return_tokens_as_token_ids": flag,
+    "skip_special_tokens": flag,
+    "spaces_between_special_tokens": flag,
+    "stop_token_ids": _TOKEN_IDS,
+    "structured_outputs": record(
+        {
+            "choice": _WORDS,
+            "disable_any_whitespace": flag,
+            "disable_fallback": flag,
+            "grammar": text,
+            "json": _SCHEMA,
+            "json_object": flag,
+            "regex": text,
+            "whitespace_pattern": text,
+        }
+    ),
+    "top_k": number,
+    "truncate_prompt_tokens": number,
+    "use_beam_search": flag,
+    "vllm_xargs": json_value,
+}
+
+_CHAT: Final[dict[str, Shape]] = {
+    **_COMMON,
+    **_SAMPLING,
+    "add_generation_prompt": flag,
+    "chat_template": text,
+    "chat_template_kwargs": json_value,
+    "continue_final_message": flag,
+    "documents": json_value,
+    "include_reasoning": flag,
+    "audio": record({"format": keyword, "voice": by_type(string=label)}),
+    "frequency_penalty": number,
+    "function_call": by_type(string=word("none", "auto"), mapping=_NAMED),
+    "functions": list_of(record(_FUNCTION)),
+    "logit_bias": map_of(label, number),
+    "logprobs": flag,
+    "max_completion_tokens": number,
+    "max_tokens": number,
+    "messages": list_of(_CHAT_MESSAGE),
+    "modalities": list_of(word("text", "audio")),
+    "n": number,
+    "prediction": record({"type": keyword, "content": _CHAT_CONTENT}),
+    "presence_penalty": number,
+    "reasoning_effort": keyword,
+    "response_format": record({"type": keyword, "json_schema": record(_FORMAT)}),
+    "seed": number,
+    "stop": by_type(string=text, array=list_of(text)),
+    "tool_choice": _CHAT_CHOICE,
+    "tools": list_of(_CHAT_TOOL),
+    "verbosity": keyword,
+    "web_search_options": record({"search_context_size": keyword, "user_location": json_value}),
+}
+CHAT: Final = record(_CHAT, required=("model", "messages"))
 """The body of `POST /v1/chat/completions`."""
+DEPLOYED_CHAT: Final = record(_CHAT, required=("messages",))
+"""The same at Azure, where the path names the model."""
+
+
+def _readable(out: OutgoingRequest, value: object) -> object:
+    """A text; token ids, which a program may send in its place, have a refusal of their own."""
+    if isinstance(value, (int, float, list)) and not isinstance(value, bool):
+        raise RequestRefusedError("token_ids_refused")
+    return text(out, value)
+
+
+_TEXTS: Final = by_type(string=text, array=list_of(_readable))
+"""One text or several. A prompt is put together by a program, so it teaches no value."""
+_COMPLETIONS: Final[dict[str, Shape]] = {
+    **_SAMPLING,
+    "frequency_penalty": number,
+    "logit_bias": map_of(label, number),
+    "logprobs": number,
+    "max_tokens": number,
+    "model": label,
+    "n": number,
+    "presence_penalty": number,
+    "prompt": _TEXTS,
+    "response_format": record({"type": keyword, "json_schema": record(_FORMAT)}),
+    "seed": number,
+    "stop": by_type(string=text, array=_WORDS),
+    "stream": flag,
+    "stream_options": _COMMON["stream_options"],
+    "suffix": text,
+    "temperature": number,
+    "top_p": number,
+    "user": text,
+}
+COMPLETIONS: Final = record(_COMPLETIONS, required=("model", "prompt"))
+"""The body of `POST /v1/completions`."""
+DEPLOYED_COMPLETIONS: Final = record(_COMPLETIONS, required=("prompt",))
+
+_EMBEDDINGS: Final[dict[str, Shape]] = {
+    "add_special_tokens": flag,
+    "dimensions": number,
+    "encoding_format": keyword,
+    "input": _TEXTS,
+    "input_type": keyword,
+    "model": label,
+    "priority": number,
+    "truncate_prompt_tokens": number,
+    "user": text,
+}
+EMBEDDINGS: Final = record(_EMBEDDINGS, required=("model", "input"))
+"""The body of `POST /v1/embeddings`."""
+DEPLOYED_EMBEDDINGS: Final = record(_EMBEDDINGS, required=("input",))
+
+MODERATIONS: Final = record(
+    {
+        "input": by_type(
+            string=text,
+            array=list_of(
+                by_type(
+                    string=text,
+                    mapping=tagged(
+                        "type", {kind: _CHAT_PARTS[kind] for kind in ("text", "image_url")}
+                    ),
+                )
+            ),
+        ),
+        "model": label,
+    },
+    required=("input",),
+)
+"""The body of `POST /v1/moderations`."""
 
 _PARTS: Final[dict[str, Shape]] = {
     "input_text": _TEXT_PART,

@@ -23,6 +23,7 @@ from starlette.types import Send
 from rootguard.channels.faults import Fault
 from rootguard.channels.faults import RequestRefusedError as Refused
 from rootguard.channels.gateway.channel import ReplyAudit, Restorer
+from rootguard.channels.gateway.refusals import Refusal
 from rootguard.channels.gateway.upstream import Api
 
 # What a client compares or sends back, and what the upstream sealed: a token inside, which can only
@@ -31,7 +32,7 @@ _KEPT: Final = frozenset(
     """id object type role model status name call_id tool_call_id tool_use_id item_id file_id
     container_id response_id previous_response_id finish_reason stop_reason service_tier
     system_fingerprint logprobs signature encrypted_content encrypted_index encrypted_stdout
-    obfuscation b64_json partial_image_b64 media_type""".split()  # noqa: SIM905
+    obfuscation b64_json partial_image_b64 media_type embedding""".split()  # noqa: SIM905
 )
 # Objects whose keys are the caller's own.
 _FREE: Final = frozenset(("input", "metadata", "attributes", "results"))
@@ -265,11 +266,8 @@ def _objects(value: object) -> list[dict[str, object]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-class ChatStream(Stream):
-    """Chunks of a chat completion."""
-
-    # The first two are OpenAI's; servers that speak its form say their reasoning in the others.
-    _TEXTS: Final = ("content", "refusal", "reasoning_content", "reasoning")
+class _ChunkStream(Stream):
+    """Chunks of choices, as OpenAI streams a completion."""
 
     def __init__(self, audit: ReplyAudit) -> None:
         super().__init__(audit)
@@ -294,21 +292,44 @@ class ChatStream(Stream):
         }
         out: list[object] = []
         for choice in choices:
-            index = choice.get("index", 0)
-            delta = choice.pop("delta", None)
-            ends = choice.get("finish_reason") is not None
-            passed = restore_reply(self._audit, choice)
-            if isinstance(delta, dict):
-                shown, switched = self._delta(index, delta)
-                if switched:
-                    yield self._chunk(index, switched)
-                if ends and (late := self._flush(index, shown)):
-                    yield self._chunk(index, late)
-                passed = {**passed, "delta": shown} if isinstance(passed, dict) else passed
-            elif ends and (late := self._flush(index, {})):
-                yield self._chunk(index, late)
-            out.append(passed)
+            yield from self._choice(choice, out)
         yield ServerSentEvent(write_reply({**made, "choices": out}), name)
+
+    @abstractmethod
+    def _choice(self, choice: dict[str, object], out: list[object]) -> Iterator[ServerSentEvent]:
+        """Put a choice, restored, into a chunk; what has to go out before the chunk."""
+
+    def _chunk(self, choice: dict[str, object]) -> ServerSentEvent:
+        whole = {**self._envelope, "choices": [{**choice, "finish_reason": None}]}
+        return ServerSentEvent(write_reply(whole))
+
+    def fault(self, fault: Fault) -> ServerSentEvent:
+        """A fault that came after the reply had begun."""
+        error = {"message": fault.text, "type": "server_error", "param": None, "code": fault.code}
+        return ServerSentEvent(write_reply({"error": error}))
+
+
+class ChatStream(_ChunkStream):
+    """Chunks of a chat completion."""
+
+    # The first two are OpenAI's; servers that speak its form say their reasoning in the others.
+    _TEXTS: Final = ("content", "refusal", "reasoning_content", "reasoning")
+
+    def _choice(self, choice: dict[str, object], out: list[object]) -> Iterator[ServerSentEvent]:
+        index = choice.get("index", 0)
+        delta = choice.pop("delta", None)
+        ends = choice.get("finish_reason") is not None
+        passed = restore_reply(self._audit, choice)
+        if isinstance(delta, dict):
+            shown, switched = self._delta(index, delta)
+            if switched:
+                yield self._chunk({"index": index, "delta": switched})
+            if ends and (late := self._flush(index, shown)):
+                yield self._chunk({"index": index, "delta": late})
+            passed = {**passed, "delta": shown} if isinstance(passed, dict) else passed
+        elif ends and (late := self._flush(index, {})):
+            yield self._chunk({"index": index, "delta": late})
+        out.append(passed)
 
     def _delta(
         self, index: object, delta: dict[str, object]
@@ -377,23 +398,37 @@ class ChatStream(Stream):
             late["tool_calls"] = [*(moved if isinstance(moved, list) else []), *calls]
         return late
 
-    def _chunk(self, index: object, delta: dict[str, object]) -> ServerSentEvent:
-        choice = {"index": index, "delta": delta, "finish_reason": None}
-        return ServerSentEvent(write_reply({**self._envelope, "choices": [choice]}))
-
     def end(self) -> list[ServerSentEvent]:
         """What was kept back when the upstream stopped."""
         late = []
         for index in dict.fromkeys(k[0] for k in self._open if isinstance(k, tuple)):
             delta = self._flush(index, {})
             if delta:
-                late.append(self._chunk(index, delta))
+                late.append(self._chunk({"index": index, "delta": delta}))
         return late
 
-    def fault(self, fault: Fault) -> ServerSentEvent:
-        """A fault that came after the reply had begun."""
-        error = {"message": fault.text, "type": "server_error", "param": None, "code": fault.code}
-        return ServerSentEvent(write_reply({"error": error}))
+
+class CompletionStream(_ChunkStream):
+    """Chunks of a completion: texts without a speaker."""
+
+    def _choice(self, choice: dict[str, object], out: list[object]) -> Iterator[ServerSentEvent]:
+        index, text = choice.get("index", 0), choice.pop("text", None)
+        place = index if isinstance(index, int) else 0
+        ends = choice.get("finish_reason") is not None
+        shown = self._feed(place, "text", text) if isinstance(text, str) else ""
+        shown += self._close(place) if ends else ""
+        passed = restore_reply(self._audit, choice)
+        out.append({**passed, "text": shown} if isinstance(passed, dict) else passed)
+        yield from ()
+
+    def end(self) -> list[ServerSentEvent]:
+        """What was kept back when the upstream stopped."""
+        held = {place: self._close(place) for place in list(self._open)}
+        return [
+            self._chunk({"index": place, "text": rest, "logprobs": None})
+            for place, rest in held.items()
+            if rest
+        ]
 
 
 class ResponsesStream(Stream):
@@ -523,8 +558,10 @@ class MessagesStream(Stream):
         return ServerSentEvent(write_reply({"type": "error", "error": error}), "error")
 
 
-def error_body(api: Api, fault: Fault) -> dict[str, object]:
-    """A fault in an API's own form."""
+def error_body(api: Api, fault: Fault, refusal: Refusal | None = None) -> dict[str, object]:
+    """A fault in an API's own form, with where in the request its reason stands."""
+    text = fault.text if refusal is None else refusal.sentences()
+    place = {} if refusal is None else {"rootguard": refusal.fields()}
     if api == "anthropic":
         kinds = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
         kinds |= {413: "request_too_large", 429: "rate_limit_error", 503: "overloaded_error"}
@@ -532,11 +569,13 @@ def error_body(api: Api, fault: Fault) -> dict[str, object]:
         kind = kinds.get(
             fault.status, "api_error" if fault.status >= 500 else "invalid_request_error"
         )
-        return {"type": "error", "error": {"type": kind, "message": fault.text}}
+        return {"type": "error", "error": {"type": kind, "message": text, **place}}
     kind = {401: "authentication_error", 429: "rate_limit_error"}.get(
         fault.status, "server_error" if fault.status >= 500 else "invalid_request_error"
     )
-    return {"error": {"message": fault.text, "type": kind, "param": None, "code": fault.code}}
+    param = None if refusal is None else refusal.field
+    error = {"message": text, "type": kind, "param": param, "code": fault.code, **place}
+    return {"error": error}
 
 
 class ReplySender:
@@ -563,9 +602,11 @@ class ReplySender:
         await self.begin(status, {**headers, **sizes})
         await self.piece(body, more=False)
 
-    async def fault(self, api: Api, fault: Fault, wait: float = 0.0) -> None:
+    async def fault(
+        self, api: Api, fault: Fault, wait: float = 0.0, refusal: Refusal | None = None
+    ) -> None:
         """A fault in the API's own form."""
         headers = {"x-should-retry": "false"} if fault.code in _NO_RETRY else {}
         if wait:
             headers["retry-after"] = str(int(wait) + 1)  # whole seconds, and never too early
-        await self.whole(fault.status, write_reply(error_body(api, fault)), headers)
+        await self.whole(fault.status, write_reply(error_body(api, fault, refusal)), headers)

@@ -19,6 +19,8 @@ from typing import Final
 
 from rootguard.channels.faults import RequestRefusedError as Refused
 from rootguard.channels.gateway.channel import PersonChannel
+from rootguard.errors import RootGuardError, TextBlockedError
+from rootguard.session.profile import UnknownFields
 
 MAX_DEPTH: Final = 48
 """Levels of nesting. A tool's schema has a dozen; Python's own readers fail at about a thousand."""
@@ -34,7 +36,8 @@ _SEALED = re.compile(r"[A-Za-z0-9+/_=-]{32,}")
 class OutgoingRequest:
     """One request on its way out: whose it is, whether media may pass, and what was replaced.
 
-    With `form_only` ids and kinds are checked and texts are left for later.
+    With `form_only` ids and kinds are checked and texts are left for later. When something is
+    refused, `trail` leads to it: the place of each field and item, from the body inwards.
     """
 
     __slots__ = (
@@ -45,10 +48,17 @@ class OutgoingRequest:
         "_trusted",
         "allow_media",
         "replaced",
+        "trail",
+        "unknown_fields",
     )
 
     def __init__(
-        self, channel: PersonChannel, *, allow_media: bool = False, form_only: bool = False
+        self,
+        channel: PersonChannel,
+        *,
+        allow_media: bool = False,
+        unknown_fields: UnknownFields = "refuse",
+        form_only: bool = False,
     ) -> None:
         self._channel = channel
         self._form_only = form_only
@@ -56,11 +66,24 @@ class OutgoingRequest:
         self._calls: dict[str, str | None] = {}
         self._trusted = False
         self.allow_media = allow_media
+        self.unknown_fields = unknown_fields
         self.replaced: Counter[str] = Counter()
+        self.trail: list[int] = []
 
     def form(self) -> "OutgoingRequest":
         """The same request, to look at its form only."""
-        return OutgoingRequest(self._channel, allow_media=self.allow_media, form_only=True)
+        made = OutgoingRequest(
+            self._channel,
+            allow_media=self.allow_media,
+            unknown_fields=self.unknown_fields,
+            form_only=True,
+        )
+        made.trail = self.trail
+        return made
+
+    def within(self, place: int) -> None:
+        """Note that what is refused stands at this place of what it is a part of."""
+        self.trail.insert(0, place)
 
     def text(self, text: str, *, of_owner: bool = False) -> str:
         """The text as it may leave."""
@@ -77,6 +100,23 @@ class OutgoingRequest:
         made = self._channel.sanitize_json(value, teaches=self._trusted)
         self.replaced.update(made.replaced)
         return made.value
+
+    def named(self, name: str, value: object) -> Mapping[str, object]:
+        """A JSON value under its name, which is its context, as the two may leave."""
+        try:
+            made = self.json({name: value})
+        except TextBlockedError as blocked:
+            blocked.path = blocked.path[1:]  # the object around the two is not the caller's
+            raise
+        if not isinstance(made, dict) or len(made) != 1:
+            raise Refused("bad_value")
+        return made
+
+    def unknown(self, name: str, value: object) -> Mapping[str, object]:
+        """What is sent for a field that is not known here."""
+        if self.unknown_fields == "refuse":
+            raise Refused("unknown_field")
+        return {} if self.unknown_fields == "drop" else self.named(name, value)
 
     def is_private(self, label: str) -> bool:
         """Whether a declared identifier stands in an id or a name of the API."""
@@ -242,7 +282,14 @@ def list_of(shape: Shape) -> Shape:
         if not isinstance(value, list):
             raise Refused("wrong_type")
         out.count(len(value))
-        return [shape(out, each) for each in value]
+        made = []
+        for place, each in enumerate(value):
+            try:
+                made.append(shape(out, each))
+            except RootGuardError:
+                out.within(place)
+                raise
+        return made
 
     return listed
 
@@ -254,7 +301,13 @@ def map_of(key: Shape, shape: Shape) -> Shape:
         if not isinstance(value, dict):
             raise Refused("wrong_type")
         out.count(len(value))
-        made = {str(key(out, name)): shape(out, each) for name, each in value.items()}
+        made: dict[str, object] = {}
+        for place, (name, each) in enumerate(value.items()):
+            try:
+                made[str(key(out, name))] = shape(out, each)
+            except RootGuardError:
+                out.within(place)
+                raise
         if len(made) != len(value):
             raise Refused("bad_value")
         return made
@@ -268,13 +321,22 @@ def record(fields: Mapping[str, Shape], *, required: tuple[str, ...] = ()) -> Sh
     def recorded(out: OutgoingRequest, value: object) -> object:
         if not isinstance(value, dict):
             raise Refused("wrong_type")
-        if not value.keys() <= fields.keys():
-            raise Refused("unknown_field")
+        made: dict[str, object] = {}
+        for place, (name, each) in enumerate(value.items()):
+            try:
+                if name in fields:
+                    made[name] = None if each is None else fields[name](out, each)
+                    continue
+                more = out.unknown(name, each)
+                if more.keys() & fields.keys():  # a name that was changed into a known one
+                    raise Refused("unknown_field")
+            except RootGuardError:
+                out.within(place)
+                raise
+            made |= more
         if any(value.get(name) is None for name in required):
             raise Refused("wrong_type")
-        return {
-            name: None if each is None else fields[name](out, each) for name, each in value.items()
-        }
+        return made
 
     return recorded
 
@@ -341,6 +403,11 @@ _BOUNDS: Final = frozenset(
     maxItems minProperties maxProperties minContains maxContains""".split()  # noqa: SIM905
 )
 _EXAMPLES: Final = frozenset(("default", "const", "enum", "examples", "example"))
+# Schemas under these keys are about the value that the whole is about, not one of that name.
+_SAME_VALUE: Final = frozenset(
+    """allOf anyOf oneOf not if then else items prefixItems additionalItems unevaluatedItems
+    contains""".split()  # noqa: SIM905
+)
 
 
 def schema(out: OutgoingRequest, value: object) -> object:
@@ -348,36 +415,52 @@ def schema(out: OutgoingRequest, value: object) -> object:
     return _schema(out, value, "")
 
 
+def schema_text(out: OutgoingRequest, value: object) -> object:
+    """A text that holds a JSON schema; a plain text if it does not."""
+    if not isinstance(value, str):
+        raise Refused("wrong_type")
+    try:
+        parsed = read_json(value)
+    except ValueError:
+        return text(out, value)
+    return write_json(schema(out, parsed))
+
+
 def _schema(out: OutgoingRequest, value: object, owner: str) -> object:
-    """A part of a schema; `owner` is the key it stands under, the context of an example."""
+    """A part of a schema; `owner` is what it describes, the context of an example."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
         return text(out, value)
     if isinstance(value, list):
-        out.count(len(value))
-        return [_schema(out, each, owner) for each in value]
+        return list_of(lambda out, each: _schema(out, each, owner))(out, value)
     if not isinstance(value, dict):
         return _example(out, value, owner)
     out.count(len(value))
     made: dict[str, object] = {}
-    for name, each in value.items():
-        if out.is_private(name):
-            raise Refused("private_id")
-        if name in _EXAMPLES:
-            made[name] = _example(out, each, owner)
-        elif name in _BOUNDS and not isinstance(each, (str, list, dict)):
-            made[name] = optional(number)(out, each)
-        else:
-            made[name] = _schema(out, each, name)
+    for place, (name, each) in enumerate(value.items()):
+        try:
+            made[name] = _keyword(out, name, each, owner)
+        except RootGuardError:
+            out.within(place)
+            raise
     return made
 
 
+def _keyword(out: OutgoingRequest, name: str, value: object, owner: str) -> object:
+    """What stands under one key of a schema."""
+    if out.is_private(name):
+        raise Refused("private_id")
+    if name in _EXAMPLES:
+        return _example(out, value, owner)
+    if name in _BOUNDS and not isinstance(value, (str, list, dict)):
+        return optional(number)(out, value)
+    same = name in _SAME_VALUE and owner != "properties"  # there it is a property's name
+    return _schema(out, value, owner if same else name)
+
+
 def _example(out: OutgoingRequest, value: object, owner: str) -> object:
-    within = out.json({owner: value})
-    if not isinstance(within, dict) or len(within) != 1:
-        raise Refused("bad_value")
-    return next(iter(within.values()))
+    return next(iter(out.named(owner, value).values()))
 
 
 def examine(shape: Shape, out: OutgoingRequest, body: bytes) -> tuple[dict[str, object], bytes]:
@@ -403,13 +486,6 @@ def read_json(written: str) -> object:
         parsed: object = json.loads(written, parse_constant=_no_constant, object_pairs_hook=_once)
     except RecursionError:
         raise Refused("too_deep") from None
-    if "\\u" in written:
-        try:
-            json.dumps(parsed, ensure_ascii=False).encode("utf-8")
-        except UnicodeEncodeError:
-            raise Refused("bad_text") from None
-        except RecursionError:
-            raise Refused("too_deep") from None
     level = [parsed]
     for _ in range(MAX_DEPTH):
         level = [
@@ -419,8 +495,15 @@ def read_json(written: str) -> object:
             for inner in (outer.values() if isinstance(outer, dict) else outer)
         ]
         if not level:
-            return parsed
-    raise Refused("too_deep")
+            break
+    else:
+        raise Refused("too_deep")
+    if "\\u" in written:
+        try:
+            json.dumps(parsed, ensure_ascii=False).encode("utf-8")
+        except UnicodeEncodeError:
+            raise Refused("bad_text") from None
+    return parsed
 
 
 def write_json(value: object) -> str:

@@ -19,7 +19,21 @@ from rootguard.channels.faults import Code
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_1_0_0
 _KINDS: Final = frozenset(
-    ("root", "number", "code", "phone", "date", "email", "person", "redacted", "declared")
+    (
+        "root",
+        "number",
+        "code",
+        "phone",
+        "date",
+        "email",
+        "person",
+        "address",
+        "ip",
+        "postcode",
+        "age",
+        "redacted",
+        "declared",
+    )
 )
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Prometheus's own buckets up to 10 s, and three more: a long answer streams for minutes."""

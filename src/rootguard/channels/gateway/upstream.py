@@ -26,7 +26,8 @@ SENT: Final = (
     "anthropic-version",
     "anthropic-beta",
 )
-KEY_HEADERS: Final = ("authorization", "x-api-key")
+KEY_HEADERS: Final = ("authorization", "x-api-key", "api-key")
+"""OpenAI's, Anthropic's and Azure's."""
 _RETURNED: Final = frozenset(
     (
         "openai-processing-ms",
@@ -79,10 +80,8 @@ class Upstream:
         made["accept"] = "text/event-stream" if stream else "application/json"
         made["user-agent"] = AGENT
         if self._key is not None:
-            if "x-api-key" in given and "authorization" not in given:
-                made["x-api-key"] = self._key
-            else:
-                made["authorization"] = f"Bearer {self._key}"
+            place = next((n for n in KEY_HEADERS if n in given), "authorization")
+            made[place] = f"Bearer {self._key}" if place == "authorization" else self._key
         elif self._passes_key:
             made.update({n: given[n] for n in KEY_HEADERS if n in given})
         return made

@@ -119,9 +119,8 @@ def _roots(profile: Profile) -> Mapping[RootName, Root]:
 def _behind(profile: Profile, formula: Node) -> Iterator[RootName]:
     """The roots under a formula, each name of it looked up in the first template that has it."""
     for name in names(formula):
-        graph = next((each for each in map(Graph.of, profile.templates) if name in each), None)
-        if graph is not None:
-            yield from graph.rests_on(Variable(name))
+        graph = next(each for each in map(Graph.of, profile.templates) if name in each)
+        yield from graph.rests_on(Variable(name))
 
 
 def _shares(

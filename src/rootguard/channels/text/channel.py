@@ -27,7 +27,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from rootguard.channels.detection import Detector, Found, Rules, merge
+from rootguard.channels.detection import Detector, Found, FoundKind, Rules, merge
 from rootguard.channels.text.documents import Walk
 from rootguard.channels.text.edits import (
     Edit,
@@ -36,6 +36,7 @@ from rootguard.channels.text.edits import (
     changes,
     neighbourhoods,
 )
+from rootguard.channels.text.pieces import OVERLAP, window_at
 from rootguard.errors import (
     AccessError,
     BudgetError,
@@ -47,6 +48,7 @@ from rootguard.errors import (
 )
 from rootguard.identifiers import Kind
 from rootguard.identifiers.finding import closes, opens
+from rootguard.identifiers.names import SUFFIXES, TITLES
 from rootguard.identifiers.streaming import StreamRestorer
 from rootguard.language.fold import Runs, Spans
 from rootguard.language.numbers import HOLE
@@ -120,17 +122,20 @@ class Memory:
 
 
 NumberPolicy = Literal["pass", "redact", "block"]
-# Some 200,000 words, more than services take. Reading is linear, about a second at this size.
 MAX_CHARACTERS = 1_000_000
+"""Read at once: some 200,000 words, about a second. Longer texts are read in pieces: a reader holds
+many times a text's size in memory, and detectors that others wrote take no more."""
 # One look changes a text and the next finds nothing more. The others are for tokens that make a
 # detector see what it did not see before; one that goes on for ever must not hold the request.
 _ROUNDS = 8
 _FEW_ROUNDS = 2
 """One that changes a text and one that finds nothing more; then no other text was looked at."""
 _SCRAP = 3  # the "+1" before an issued token, and the like
+_LETTERS = re.compile(r"[^\W\d_]+")
+_FORMS = TITLES | SUFFIXES
 _LEAST_CODE = 4  # a token of fewer characters would be met by chance in a reply, and restored there
 _MANY_DIGITS = 6  # with fewer, an issued token may just as well be a value of a root
-_PLACEHOLDER = re.compile(r"\[(?:number|code|phone|date|email|person)\]")
+_PLACEHOLDER = re.compile(r"\[(?:number|code|phone|date|email|person|address|ip|postcode|age)\]")
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -223,7 +228,12 @@ class TextChannel:
         """The text when nothing changes any more; `looks` has the first, and gets the others."""
         counts: Counter[str] = Counter()
         for _ in range(_ROUNDS):
-            edits = self._read(text, context, looks[-1])
+            try:
+                edits = self._read(text, context, looks[-1])
+            except TextBlockedError as blocked:
+                if len(looks) > 1:  # the text is another one by now
+                    blocked.start = blocked.end = None
+                raise
             after = apply_edits(text, edits)
             counts.update(edit.kind for edit in edits if text[edit.start : edit.end] != edit.text)
             if after == text or self._rests(after, edits, context, looks):
@@ -231,7 +241,7 @@ class TextChannel:
                 return Sanitization(text=after, replaced=dict(counts), missing=missing)
             text = after
             looks.append(looks[0].again())
-        raise TextBlockedError
+        raise TextBlockedError("unsettled")
 
     def _rests(self, text: str, edits: Sequence[Edit], context: str, looks: list[_Look]) -> bool:
         """Whether nothing more would change, by a look around the changes only.
@@ -239,8 +249,8 @@ class TextChannel:
         If it cannot be said so the text is read again as a whole.
         """
         whole = context + text
-        if len(whole) < LEAST_CHARACTERS or columns(whole):  # a table's header may be far away
-            return False
+        if not LEAST_CHARACTERS <= len(whole) <= MAX_CHARACTERS or columns(whole):
+            return False  # it is short, or in pieces, or a table's header may be far away
         near = neighbourhoods(whole, changes(edits, len(context)))
         if near is None:
             return False
@@ -282,17 +292,40 @@ class TextChannel:
         return self._read(text, context, _Look(teaches=teaches))
 
     def _read(self, text: str, context: str, look: _Look) -> list[Edit]:
-        if len(context) + len(text) > MAX_CHARACTERS:
-            raise TextBlockedError
-        with _blocking_others():
-            found = self._edits(context + text, look)
         skip = len(context)
+        with _blocking_others(skip):
+            long = skip + len(text) > MAX_CHARACTERS
+            read = self._edits_by_pieces if long else self._edits
+            found = read(context + text, look)
         # What begins in the context is replaced as well: "mrn: 4415" may be one identifier.
         return [
             replace(edit, start=max(0, edit.start - skip), end=edit.end - skip)
             for edit in found
             if edit.end > skip
         ]
+
+    def _edits_by_pieces(self, text: str, look: _Look) -> list[Edit]:
+        """The edits of a text that is too long to be read at once."""
+        made: list[Edit] = []
+        at, mark = 0, None
+        while at < len(text):
+            window = window_at(text, at, MAX_CHARACTERS, OVERLAP)
+            try:
+                found = self._edits(window.text, look)
+            except TextBlockedError as blocked:
+                if blocked.start is not None and blocked.end is not None:
+                    blocked.start += window.shift
+                    blocked.end += window.shift
+                raise
+            mark = mark or look.mark  # tokens of earlier pieces are new to the text, too
+            for edit in found:
+                start, end = edit.start + window.shift, edit.end + window.shift
+                # One that reaches into what is written already is seen again in the next round.
+                if start < window.end and end > at and start >= (made[-1].end if made else 0):
+                    made.append(replace(edit, start=start, end=end))
+            at = max(window.end, made[-1].end if made else 0)
+        look.mark = mark or look.mark
+        return made
 
     def sanitize_key(self, text: str, *, detect: bool) -> Sanitization:
         """A key of a JSON object: identifiers alone. For who is shielded, as `edits`."""
@@ -321,12 +354,8 @@ class TextChannel:
         if page.numbers:  # most texts have none: nothing to bind here, and none left over below
             edits += self._mentioned(page, taken, look)
         taken = [*kept, *((edit.start, edit.end) for edit in edits)]
-        # A name of several words is nobody's, whatever its words are: "globuli rossi".
-        named = [
-            page.folded.span(name.start, name.end)
-            for name in page.names
-            if not name.subject and " " in page.plain[name.start : name.end]
-        ]
+        # The name of a quantity is nobody's, whatever its words are ("globuli rossi", "Gewicht").
+        named = [page.folded.span(name.start, name.end) for name in page.names if not name.subject]
         # The page's words have lost their accents, and signs of identifiers may have one.
         runs = page.runs if text.isascii() else None
         edits += self._detected(text, [*taken, *named], runs)
@@ -334,7 +363,7 @@ class TextChannel:
         for number in unbound_on(page, taken) if page.numbers else ():
             policy = self._near_private if number.beside_private_noun else self._elsewhere
             if policy == "block":
-                raise TextBlockedError
+                raise TextBlockedError(start=number.start, end=number.end)
             if policy == "redact":
                 edits.append(Edit(start=number.start, end=number.end, text=HOLE, kind="number"))
         return sorted(edits, key=lambda edit: edit.start)
@@ -395,6 +424,10 @@ class TextChannel:
         for each in self._finds(text, runs, spoken_for):
             for start, end in spoken_for.cut(each.start, each.end):
                 left, right = _trimmed(text, start, end)
+                if each.kind == "person" and _FORMS.issuperset(
+                    _LETTERS.findall(text[left:right].lower())
+                ):
+                    continue  # the "Dr." before an issued token
                 whole = (start, end) == (each.start, each.end) or each.kind == "person"
                 if right - left > (0 if whole else _SCRAP):
                     token = self._token(each.kind, text, left, right)
@@ -413,16 +446,19 @@ class TextChannel:
                 )
             )
         except Exception:  # noqa: BLE001 - a stranger's message may hold the text
-            failed = TextBlockedError()
+            failed = TextBlockedError("detector_failed")
         raise failed
 
-    def _token(self, kind: Kind, text: str, start: int, end: int) -> str:
+    def _token(self, kind: FoundKind, text: str, start: int, end: int) -> str:
         """A token, unless it could not be told apart from other text and restored."""
         found = text[start:end]
-        short = kind == "code" and sum(map(str.isalnum, found)) < _LEAST_CODE
+        if kind == "address" or kind == "age":  # no form that tells nothing and can be restored
+            return f"[{kind}]"
+        like: Kind = "code" if kind == "ip" or kind == "postcode" else kind
+        short = like == "code" and sum(map(str.isalnum, found)) < _LEAST_CODE
         if not short and opens(text, start) and closes(text, start, end):
             try:
-                return self._person.protect(kind, found)
+                return self._person.protect(like, found)
             except IdentifierError:
                 pass
         return f"[{kind}]"
@@ -462,14 +498,22 @@ class SourceReader(TextChannel):
 
 
 @contextmanager
-def _blocking_others() -> Iterator[None]:
-    """Let out what a caller can act on; another refusal (no finite number) blocks the text."""
+def _blocking_others(skip: int = 0) -> Iterator[None]:
+    """Let out what a caller can act on; another refusal (no finite number) blocks the text.
+
+    Places are counted from `skip`, where the text begins after its context.
+    """
     try:
         yield
-    except (StoreError, BudgetError, AccessError, TextBlockedError):
+    except TextBlockedError as blocked:
+        if blocked.start is not None and blocked.end is not None:
+            blocked.start = max(0, blocked.start - skip)
+            blocked.end = max(0, blocked.end - skip)
+        raise
+    except (StoreError, BudgetError, AccessError):
         raise
     except RootGuardError:
-        raise TextBlockedError from None
+        raise TextBlockedError("number_refused") from None
 
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> str:

@@ -8,7 +8,7 @@ identifier stands in them. What is too deep or too large, not JSON, or would los
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rootguard.channels.text.edits import Edit, JsonSanitization
@@ -55,7 +55,7 @@ class Walk:
     def _any(self, value: object, path: tuple[str, ...], unit: str, depth: int) -> object:
         self._nodes += 1
         if self._nodes > MAX_NODES or depth > MAX_DEPTH:
-            raise TextBlockedError
+            raise TextBlockedError("unreadable_document")
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
@@ -65,8 +65,24 @@ class Walk:
         if isinstance(value, Mapping):
             return self._object(value, path, depth)
         if isinstance(value, list | tuple):
-            return [self._any(each, path, unit, depth + 1) for each in value]
-        raise TextBlockedError
+            return self._list(value, (path,) * len(value), unit, depth + 1)
+        raise TextBlockedError("unreadable_document")
+
+    def _list(
+        self,
+        items: Sequence[object],
+        paths: Sequence[tuple[str, ...]],
+        unit: str,
+        depth: int,
+    ) -> list[object]:
+        made: list[object] = []
+        for place, (each, path) in enumerate(zip(items, paths, strict=True)):
+            try:
+                made.append(self._any(each, path, unit, depth))
+            except TextBlockedError as blocked:
+                blocked.within(place)
+                raise
+        return made
 
     def _object(
         self, content: Mapping[object, object], path: tuple[str, ...], depth: int
@@ -75,34 +91,40 @@ class Walk:
         named = _sibling(content, _NAME_KEYS)
         unit = _sibling(content, _UNIT_KEYS)
         made: dict[str, object] = {}
-        for key, value in content.items():
+        for place, (key, value) in enumerate(content.items()):
             if not isinstance(key, str):
-                raise TextBlockedError
+                raise TextBlockedError("unreadable_document")
             below = (*path, key)
             if key.lower() in _VALUE_KEYS and named:
                 below = (named, key)
-            written = self._key(key)
-            if written in made:
-                raise TextBlockedError
-            if header and _is_table(value, len(header)):
-                made[written] = self._table(value, header, depth + 1)
-                continue
-            own_unit = unit if key.lower() in _VALUE_KEYS else ""
-            made[written] = self._any(value, below[-_PATH:], own_unit, depth + 1)
+            try:
+                written = self._key(key, made)
+                if header and _is_table(value, len(header)):
+                    made[written] = self._table(value, header, depth + 1)
+                    continue
+                own_unit = unit if key.lower() in _VALUE_KEYS else ""
+                made[written] = self._any(value, below[-_PATH:], own_unit, depth + 1)
+            except TextBlockedError as blocked:
+                blocked.within(place)
+                raise
         return made
 
     def _table(self, rows: object, header: Sequence[str], depth: int) -> list[object]:
         """Rows under a header: each cell by the name of its column."""
-        return [
-            [
-                self._any(cell, (name,), "", depth + 1)
-                for name, cell in zip(header, row, strict=True)
-            ]
-            for row in (rows if isinstance(rows, list) else ())
-        ]
+        made: list[object] = []
+        named = [(name,) for name in header]
+        for place, row in enumerate(rows if isinstance(rows, list) else ()):
+            try:
+                made.append(self._list(row, named, "", depth + 1))
+            except TextBlockedError as blocked:
+                blocked.within(place)
+                raise
+        return made
 
-    def _key(self, key: str) -> str:
+    def _key(self, key: str, taken: Container[str]) -> str:
         made = self._channel.sanitize_key(key, detect=_PLAIN_KEY.fullmatch(key) is None)
+        if made.text in taken:
+            raise TextBlockedError("unreadable_document")
         self._counts.update(made.replaced)
         return made.text
 
@@ -116,7 +138,7 @@ class Walk:
     def _number(self, number: float, path: tuple[str, ...], unit: str) -> object:
         """By the whole path as a root's value; else by the last key, as a private word."""
         if not abs(number) <= _LARGEST:  # not-a-number fails as well
-            raise TextBlockedError
+            raise TextBlockedError("number_refused")
         digits = repr(number)
         text = f"{digits} {unit}" if unit else digits
         edit = None
@@ -162,7 +184,7 @@ def _typed(edit: Edit, digits: str) -> object:
             continue
         if repr(number) == written:
             return number
-    raise TextBlockedError
+    raise TextBlockedError("number_refused")
 
 
 def _label(path: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 """A server on HTTP: the headers of a message, and how much of a reply is read."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import anyio
@@ -7,7 +8,8 @@ import httpx2
 import pytest
 from mcp_types import PROTOCOL_VERSION_META_KEY
 
-from rootguard.channels.mcp.proxy.http import ServerAddress, _Counted, _Stamp
+from rootguard.channels.mcp.jsonrpc import Limits
+from rootguard.channels.mcp.proxy.http import HttpConnection, ServerAddress, _Counted, _Stamp
 
 NEW = {PROTOCOL_VERSION_META_KEY: "2026-07-28"}
 MIRRORED = {"type": "object", "properties": {"ward": {"type": "string", "x-mcp-header": "Ward"}}}
@@ -70,3 +72,20 @@ def test_a_reply_is_read_up_to_its_limit(most: int, read: int) -> None:
 
 def test_an_address_shows_no_header() -> None:
     assert "secret" not in repr(ServerAddress(url="http://x", headers={"key": "secret"}))
+
+
+class Ending(HttpConnection):
+    """A connection whose thread has closed its loop and not yet said that it ended."""
+
+    def _run(self) -> None:
+        self._loop, self._queue = asyncio.new_event_loop(), asyncio.Queue()
+        self._loop.close()
+        self._up.set()
+
+
+def test_a_message_to_a_connection_that_is_just_ending_meets_a_broken_pipe() -> None:
+    connection = Ending(ServerAddress(url="http://x"), lambda _: None, lambda _: None, Limits())
+    with pytest.raises(BrokenPipeError) as refused:
+        connection.send({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    assert refused.value.__suppress_context__
+    connection.close(at_once=True)

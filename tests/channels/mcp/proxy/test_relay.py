@@ -338,6 +338,20 @@ def test_a_server_that_cannot_be_written_to_is_ended_and_started_anew(
     assert "the server clinic is started anew" in said
 
 
+def test_what_a_server_that_was_ended_still_says_is_not_heard(
+    waiting: Waiting, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waiting.link.fails = BrokenPipeError()
+    waiting.forward("tools/list")
+    assert waiting.codes() == ["upstream_unreachable"]
+    waiting.link.says(method="notifications/message", params={"data": 1})
+    waiting.link.says(id=9, method="roots/list")
+    waiting.link.lost("upstream_unreachable")
+    assert waiting.client.told == []
+    assert waiting.client.asked == []
+    assert "has ended" not in capsys.readouterr().err
+
+
 def test_a_burst_is_borne_and_then_so_many_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     clock = SimpleNamespace(monotonic=lambda: now[0])

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal
 
-from rootguard.channels.detection import Rules
+from rootguard.channels.detection import Detector, make_detectors
 from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.mcp.jsonrpc import Message
 from rootguard.channels.text.channel import SourceReader, TextChannel
@@ -265,9 +265,16 @@ class Arguments:
                 reader.learn(block["text"])
 
     @cached_property
+    def _detectors(self) -> tuple[Detector, ...]:
+        chosen = self._person.detection
+        return make_detectors(
+            chosen.detectors or ("rules",), kinds=chosen.kinds, allow=chosen.allow
+        )
+
+    @cached_property
     def channel(self) -> TextChannel:
         """Texts by the usual rules. Made when the first text comes."""
-        return TextChannel(self._person, detectors=(Rules(),))
+        return TextChannel(self._person, detectors=self._detectors)
 
     @cached_property
     def careful(self) -> TextChannel:
@@ -276,12 +283,12 @@ class Arguments:
         A tool that asks for private values also asks for notes, and an agent may be talked into
         writing there what it was not let to say elsewhere.
         """
-        return TextChannel(self._person, detectors=(Rules(),), elsewhere="redact")
+        return TextChannel(self._person, detectors=self._detectors, elsewhere="redact")
 
     @cached_property
     def strict(self) -> TextChannel:
         """Texts in which no number is let through."""
-        return TextChannel(self._person, detectors=(Rules(),), elsewhere="block")
+        return TextChannel(self._person, detectors=self._detectors, elsewhere="block")
 
     def reading(
         self, name: str, description: str, schema: Mapping[str, object]
