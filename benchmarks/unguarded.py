@@ -5,7 +5,9 @@ from contextlib import contextmanager
 
 from rootguard.channels.gateway.channel import PersonChannel, Restorer
 from rootguard.channels.text.edits import JsonSanitization, Sanitization
+from rootguard.reading.claims import NOTHING, Expectation, Source
 from rootguard.session.profile import OnDoubt, UnknownFields
+from rootguard.values import RootName
 
 
 class _Through:
@@ -22,11 +24,29 @@ class Unguarded(PersonChannel):
     def __init__(self) -> None:
         """Without a person there is nothing to set up."""
 
-    def sanitize(self, text: str, *, teaches: bool) -> Sanitization:  # noqa: ARG002
+    def sanitize(
+        self,
+        text: str,
+        *,
+        source: Source,  # noqa: ARG002
+        expectation: Expectation = NOTHING,  # noqa: ARG002
+    ) -> Sanitization:
         return Sanitization(text=text, replaced={})
 
-    def sanitize_json(self, value: object, *, teaches: bool) -> JsonSanitization:  # noqa: ARG002
+    def sanitize_json(
+        self,
+        value: object,
+        *,
+        source: Source,  # noqa: ARG002
+        expectation: Expectation = NOTHING,  # noqa: ARG002
+    ) -> JsonSanitization:
         return JsonSanitization(value=value, replaced={})
+
+    def named_in(self, tool: str, arguments: str) -> tuple[RootName, ...]:  # noqa: ARG002
+        return ()
+
+    def roots_of(self, formula: str) -> tuple[RootName, ...]:  # noqa: ARG002
+        return ()
 
     @property
     def unknown_fields(self) -> UnknownFields:

@@ -168,6 +168,17 @@ def formulas() -> Mapping[str, Sequence[str]]:
     return found
 
 
+@functools.cache
+def computed() -> Mapping[str, tuple[Spelling, ...]]:
+    """What computed values are called in texts: those of the catalog's templates, and others."""
+    found: dict[str, tuple[Spelling, ...]] = {
+        name: tuple(_marked(text, "en") for text in said) for name, said in formulas().items()
+    }
+    for name, said in _data()["computed"].items():
+        found[name] = (*found.get(name, ()), *(_marked(text, "en") for text in said))
+    return found
+
+
 Phrases = Literal["subjects", "links", "pairs"]
 
 
@@ -455,17 +466,19 @@ class Finder:
         return known
 
     def slips(
-        self, text: str, runs: Runs, numbers: Sequence[int], found: Iterable[Hit]
+        self, text: str, runs: Runs, numbers: Sequence[int], found: Iterable[tuple[int, int]]
     ) -> Iterator[Hit]:
         """Names with one slip of the keys ("platlets"), and dotted ones ("A.S.T."), near numbers.
 
         `text` is bare, `runs` are its own, `numbers` are where its numbers begin, in order, `found`
-        is what `find` found in it. A slip is one letter too many, missing, wrong or swapped, not
-        the first, in a word of seven letters of ASCII or more; never an ordinary word, and never
+        is where `find` found names in it. A slip is one letter too many, missing, wrong or swapped,
+        not the first, in a word of six letters of ASCII or more; never an ordinary word, and never
         one that may be meant for two names.
         """
-        taken = Spans((hit.start, hit.end) for hit in found)
-        near = [word for word in runs.words if len(word) >= _LEAST_SLIP and self._corrections(word)]
+        taken = Spans(found)
+        near = [
+            word for word in runs.words if len(word) >= _LEAST_TYPED and self._corrections(word)
+        ]
         for place in runs.places(near):
             match = _LONG_WORD.match(text, place)
             if match is not None and _beside(numbers, match) and not taken.meet(*match.span()):
@@ -532,9 +545,10 @@ class Finder:
 
 _NEAR: Final = 40  # characters between a name and its number, for a slip to be looked for
 _MOST_CORRECTED: Final = 20_000  # words whose corrections are remembered
-_LEAST_SLIP: Final = 7
+_LEAST_SLIP: Final = 6  # letters of the name's word; one may be missing in what was typed
+_LEAST_TYPED: Final = 5
 _LEAST_FOREIGN_SLIP: Final = 9  # "Gesicht" is a face and no weight, "defense" no spending
-_LONG_WORD: Final = re.compile(rf"{_LETTER}{{{_LEAST_SLIP},40}}(?!{_LETTER})")
+_LONG_WORD: Final = re.compile(rf"{_LETTER}{{{_LEAST_TYPED},40}}(?!{_LETTER})")
 _DOTTED_NAME: Final = re.compile(r"(?<![^\W_])[^\W\d_](?:\.[^\W\d_]){1,5}\.?(?![^\W\d_])")
 _AROUND: Final = ((2, 1), (1, 2), (2, 0), (1, 1), (0, 2), (1, 0), (0, 1), (0, 0))
 

@@ -9,7 +9,7 @@ import bisect
 import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal
 
@@ -18,6 +18,7 @@ from rootguard.language.names import languages_of
 
 Sort = Literal["digits", "words", "opaque", "hole"]
 HOLE = "[number]"
+_HALF = " and a half"
 _LONGEST = 40  # characters, or words, of one number; a longer one is nobody's value
 
 _DATE = (
@@ -110,8 +111,15 @@ def scan(
     kept: list[WrittenNumber] = []
     for number in found:
         if not kept or number.start >= kept[-1].end:
-            kept.append(number)
+            kept.append(_with_half(text, number))
     return kept
+
+
+def _with_half(text: str, number: WrittenNumber) -> WrittenNumber:
+    """A number and the half behind it: "83 and a half" is one."""
+    if number.value is None or text[number.end : number.end + len(_HALF)].lower() != _HALF:
+        return number
+    return replace(number, end=number.end + len(_HALF), value=number.value + 0.5, alternative=None)
 
 
 def _written(text: str) -> list[WrittenNumber]:
@@ -131,6 +139,11 @@ def _written(text: str) -> list[WrittenNumber]:
             found.append(WrittenNumber(start=start, end=at, sort="digits", value=value))
         elif match["date"] and _is_date(match["date"]):
             found.append(WrittenNumber(start=start, end=at, sort="opaque"))
+            # In "2024-01-05,23,30" a comma ends the date: no decimal is behind it.
+            cells = _ATTACHED.match(text, at + 1) if text[at : at + 1] == "," else None
+            if cells is not None:
+                found += _list(text, *cells.span())
+                at = cells.end()
         elif match["date"]:  # 50/23/231 is a list: its first number now, the rest on its own
             at = start + len(re.split("[-/.:]", match["date"], maxsplit=1)[0])
             found.append(_digits(text, start, at))

@@ -133,6 +133,7 @@ _SHORT_REACH = 32  # between two of a series: a unit, a comma and a joining word
 _MOST_IN_SERIES = 64  # keeps the cost linear in a text of numbers only
 _SUBJECT_CONCEPTS = ("wt", "ht", "age")  # age last: it alone takes a number without a unit
 _WORD = re.compile(r"[^\W\d_]+")
+_TYPED_AGE = re.compile(r" ?[^\W\d_]{3,7}[ -]old(?![^\W_])")
 _AFTER_AGE = re.compile(r" *+(?:\Z|[.,;!?)\n\"']|(?P<word>[^\W\d_]+))")
 # Signs that part nothing, beside the words of `wording.toml`: between a name and its number,
 # between the names of a list, and between the numbers of a series.
@@ -152,6 +153,10 @@ class RootMention:
     root: RootName
     number: float
     form: Form
+    place: int
+    """Where its number begins on the page."""
+    stated: bool = False
+    """Whether its unit is written beside it."""
 
 
 def find_mentions(text: str, roots: Mapping[RootName, Root]) -> list[RootMention]:
@@ -161,13 +166,37 @@ def find_mentions(text: str, roots: Mapping[RootName, Root]) -> list[RootMention
 
 def mentions_on(page: Page) -> list[RootMention]:
     """Every mention on a page that was read."""
+    return bind(page).mentions
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class Bindings:
+    """The mentions of a page, in order, and where the numbers begin that they are made of."""
+
+    mentions: list[RootMention]
+    bound: frozenset[int]
+
+
+def bind(page: Page) -> Bindings:
+    """Bind the numbers of a page to the names on it."""
     binder = _Binder(page)
     # The surest evidence first, since what is bound stays bound: a table's header, then what a
     # sentence says, then numbers that only look like a root's.
     binder.bind_columns()
     binder.bind_sentences()
     binder.bind_bare()
-    return sorted(binder.found, key=lambda mention: mention.start)
+    found = sorted(binder.found, key=lambda mention: mention.start)
+    return Bindings(mentions=found, bound=frozenset(binder.bound))
+
+
+def mention_of(page: Page, number: WrittenNumber, root: RootName) -> RootMention | None:
+    """A number of a page as a value of a root that something else than a name ties it to."""
+    binder = _Binder(page)
+    quantity = binder.read(number, binder.measures[root], None)
+    if quantity is None:
+        return None
+    binder.keep(quantity, root, number)
+    return binder.found[0]
 
 
 def write(mention: RootMention, released: float) -> str:
@@ -209,9 +238,9 @@ class _Binder:
                 continue
             for cell in column.cells:
                 for number in self._inside(cell.start, cell.end):
-                    quantity = self._read(number, measure, head.unit)
+                    quantity = self.read(number, measure, head.unit)
                     if quantity is not None:
-                        self._keep(quantity, measure.root, number)
+                        self.keep(quantity, measure.root, number)
 
     def _inside(self, start: int, end: int) -> list[WrittenNumber]:
         first, last = bisect_left(self._starts, start), bisect_left(self._starts, end)
@@ -255,7 +284,7 @@ class _Binder:
         before = bisect_left(self._starts, number.start) - 1
         if height is None or before < 0 or self._starts[before] in self.bound:
             return False
-        quantity = self._read(self.numbers[before], height, None)
+        quantity = self.read(self.numbers[before], height, None)
         return quantity is not None and bool(quantity.form.minor)
 
     def bind_bare(self) -> None:
@@ -267,13 +296,13 @@ class _Binder:
             if number.start in self.bound or number.value is None:
                 continue
             if height is not None and following is not None and "'" in self._to(number, following):
-                quantity = self._read(number, height, None)
+                quantity = self.read(number, height, None)
                 if quantity is not None and quantity.form.minor:
-                    self._keep(quantity, height.root, number)
+                    self.keep(quantity, height.root, number)
             elif income is not None and units.currency_before(self.text, number.start):
-                quantity = self._read(number, income, None)
+                quantity = self.read(number, income, None)
                 if quantity is not None and quantity.form.unit.endswith("/year"):
-                    self._keep(quantity, income.root, number)
+                    self.keep(quantity, income.root, number)
             elif following is not None and self._to(number, following) in ("/", " over "):
                 self._bind_pressure(number, following)
 
@@ -288,9 +317,9 @@ class _Binder:
         for root, number in zip(pair, (first, second), strict=True):
             if root is not None:
                 unit = following_unit(self.text, second.end)
-                quantity = self._read(number, self.measures[root], unit)
+                quantity = self.read(number, self.measures[root], unit)
                 if quantity is not None:
-                    self._keep(quantity, root, number)
+                    self.keep(quantity, root, number)
 
     def _bind_forward(
         self, run: list[NamePlace], items: Sequence[NamePlace | WrittenNumber], place: int
@@ -343,7 +372,14 @@ class _Binder:
             quantity = None
             reach = number.end
             if number.sort != "hole":
-                quantity = self._read(number, measure, hint)
+                quantity = self.read(number, measure, hint)
+                if (
+                    quantity is None
+                    and series
+                    and self.text[reach : number.start].strip() in (*("/", "-", "\\"),)
+                ):
+                    # "134/86 L arm": what follows the second of a pair is no unit of it.
+                    quantity = read_quantity(self.text[: number.end], number, measure, None, hint)
                 if quantity is None or not _tied(name, number, gap, quantity, first=not series):
                     break
                 reach = quantity.after
@@ -372,8 +408,8 @@ class _Binder:
             if quantity.stated:
                 later = quantity.form.unit if not quantity.form.minor else None
             elif later is not None and units.fits(later, measure.unit, measure.substance):
-                quantity = self._read(number, measure, later) or quantity
-            self._keep(quantity, root, number)
+                quantity = self.read(number, measure, later) or quantity
+            self.keep(quantity, root, number)
 
     def _bind_subject(self, name: NamePlace, number: NamePlace | WrittenNumber) -> int:
         """As in "I'm 176 lbs", "she is 50": the unit says of what; without one it is an age."""
@@ -385,20 +421,24 @@ class _Binder:
                 continue
             words = wording()["between"]
             gap = read_gap(self.text, name.end, number.start, measure, words, frozenset("~≈"))
-            quantity = None if gap is None else self._read(number, measure, None)
-            if quantity is None:
+            quantity = None if gap is None else self.read(number, measure, None)
+            if quantity is None or (name.everyday and not quantity.stated):
                 continue
             if concept == "age" and not self._ends_age(quantity.after, measure, quantity):
                 continue
             if concept != "age" and not quantity.stated:
                 continue
-            self._keep(quantity, measure.root, number)
+            self.keep(quantity, measure.root, number)
             return 1 + bool(quantity.form.minor)
         return 0
 
     def _ends_age(self, place: int, measure: Measure, quantity: Quantity) -> bool:
-        if quantity.form.unit != measure.unit or quantity.form.factor != 1.0:
+        if quantity.form.factor != 1.0:
             return False
+        if quantity.form.unit != measure.unit:  # "648 months old"
+            return quantity.stated and self.text[place : place + 4].strip() == "old"
+        if _TYPED_AGE.match(self.text, place):  # "54 yeras old"
+            return True
         end = _AFTER_AGE.match(self.text, place)
         return end is not None and (end["word"] is None or end["word"] in _ages_before())
 
@@ -460,7 +500,7 @@ class _Binder:
             return 1, None
         quantity = self._backward(numbers[0], self.measures[root], name, numbers[-1])
         if quantity is not None and quantity.form.minor:
-            self._keep(quantity, root, numbers[0])
+            self.keep(quantity, root, numbers[0])
             return 3, name  # two numbers and the name
         return 1, None
 
@@ -468,27 +508,29 @@ class _Binder:
         self, number: WrittenNumber, measure: Measure, name: NamePlace, last: WrittenNumber
     ) -> Quantity | None:
         """A number read for a root whose name comes after `last`."""
-        quantity = self._read(number, measure, None)
+        quantity = self.read(number, measure, None)
         if quantity is None:
             return None
         reach = quantity.after if number is last or quantity.form.minor else last.end
         if number is last and reach > name.start:  # the name begins with the unit: "50 years old"
             reach = number.end
         if number is not last and not quantity.form.minor:
-            ending = self._read(last, measure, None)
+            ending = self.read(last, measure, None)
             reach = last.end if ending is None else min(ending.after, name.start)
         words = wording()["after"]
         if name.start - reach > _SHORT_REACH or reach > name.start:
             return None
+        if "\n" in self.text[reach : name.start]:  # the line below has its own number
+            return None
         gap = read_gap(self.text, reach, name.start, measure, words, frozenset('-("_'))
         return None if gap is None else quantity
 
-    def _read(self, number: WrittenNumber, measure: Measure, hint: str | None) -> Quantity | None:
+    def read(self, number: WrittenNumber, measure: Measure, hint: str | None) -> Quantity | None:
         if measure.flag and number.value not in (0.0, 1.0, None):
             return None  # "female, 54" is an age
         return read_quantity(self.text, number, measure, self._next.get(number.start), hint)
 
-    def _keep(self, quantity: Quantity, root: RootName, number: WrittenNumber) -> None:
+    def keep(self, quantity: Quantity, root: RootName, number: WrittenNumber) -> None:
         if number.start in self.bound:
             return
         original = self.page.original
@@ -507,7 +549,15 @@ class _Binder:
         if form.group == " ":
             form = replace(form, group=next(c for c in original[start:end] if c.isspace()))
         self.found.append(
-            RootMention(start=start, end=end, root=root, number=quantity.value, form=form)
+            RootMention(
+                start=start,
+                end=end,
+                root=root,
+                number=quantity.value,
+                form=form,
+                place=number.start,
+                stated=quantity.stated,
+            )
         )
 
     def _period_before(self, name: NamePlace, measure: Measure) -> str | None:

@@ -55,6 +55,7 @@ _COMPARED = re.compile(r"(?:<=|>=|==|!=|<>|[<≤≥]|(?<![\w\"'/])>)\s*\Z|\w >\s
 _ASSIGNED = re.compile(r"\s*[\"'`\])]*\s*(?::\s*[\w\[\]]+\s*=|=>?|:=?|→)\s*[\"'(\[{]*\s*\Z")
 _URL = re.compile(r"(?:https?://|www\.|ftp://|file://)[^\s<>\"')\]]+")
 _PATH = re.compile(r"(?<![\w/.])(?:~|\.{1,2})?(?:/[\w.@+-]+){2,}/?")
+_FILE_LINE = re.compile(r"\b[\w-]+\.[a-z]{1,4}:\d+(?::\d+)?")
 _FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)[ \t]*([\w+#]*)[^\n]*$", re.MULTILINE)
 _CODE_LINE = re.compile(
     r"^\s*(?:>>> |\$ |#!|//|/\*|#include\b|#define\b|@\w+\(|(?:async )?def \w+\(|class \w+[(:]"
@@ -167,7 +168,7 @@ class _Sorting:
         text = self._text
         self._addresses = Spans(
             match.span()
-            for pattern, sign in ((_URL, "://"), (_URL, "www."), (_PATH, "/"))
+            for pattern, sign in ((_URL, "://"), (_URL, "www."), (_PATH, "/"), (_FILE_LINE, ":"))
             if sign in text
             for match in pattern.finditer(text)
         )
@@ -647,7 +648,12 @@ class _Sorting:
             return False
         start = self._names[at].start
         before = _WORD.findall(self._text[max(0, start - 16) : start])
-        return bool(before) and before[-1] in self._lists["before_bounded_name"]
+        if not before or before[-1] not in self._lists["before_bounded_name"]:
+            return False
+        # "from age 65", but "FIB-4 from AST 23 and ALT 30".
+        measures = self._page.vocabulary.measures
+        ages = all(r is not None and measures[r].concept == "age" for r in self._names[at].roots)
+        return before[-1] != "from" or ages
 
     def _is_name_word(self, word: str) -> bool:
         return any(c.isalpha() for c in word) and any(

@@ -22,6 +22,7 @@ from rootguard.template import Root
 from rootguard.values import Domain, RootName
 
 _DIGIT = re.compile("[0-9]")
+_STARTS_FOREIGN = re.compile(r"(?:ho|tengo|tenho|j'ai|mam|ik ben|ich bin)\s\d", re.IGNORECASE)
 _SLACK = 1e-5  # of the bounds: a value written back in another unit is rounded to six digits
 
 
@@ -76,7 +77,10 @@ class Measure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NamePlace:
-    """A root's name in a folded text; two roots for a pair, none for a subject ("I am")."""
+    """A root's name in a folded text; two roots for a pair, none for a subject ("I am").
+
+    `everyday`: it needs a tie to its number; a subject needs a unit behind the number.
+    """
 
     start: int
     end: int
@@ -91,18 +95,26 @@ def wording() -> Mapping[str, Any]:
     source = importlib.resources.files("rootguard.reading") / "wording.toml"
     content = tomllib.loads(source.read_text("utf-8"))
     ordered = ("elsewhere", "subjects", "reference")
-    return {
+    found = {
         key: frozenset(value) if isinstance(value, list) and key not in ordered else value
         for key, value in content.items()
     }
+    found["between"] |= frozenset(names.phrases("links"))
+    found["onward"] |= frozenset(names.phrases("pairs"))
+    return found
 
 
 class RootNames:
     """Finds names in folded texts; one scan, whatever the number of roots."""
 
-    __slots__ = ("_finder", "_pair", "_subject", "measures")
+    __slots__ = ("_finder", "_foreign", "_pair", "_subject", "formulas", "measures")
 
-    def __init__(self, roots: Mapping[RootName, Root]) -> None:
+    def __init__(
+        self,
+        roots: Mapping[RootName, Root],
+        formulas: Mapping[str, tuple[RootName, ...]] | None = None,
+    ) -> None:
+        self.formulas = formulas or {}
         self.measures = {name: _measure(root) for name, root in roots.items()}
         by_concept: dict[str, RootName] = {}
         for name, measure in self.measures.items():
@@ -132,6 +144,9 @@ class RootNames:
                 first_words(wording()["subjects"]),
             )
         )
+        foreign = sorted(names.phrases("subjects"), key=len, reverse=True)
+        body = "|".join(map(re.escape, foreign))
+        self._foreign = re.compile(rf"(?<![^\W_])(?:{body})(?=[ \d])", re.IGNORECASE)
 
     def named(self, concept: str) -> Measure | None:
         """The root that is this concept, if the profile has one."""
@@ -148,7 +163,7 @@ class RootNames:
             NamePlace(
                 start=hit.start,
                 end=hit.end,
-                roots=tuple(None if each is None else RootName(each) for each in hit.names),
+                roots=_as_roots(hit.names),
                 everyday=hit.spelling.needs_tie(text[hit.start : hit.end], spoken),
             )
             for hit in self._finder.find(text, unfolded, runs)
@@ -162,7 +177,26 @@ class RootNames:
             if not taken.meet(match.start(), match.end())
             and not ("de" in spoken and match[0].lower() == "im")  # "im Monat" has no subject
         ]
+        if spoken or not text.isascii() or _STARTS_FOREIGN.match(text):
+            found += [
+                NamePlace(
+                    start=match.start(), end=match.end(), roots=(), subject=True, everyday=True
+                )
+                for match in self._foreign.finditer(text)
+                if not taken.meet(match.start(), match.end())
+            ]
         return sorted(found, key=lambda name: name.start)
+
+    def with_slips(
+        self, text: str, runs: Runs, found: list[NamePlace], numbers: Sequence[int]
+    ) -> list[NamePlace]:
+        """The names found, and those that are a slip of the keys away from one, near a number."""
+        known = [(name.start, name.end) for name in found if not name.subject]
+        slips = [
+            NamePlace(start=hit.start, end=hit.end, roots=_as_roots(hit.names))
+            for hit in self._finder.slips(text, runs, numbers, known)
+        ]
+        return sorted((*found, *slips), key=lambda name: name.start) if slips else found
 
     def of_key(self, key: str) -> RootName | None:
         """The root that a whole text names ("Fasting glucose"), if it names one."""
@@ -170,14 +204,22 @@ class RootNames:
         return RootName(roots[0]) if len(roots) == 1 and roots[0] is not None else None
 
 
+Formulas = tuple[tuple[str, tuple[RootName, ...]], ...]
+"""What calculations are called, without case and signs, and their roots in order."""
+
+
 @functools.lru_cache(maxsize=64)
-def _root_names(roots: tuple[Root, ...]) -> RootNames:
-    return RootNames({root.name: root for root in roots})
+def _root_names(roots: tuple[Root, ...], formulas: Formulas) -> RootNames:
+    return RootNames({root.name: root for root in roots}, dict(formulas))
 
 
-def root_names(roots: Mapping[RootName, Root]) -> RootNames:
+def root_names(roots: Mapping[RootName, Root], formulas: Formulas = ()) -> RootNames:
     """The names of these roots, read once."""
-    return _root_names(tuple(roots.values()))
+    return _root_names(tuple(roots.values()), formulas)
+
+
+def _as_roots(found: tuple[str | None, ...]) -> tuple[RootName | None, ...]:
+    return tuple(None if each is None else RootName(each) for each in found)
 
 
 def _measure(root: Root) -> Measure:
@@ -207,10 +249,18 @@ def elsewhere(text: str, runs: Runs) -> list[tuple[int, int]]:
 
 
 _LEAST_ATTACHED = 3  # "AST23" has a number behind its name, "CO2" and "H2" are symbols
-_CELL_MARKS = ("|", "\t", ";", ",")
+_TWO_DIGITS = re.compile(r"\d[\d.,]")
+_RUN_ON = re.compile(
+    r"(?<=[^\W\d_] )(?:is|was|of|at)(?=\d)|(?<=\d)(?:ft|st|foot|feet|m|')(?=\d{1,2}(?!\d))",
+    re.IGNORECASE,
+)
+_CELL_MARKS = ("|", "\t", ";", ",", "  ")
+_SPACED = re.compile(r"\S+(?: \S+)*")
 _DIGIT = re.compile(r"(?<![^\W_])[0-9]")
 _RULE = re.compile(r"[\s|:+\-]*")
-_HEADED_BY_REFERENCE = re.compile(r"\b(?:ref|reference|normal|range|limits?|interval)\b")
+_HEADED_BY_REFERENCE = re.compile(
+    r"\b(?:ref|reference|normal|range|limits?|interval|low|high|min|max|lower|upper|lln|uln)\b"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -219,6 +269,7 @@ class Page:
 
     original: str
     folded: Folded
+    bare: str
     plain: str
     vocabulary: RootNames
     names: tuple[NamePlace, ...]
@@ -245,36 +296,60 @@ class Column:
     cells: tuple[Cell, ...]
 
 
-def read_page(original: str, roots: Mapping[RootName, Root]) -> Page:
+def read_page(original: str, roots: Mapping[RootName, Root], formulas: Formulas = ()) -> Page:
     """Read a text for these roots."""
     folded = fold(original)
     text = bare(folded.text)
-    plain = plain_text(text)
+    plain = _without_leaders(plain_text(text))
     runs = Runs(text)
-    words = root_names(roots)
+    words = root_names(roots, formulas)
     skipped = elsewhere(text, runs)
     names = words.find(text, folded.text, runs, Spans(skipped))
     # A digit right behind a name is its number ("AST23"), but not behind a chemist's symbol (CO2).
-    attached = [n.end for n in names if n.end - n.start >= _LEAST_ATTACHED and not n.subject]
+    attached = [
+        n.end
+        for n in names
+        if not n.subject and (n.end - n.start >= _LEAST_ATTACHED or _TWO_DIGITS.match(text, n.end))
+    ]
+    # "my AST is23U/L", "5ft10"
+    attached += (match.end() for match in _RUN_ON.finditer(text))
     own = units.digits_in_units(plain) if _DIGIT.search(plain) else []
     ordinary = Spans((*own, *skipped))
     table = columns(plain)
     edges = sorted(cell.end for column in table for cell in column.cells)
+    numbers = tuple(
+        number
+        for number in scan(text, runs, attached=attached, edges=edges)
+        if not ordinary.meet(number.start, number.end)
+    )
+    if numbers:
+        names = words.with_slips(text, runs, names, [number.start for number in numbers])
     return Page(
         original=original,
         folded=folded,
+        bare=text,
         plain=plain,
         vocabulary=words,
         names=tuple(names),
-        numbers=tuple(
-            number
-            for number in scan(text, runs, attached=attached, edges=edges)
-            if not ordinary.meet(number.start, number.end)
-        ),
+        numbers=numbers,
         runs=runs,
         columns=tuple(table),
         public=Spans(_references(plain, runs, table)),
     )
+
+
+# Rules and leaders of a printed page: "AST ........ 23", "│ AST │ 23 │".
+_LEADER = re.compile(r"\.{3,}|·{3,}|_{3,}|…+")
+_BOX = str.maketrans("│┃║¦─━═┄┌┐└┘├┤┬┴┼╔╗╚╝╠╣╦╩╬", "||||----" + "+" * 18)
+
+
+def _without_leaders(text: str) -> str:
+    """A text of the same length in which a leader is a colon and a box is drawn with signs."""
+    if not text.isascii():
+        text = text.translate(_BOX)
+    if "..." in text or "___" in text or not text.isascii():
+        text = _LEADER.sub(lambda match: ":" + " " * (len(match[0]) - 1), text)
+    return text
 
 
 def columns(text: str) -> list[Column]:
@@ -298,7 +373,9 @@ def columns(text: str) -> list[Column]:
             continue
         found += _columns(header, rows)
         rows = []
-        mark = "" if _DIGIT.search(line) else next((m for m in _CELL_MARKS if m in line), "")
+        mark = (
+            "" if _DIGIT.search(line) else next((m for m in _CELL_MARKS if m in line.strip()), "")
+        )
         header = _cells(line, start, mark) if mark else []
     return found + _columns(header, rows)
 
@@ -314,6 +391,8 @@ def _columns(header: list[Cell], rows: list[list[Cell]]) -> list[Column]:
 
 def _cells(line: str, start: int, mark: str) -> list[Cell]:
     body = line.rstrip("\r\n")
+    if mark == "  ":
+        return [Cell(start=start + m.start(), end=start + m.end()) for m in _SPACED.finditer(body)]
     left = len(body) - len(body.lstrip(" |")) if mark == "|" else 0
     right = len(body.rstrip(" |")) if mark == "|" else len(body)
     cells = []

@@ -16,6 +16,11 @@ _MULTIPLIERS = {"k": 1e3, "thousand": 1e3, "grand": 1e3, "million": 1e6, "mio": 
 _MULTIPLIER = re.compile(r"[ \-]?(k|thousand|grand|million|mio|mn|m)(?![^\W_])", re.IGNORECASE)
 _COMPOUNDS = {
     "ft": (re.compile(r" ?(?:'|ft\.?|foot|feet)[ \-]{0,2}", re.IGNORECASE), "in", 12.0),
+    "m": (
+        re.compile(r" ?(?:m|met(?:er|re)s?|metros?|metri?)[ \-]{0,2}", re.IGNORECASE),
+        "cm",
+        100.0,
+    ),
     "st": (re.compile(r" ?(?:stones?|st\.?)[ \-]{0,2}", re.IGNORECASE), "lb", 14.0),
 }
 _BEFORE_UNIT = re.compile(r"[ \t_\-]{0,2}[(\[*]? ?")

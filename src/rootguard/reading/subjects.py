@@ -39,6 +39,8 @@ _AGE = re.compile(
 _OWNER_COPULA = re.compile(
     r"(?:\b(?:i|as|am|me|im|i'm|was|being|bin|soy|sono|sou|ik|ben)\W{1,2})\Z"
 )
+_SERVED_COPULA = re.compile(r"\b(?:patient|user|client|applicant)\W{1,2}(?:is|was)\W{1,2}\Z")
+_LIKE_FIVE = re.compile(r"i ?(?:'?m|am|was|were) (?:a )?(?:five|5|beginner|child|dummy)(?![^\W_])")
 _BOUNDED = re.compile(r"(?<![^\W_])an? ([a-z0-9-]{2,12}) ([a-z<>]{1,10})(?= )")
 _ASKED = re.compile(
     r"\W*(?:(?:and|so|then|ok|okay|great|thanks|first|next|now)\W+)*"
@@ -260,6 +262,8 @@ class _Cutting:
     def _marker(self, role: str, word: str, start: int, end: int) -> _Marker | None:
         match role:
             case "self":
+                if _LIKE_FIVE.match(self._text, start):
+                    return None  # "explain it like I'm five"
                 if word == "mine" and self._before(start) == "of":
                     return None  # "a friend of mine"
                 return _Marker(start, end, "owner")
@@ -278,6 +282,8 @@ class _Cutting:
             case "third" | "after" | "her":
                 return self._pronoun(role, start, end)
             case "me":
+                if self._before(start) in _set("object", "told"):
+                    return None  # "tell me about", "give me a comparison"
                 return _Marker(start, end, "owner", "weak")
             case "him":
                 return _Marker(start, end, self._third_person(), "weak")
@@ -444,7 +450,8 @@ class _Cutting:
         for match in _AGE.finditer(self._text):
             if self._text.startswith(" like me", match.end()):
                 continue
-            if not _OWNER_COPULA.search(self._text[max(0, match.start() - 8) : match.start()]):
+            before = self._text[max(0, match.start() - 16) : match.start()]
+            if not (_OWNER_COPULA.search(before[-8:]) or _SERVED_COPULA.search(before)):
                 subject: Whose = "other" if match["article"] == "the" else "nobody"
                 yield _Marker(match.start(), match.end(), subject)
 

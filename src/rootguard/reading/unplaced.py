@@ -23,7 +23,10 @@ _FAR_APART = 60  # characters without a word, such as a rule of dashes, end what
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\W\d_]+")
 _SENTENCE_END = re.compile(r"[.!?]\s")
 _LAB_UNIT = re.compile(r"/(?:d|m|u)?L$|mmHg|kPa|mmol|bpm|kg/m2")
+_LABELLING = re.compile(r"[\"'`*]{0,3}\s?[:=]\s*[\"'`$€£*]{0,3}\s?")
 _LIST_MARKER = re.compile(r"[.)](?=\s|$)")
+_TERSE = 40  # characters: "ferritin 480", "my labs: ferritin 480"
+_FEW_WORDS = 4
 _LEAST_WORD = 20  # "one of them", "two ways", "ten times": smaller number words are seldom values
 # Before "12. Take iron" there is room for an indent and a quote mark; from 1000 on it is no item's
 # number, and may be a value.
@@ -51,13 +54,13 @@ def unbound_numbers(
 def unbound_on(page: Page, taken: Sequence[tuple[int, int]]) -> list[UnboundNumber]:
     """The numbers of a page outside of what is taken, in order."""
     spoken_for = Spans(taken)
-    surroundings: _Surroundings | None = None
+    surroundings: Surroundings | None = None
     found = []
     for number in page.numbers:
         start, end = page.folded.span(number.start, number.end)
         if number.sort == "hole" or spoken_for.meet(start, end) or _idle_word(page, number):
             continue
-        surroundings = surroundings or _Surroundings(page)
+        surroundings = surroundings or Surroundings(page)
         private = not page.public.meet(number.start, number.end) and surroundings.private(number)
         found.append(UnboundNumber(start=start, end=end, beside_private_noun=private))
     return found
@@ -69,7 +72,7 @@ def _idle_word(page: Page, number: WrittenNumber) -> bool:
     return number.sort == "words" and single and (number.value or 0) < _LEAST_WORD
 
 
-class _Surroundings:
+class Surroundings:
     """The words of a page and which of them look private."""
 
     def __init__(self, page: Page) -> None:
@@ -77,6 +80,7 @@ class _Surroundings:
         self._plain = page.plain
         self._words = [match.span() for match in _WORD.finditer(self._text)]
         self._starts = [start for start, _ in self._words]
+        self._columns = page.columns
         self._names = Spans((n.start, n.end) for n in page.names if not n.subject)
         content = wording()["private"]
         self._nouns = frozenset(content["nouns"])
@@ -87,6 +91,11 @@ class _Surroundings:
         self._verbs_too = frozenset(content["verbs_too"])
         self._doers = frozenset(content["doers"])
 
+    def idle(self, number: WrittenNumber) -> bool:
+        """Whether it is a small number word, which is seldom a value: "one of them", "two ways"."""
+        single = _WORD.fullmatch(self._text, number.start, number.end) is not None
+        return number.sort == "words" and single and (number.value or 0) < _LEAST_WORD
+
     def private(self, number: WrittenNumber) -> bool:
         """Whether a number looks private where it stands."""
         unit = following_unit(self._plain, number.end)
@@ -96,6 +105,36 @@ class _Surroundings:
         if self._ordinary(number):
             return any(self._said(place) in self._birth for place in near)
         return any(self._looks_private(place) for place in near)
+
+    def tied(self, number: WrittenNumber) -> bool:
+        """Whether it is in a laboratory's unit, or a few words say a private one and nothing else.
+
+        "Ferritin 480" is somebody's, "net debt of 2.2 billion, EBITDA 647 million" is in the news.
+        """
+        unit = following_unit(self._plain, number.end)
+        if unit is not None and _LAB_UNIT.search(unit) and self._unit_is_written(number):
+            return True
+        if self._is_labelled(number):
+            return True
+        line = self._plain[max(0, number.start - _TERSE) : number.end + _TERSE]
+        if len(line) < len(self._plain) or len(_WORD.findall(line)) > _FEW_WORDS:
+            return False
+        nearest = next(self._left(number), None)
+        return nearest is not None and self._looks_private(nearest)
+
+    def _is_labelled(self, number: WrittenNumber) -> bool:
+        """Whether a private word is its key, its label or the header of its column."""
+        nearest = next(self._left(number), None)
+        if nearest is not None and self._looks_private(nearest):
+            gap = self._plain[self._words[nearest][1] : number.start]
+            if _LABELLING.fullmatch(gap):
+                return True
+        for column in self._columns:
+            if any(cell.start <= number.start < cell.end for cell in column.cells):
+                first = bisect_left(self._starts, column.header.start)
+                last = bisect_left(self._starts, column.header.end)
+                return any(self._looks_private(place) for place in range(first, last))
+        return False
 
     def _unit_is_written(self, number: WrittenNumber) -> bool:
         """Not a bare letter that could be the start of a word."""

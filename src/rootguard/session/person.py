@@ -25,6 +25,8 @@ from rootguard.expressions import to_text
 from rootguard.graph import Graph
 from rootguard.identifiers import Identifiers, Kind
 from rootguard.identifiers.streaming import StreamRestorer
+from rootguard.language.fold import key_of
+from rootguard.language.names import formulas
 from rootguard.session.declared import Declarations, Replacement, issue_tokens
 from rootguard.session.draws import current, kept_formulas, sight_once
 from rootguard.session.guard import Notice, set_lifetime, take_values, tier_of, warn_owner
@@ -63,6 +65,11 @@ class Person(Answers):
         self._sources = frozenset[str]() if profile.policy is None else profile.policy.sources
         texts = profile.identifiers.open().values()
         self._declarations = Declarations(texts, tokens.identifiers)
+        self._formulas = tuple(
+            (key_of(called), tuple(each.roots))
+            for each in profile.templates
+            for called in (each.name, each.target.name, *formulas().get(each.name, ()))
+        )
         self._roots = MappingProxyType(
             # By who declares it: a template that computes from kept values has them as roots, too.
             {
@@ -155,6 +162,18 @@ class Person(Answers):
             return False
         computed = self._home(root).graph[root].kind != "root"
         return computed or self._view.holds(RootName(root))
+
+    @property
+    def formulas(self) -> tuple[tuple[str, tuple[RootName, ...]], ...]:
+        """What the templates' calculations are called, and their roots in order. Public."""
+        return self._formulas
+
+    def computed(self, template: str) -> float | None:
+        """A template's target, if the profile has the template and every root of it a value."""
+        for each in self.templates:
+            if each.name == template and all(map(self.known, each.roots)):
+                return self.target(template)
+        return None
 
     def assess(self, template: str) -> dict[str, object]:
         """What a template comes to: its target by name, value and unit, and the risk class."""

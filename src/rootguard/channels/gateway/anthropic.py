@@ -10,6 +10,7 @@ from rootguard.channels.gateway.shapes import (
     Shape,
     blob,
     by_type,
+    call_of,
     flag,
     from_tool,
     json_value,
@@ -22,6 +23,7 @@ from rootguard.channels.gateway.shapes import (
     record,
     schema,
     sealed,
+    spoken_by,
     tagged,
     text,
     tool_call,
@@ -100,15 +102,8 @@ _SEARCH_RESULT: Final = record(
 )
 _REFERENCE: Final = record({**_BLOCK, "tool_name": label})
 _CALLER: Final = record({"type": keyword, "tool_id": label})
-_USE: Final = record(
-    {
-        **_BLOCK,
-        "id": label,
-        "name": label,
-        "input": json_value,
-        "caller": _CALLER,
-        "toolset_name": label,
-    }
+_USE: Final = call_of(
+    {**_BLOCK, "id": label, "caller": _CALLER, "toolset_name": label}, key="input"
 )
 _RESULT: Final[dict[str, Shape]] = {
     **_BLOCK,
@@ -291,7 +286,7 @@ _COUNTED: Final[dict[str, Shape]] = {
                 role: record({"role": keyword, "content": content}, required=("content",))
                 for role, content in (
                     ("user", _OWNER_CONTENT),
-                    ("assistant", _CONTENT),
+                    ("assistant", spoken_by("model", _CONTENT)),
                     ("system", _CONTENT),
                 )
             },

@@ -13,8 +13,10 @@ from typing import Final, Protocol
 from rootguard.channels.detection import Detector, merge
 from rootguard.channels.text.channel import NumberPolicy, TextChannel
 from rootguard.channels.text.edits import JsonSanitization, Sanitization
+from rootguard.reading.claims import NOTHING, Expectation, Source
 from rootguard.session.person import Person
 from rootguard.session.profile import OnDoubt, UnknownFields
+from rootguard.values import RootName
 
 _AUDITED: Final = 64 * 1024
 """Characters of a reply that are kept to be audited. What is found is a count for the owner, so a
@@ -45,7 +47,7 @@ class PersonChannel:
         person: Person,
         *,
         detectors: Sequence[Detector] = (),
-        near_private: NumberPolicy = "block",
+        near_private: NumberPolicy = "redact",
         elsewhere: NumberPolicy = "pass",
         unknown_fields: UnknownFields = "refuse",
     ) -> None:
@@ -80,13 +82,25 @@ class PersonChannel:
             )
         return self._others[choice]
 
-    def sanitize(self, text: str, *, teaches: bool) -> Sanitization:
+    def sanitize(
+        self, text: str, *, source: Source, expectation: Expectation = NOTHING
+    ) -> Sanitization:
         """The text as it may leave, and how often what was replaced."""
-        return self._text.sanitize(text, teaches=teaches)
+        return self._text.sanitize(text, source=source, expectation=expectation)
 
-    def sanitize_json(self, value: object, *, teaches: bool) -> JsonSanitization:
+    def sanitize_json(
+        self, value: object, *, source: Source, expectation: Expectation = NOTHING
+    ) -> JsonSanitization:
         """The JSON value as it may leave, and how often what was replaced."""
-        return self._text.sanitize_json(value, teaches=teaches)
+        return self._text.sanitize_json(value, source=source, expectation=expectation)
+
+    def named_in(self, tool: str, arguments: str) -> tuple[RootName, ...]:
+        """The quantities that a tool's result is about, by its name or its arguments."""
+        return self._text.names_in(f"{tool}: {arguments}")
+
+    def roots_of(self, formula: str) -> tuple[RootName, ...]:
+        """The roots of a calculation that goes by this name, in order."""
+        return self._text.roots_of(formula)
 
     def trusts(self, tool: str) -> bool:
         """Whether the owner's policy lets a tool's results teach values."""

@@ -15,6 +15,7 @@ from rootguard.channels.gateway.shapes import (
     Shape,
     blob,
     by_type,
+    call_of,
     flag,
     from_tool,
     json_text,
@@ -30,6 +31,7 @@ from rootguard.channels.gateway.shapes import (
     schema,
     schema_text,
     sealed,
+    spoken_by,
     tagged,
     text,
     tool_call,
@@ -55,7 +57,7 @@ _CHAT_CONTENT: Final = by_type(string=text, array=list_of(tagged("type", _CHAT_P
 _OWNER_CONTENT: Final = by_type(
     string=owner_text, array=list_of(tagged("type", {**_CHAT_PARTS, "text": _OWNER_PART}))
 )
-_CALL: Final = record({"name": label, "arguments": json_text})
+_CALL: Final = call_of({})
 _CHAT_CALL: Final = tagged(
     "type",
     {
@@ -73,17 +75,20 @@ _CHAT_MESSAGE: Final = tagged(
         "system": record(_SPOKEN),
         "developer": record(_SPOKEN),
         "user": record({**_SPOKEN, "content": _OWNER_CONTENT}),
-        "assistant": record(
-            {
-                **_SPOKEN,
-                "refusal": text,
-                "reasoning": text,
-                "reasoning_content": text,
-                "annotations": json_value,
-                "audio": record({"id": label}),
-                "function_call": _CALL,
-                "tool_calls": list_of(tool_call(_CHAT_CALL, "id")),
-            }
+        "assistant": spoken_by(
+            "model",
+            record(
+                {
+                    **_SPOKEN,
+                    "refusal": text,
+                    "reasoning": text,
+                    "reasoning_content": text,
+                    "annotations": json_value,
+                    "audio": record({"id": label}),
+                    "function_call": _CALL,
+                    "tool_calls": list_of(tool_call(_CHAT_CALL, "id")),
+                }
+            ),
         ),
         "tool": from_tool(record({**_SPOKEN, "tool_call_id": label}), call="tool_call_id"),
         "function": from_tool(record({**_SPOKEN, "name": label}), name="name"),
@@ -378,16 +383,16 @@ _ITEMS: Final[dict[str, Shape]] = {
         {
             "user": record({**_MESSAGE, "content": _OWNER_INPUT}),
             **dict.fromkeys(
-                ("assistant", "system", "developer"),
-                record({**_MESSAGE, "content": _INPUT_CONTENT}),
+                ("system", "developer"), record({**_MESSAGE, "content": _INPUT_CONTENT})
             ),
+            "assistant": spoken_by("model", record({**_MESSAGE, "content": _INPUT_CONTENT})),
         },
     ),
-    "function_call": tool_call(record({**_ITEM, "arguments": json_text}), "call_id"),
+    "function_call": tool_call(spoken_by("model", call_of(_ITEM)), "call_id"),
     "function_call_output": from_tool(
         record({**_ITEM, "output": by_type(string=json_text, array=_INPUT_PARTS)}), call="call_id"
     ),
-    "custom_tool_call": tool_call(record({**_ITEM, "input": text}), "call_id"),
+    "custom_tool_call": tool_call(spoken_by("model", record({**_ITEM, "input": text})), "call_id"),
     "custom_tool_call_output": from_tool(
         record({**_ITEM, "output": _INPUT_CONTENT}), call="call_id"
     ),

@@ -6,7 +6,9 @@ declared identifier; everything else, above all what nobody foresaw, is refused.
 API that this version does not know is not sent, rather than sent unread.
 
 Who speaks decides what a text may do: only the owner's own words (`owner_text`) and results of
-tools that the owner's policy trusts (`from_tool`) teach a root the value that stands in them.
+tools that the owner's policy trusts (`from_tool`) teach a root the value that stands in them. The
+texts of a request are read in order, as one conversation: a question, a table's header or a call of
+a tool tells what the bare numbers after it are (`reading.dialogue`).
 """
 
 import json
@@ -20,10 +22,14 @@ from typing import Final
 from rootguard.channels.faults import RequestRefusedError as Refused
 from rootguard.channels.gateway.channel import PersonChannel
 from rootguard.errors import RootGuardError, TextBlockedError
+from rootguard.reading.claims import Expectation, Source
+from rootguard.reading.dialogue import Dialogue
 from rootguard.session.profile import UnknownFields
 
 MAX_DEPTH: Final = 48
 """Levels of nesting. A tool's schema has a dozen; Python's own readers fail at about a thousand."""
+MAX_ARGUMENTS: Final = 4000
+"""Characters of a call's arguments that are read for what its result is about."""
 MAX_ITEMS: Final = 20_000
 """Parts of a body. A long agent session has a few thousand; each part costs an inspection."""
 
@@ -41,11 +47,13 @@ class OutgoingRequest:
     """
 
     __slots__ = (
+        "_call",
         "_calls",
         "_channel",
+        "_dialogue",
         "_form_only",
         "_items",
-        "_trusted",
+        "_source",
         "allow_media",
         "replaced",
         "trail",
@@ -64,7 +72,9 @@ class OutgoingRequest:
         self._form_only = form_only
         self._items = 0
         self._calls: dict[str, str | None] = {}
-        self._trusted = False
+        self._call = ""
+        self._dialogue = Dialogue()
+        self._source: Source = "developer"
         self.allow_media = allow_media
         self.unknown_fields = unknown_fields
         self.replaced: Counter[str] = Counter()
@@ -85,11 +95,23 @@ class OutgoingRequest:
         """Note that what is refused stands at this place of what it is a part of."""
         self.trail.insert(0, place)
 
-    def text(self, text: str, *, of_owner: bool = False) -> str:
-        """The text as it may leave."""
+    @contextmanager
+    def speaking(self, source: Source) -> Iterator[None]:
+        """While what a source wrote is inspected."""
+        before, self._source = self._source, source
+        try:
+            yield
+        finally:
+            self._source = before
+
+    def text(self, text: str) -> str:
+        """The text as it may leave, in the words of whoever is speaking."""
         if self._form_only:
             return text
-        made = self._channel.sanitize(text, teaches=of_owner or self._trusted)
+        source = self._source
+        expected = self._dialogue.expectation(source, self._call)
+        made = self._channel.sanitize(text, source=source, expectation=expected)
+        self._dialogue.heard(source, made.heard)
         self.replaced.update(made.replaced)
         return made.text
 
@@ -97,7 +119,18 @@ class OutgoingRequest:
         """The JSON value as it may leave."""
         if self._form_only:
             return value
-        made = self._channel.sanitize_json(value, teaches=self._trusted)
+        source = self._source
+        expected = self._dialogue.expectation(source, self._call)
+        made = self._channel.sanitize_json(value, source=source, expectation=expected)
+        self.replaced.update(made.replaced)
+        return made.value
+
+    def arguments(self, tool: str, value: object) -> object:
+        """The arguments of a tool's call as they may leave; by position, if it is a calculation."""
+        if self._form_only:
+            return value
+        expected = Expectation(asked=self._channel.roots_of(tool))
+        made = self._channel.sanitize_json(value, source=self._source, expectation=expected)
         self.replaced.update(made.replaced)
         return made.value
 
@@ -122,19 +155,24 @@ class OutgoingRequest:
         """Whether a declared identifier stands in an id or a name of the API."""
         return self._channel.is_private(label)
 
-    def called(self, call: str, tool: str) -> None:
+    def called(self, call: str, tool: str, arguments: object) -> None:
         """A call of a tool. An id that two tools share belongs to neither: one may be forged."""
         self._calls[call] = tool if self._calls.get(call, tool) == tool else None
+        if not self._form_only:
+            said = arguments if isinstance(arguments, str) else write_json(arguments)
+            self._dialogue.called(call, self._channel.named_in(tool, said[:MAX_ARGUMENTS]))
 
     @contextmanager
     def result_of(self, *, call: object = None, tool: object = None) -> Iterator[None]:
         """While a tool's result is inspected: the tool by its name, or by the id of its call."""
         named = self._calls.get(call) if isinstance(call, str) else tool
-        self._trusted = isinstance(named, str) and self._channel.trusts(named)
+        trusted = isinstance(named, str) and self._channel.trusts(named)
+        self._call = call if isinstance(call, str) else ""
         try:
-            yield
+            with self.speaking("trusted" if trusted else "tool"):
+                yield
         finally:
-            self._trusted = False
+            self._call = ""
 
     def count(self, items: int) -> None:
         """Refuse a body of too many parts: each costs an inspection."""
@@ -221,9 +259,18 @@ def text(out: OutgoingRequest, value: object) -> object:
 
 def owner_text(out: OutgoingRequest, value: object) -> object:
     """A text in the owner's own words, sanitized; it teaches values that are not known yet."""
-    if not isinstance(value, str):
-        raise Refused("wrong_type")
-    return out.text(value, of_owner=True) if value else value
+    with out.speaking("owner"):
+        return text(out, value)
+
+
+def spoken_by(source: Source, shape: Shape) -> Shape:
+    """What a source says; parts that are another's say so themselves."""
+
+    def said(out: OutgoingRequest, value: object) -> object:
+        with out.speaking(source):
+            return shape(out, value)
+
+    return said
 
 
 def tool_call(shape: Shape, key: str) -> Shape:
@@ -235,10 +282,17 @@ def tool_call(shape: Shape, key: str) -> Shape:
             nested = (value.get("function"), value.get("custom"))
             name = next((each for each in nested if isinstance(each, dict)), value).get("name")
             if isinstance(name, str) and isinstance(value.get(key), str):
-                out.called(value[key], name)
+                out.called(value[key], name, _arguments(value))
         return made
 
     return called
+
+
+def _arguments(call: Mapping[str, object]) -> object:
+    """What a tool was called with, wherever the API keeps it."""
+    nested = (call.get("function"), call.get("custom"))
+    inner = next((each for each in nested if isinstance(each, dict)), call)
+    return next((inner[key] for key in ("arguments", "input") if key in inner), "")
 
 
 def from_tool(shape: Shape, *, call: str = "", name: str = "") -> Shape:
@@ -268,6 +322,28 @@ def json_text(out: OutgoingRequest, value: object) -> object:
     except ValueError:
         return out.text(value)
     return write_json(out.json(parsed))
+
+
+def call_of(fields: Mapping[str, Shape], key: str = "arguments") -> Shape:
+    """A tool's name and its arguments, which may be those of a known calculation in order."""
+
+    def called(out: OutgoingRequest, value: object) -> object:
+        tool = value.get("name") if isinstance(value, dict) else None
+
+        def arguments(out: OutgoingRequest, given: object) -> object:
+            if not isinstance(tool, str):
+                raise Refused("wrong_type")
+            if not isinstance(given, str):
+                return out.arguments(tool, given)
+            try:
+                parsed = read_json(given)
+            except ValueError:
+                return text(out, given)
+            return write_json(out.arguments(tool, parsed))
+
+        return record({**fields, "name": label, key: arguments})(out, value)
+
+    return called
 
 
 def optional(shape: Shape) -> Shape:

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from rootguard.channels.detection import Detector, Found, FoundKind, Rules, merge
-from rootguard.channels.text.documents import Walk
+from rootguard.channels.text.documents import Walk, parsed, rewritten
 from rootguard.channels.text.edits import (
     Edit,
     JsonSanitization,
@@ -50,11 +50,20 @@ from rootguard.identifiers import Kind
 from rootguard.identifiers.finding import closes, opens
 from rootguard.identifiers.names import SUFFIXES, TITLES
 from rootguard.identifiers.streaming import StreamRestorer
-from rootguard.language.fold import Runs, Spans
+from rootguard.language.fold import Runs, Spans, key_of
 from rootguard.language.numbers import HOLE
-from rootguard.reading.mentions import RootMention, mentions_on, write
-from rootguard.reading.page import Page, columns, read_page
-from rootguard.reading.unplaced import unbound_on
+from rootguard.reading.claims import (
+    NOTHING,
+    SILENCE,
+    Claim,
+    Expectation,
+    Heard,
+    Source,
+    decide,
+    read_claims,
+)
+from rootguard.reading.mentions import write
+from rootguard.reading.page import columns, read_page
 from rootguard.session.person import Person
 from rootguard.values import RootName
 
@@ -73,6 +82,7 @@ class Remembered:
     mark: tuple[int, int]
     released: Mapping[RootName, float]
     missing: frozenset[RootName] = frozenset()
+    heard: Heard = SILENCE
 
 
 class Memory:
@@ -96,9 +106,18 @@ class Memory:
     def __repr__(self) -> str:
         return f"<memory of {len(self._entries)} texts>"
 
-    def digest(self, context: str, text: str, *, teaches: bool = True) -> bytes:
-        """What an original is known by."""
-        made = hashlib.blake2b(f"{len(context)} {teaches:d} ".encode(), key=self._key)
+    def digest(
+        self,
+        context: str,
+        text: str,
+        *,
+        source: Source = "owner",
+        expectation: Expectation = NOTHING,
+    ) -> bytes:
+        """What an original is known by: with what it is read after, and who said it."""
+        made = hashlib.blake2b(f"{len(context)} {source} ".encode(), key=self._key)
+        expected = (*expectation.asked, "", *expectation.topic, "", expectation.header)
+        made.update("\0".join(expected).encode("utf-8", "surrogatepass") + b"\0\0")
         made.update((context + text).encode("utf-8", "surrogatepass"))
         return made.digest()
 
@@ -133,6 +152,7 @@ _FEW_ROUNDS = 2
 _SCRAP = 3  # the "+1" before an issued token, and the like
 _LETTERS = re.compile(r"[^\W\d_]+")
 _FORMS = TITLES | SUFFIXES
+_MOST_DECIMALS = 3  # of a computed value
 _LEAST_CODE = 4  # a token of fewer characters would be met by chance in a reply, and restored there
 _MANY_DIGITS = 6  # with fewer, an issued token may just as well be a value of a root
 _PLACEHOLDER = re.compile(r"\[(?:number|code|phone|date|email|person|address|ip|postcode|age)\]")
@@ -142,10 +162,12 @@ _PLACEHOLDER = re.compile(r"\[(?:number|code|phone|date|email|person|address|ip|
 class _Look:
     """What one look at a text rested on: the registry of tokens, the values, and who speaks."""
 
-    teaches: bool
+    source: Source
+    expectation: Expectation = NOTHING
     mark: tuple[int, int] = (0, 0)
     released: dict[RootName, float] = field(default_factory=dict)
     missing: set[RootName] = field(default_factory=set)
+    heard: Heard | None = None
 
     def again(self) -> "_Look":
         """Another look at the same text. Values are released once for all looks: it is logged."""
@@ -175,23 +197,46 @@ class TextChannel:
         return f"<TextChannel of {self._person!r}>"
 
     @shielded
-    def sanitize(self, text: str, *, context: str = "", teaches: bool = True) -> Sanitization:
+    def sanitize(
+        self,
+        text: str,
+        *,
+        context: str = "",
+        source: Source = "owner",
+        expectation: Expectation = NOTHING,
+    ) -> Sanitization:
         """The text as it may leave; `context` is read before it and not written.
 
-        `teaches` says that these are the owner's own words, or a trusted source's: a root without a
-        value gets the one that stands here. Anybody else's text never does.
+        `source` says who wrote it. In the owner's own words, or a trusted source's, a root without
+        a value gets the one that stands here. Anybody else's text never teaches one. `expectation`
+        is what the texts before it lead to expect (`reading.dialogue`).
         Repeats until nothing changes: a token may make a detector see what it did not see before.
         Raises `TextBlockedError` if a number in it cannot be placed or if it does not come to rest,
         `BudgetError` or `AccessError` if a value may not be released, and `StoreError` if the store
         does not answer.
         """
         with self._person.one_look():
-            return self._recalled_or_read(text, context, teaches=teaches)
+            document = parsed(text)
+            if document is not None:
+                return self._document(text, document, source, expectation)
+            return self._recalled_or_read(text, context, source, expectation)
 
     @shielded
-    def sanitize_json(self, value: object, *, teaches: bool = True) -> JsonSanitization:
+    def sanitize_json(
+        self, value: object, *, source: Source = "owner", expectation: Expectation = NOTHING
+    ) -> JsonSanitization:
         """A JSON value as it may leave: numbers by their keys, texts as texts."""
-        return Walk(self, teaches=teaches).sanitize(value)
+        return Walk(self, source=source, expectation=expectation).sanitize(value)
+
+    def names_in(self, text: str) -> tuple[RootName, ...]:
+        """The quantities that a text names, in order: of a call, what its result is about."""
+        page = read_page(text, self._person.roots, self._person.formulas)
+        named = [root for name in page.names if not name.subject for root in name.roots if root]
+        return tuple(dict.fromkeys(named))
+
+    def roots_of(self, formula: str) -> tuple[RootName, ...]:
+        """The roots of a calculation that goes by this name, in order."""
+        return dict(self._person.formulas).get(key_of(formula), ())
 
     def restore(self, text: str) -> str:
         """A reply with issued tokens put back. For the owner's eyes."""
@@ -201,15 +246,35 @@ class TextChannel:
         """Restores a reply that arrives in pieces."""
         return self._person.restorer()
 
-    def _recalled_or_read(self, text: str, context: str, *, teaches: bool) -> Sanitization:
-        first = _Look(teaches=teaches)
+    def _document(
+        self, text: str, document: object, source: Source, expectation: Expectation
+    ) -> Sanitization:
+        """A text that is JSON: values by their keys, and every other byte as it was."""
+        made = Walk(self, source=source, expectation=expectation).sanitize(document)
+        return Sanitization(
+            text=rewritten(text, document, made.value),
+            replaced=made.replaced,
+            missing=made.missing,
+            heard=Heard(numbers=True),
+        )
+
+    def _recalled_or_read(
+        self, text: str, context: str, source: Source, expectation: Expectation
+    ) -> Sanitization:
+        if expectation.header:  # the rows of a table whose header came before
+            context = f"{context}{expectation.header}\n"
+        first = _Look(source=source, expectation=expectation)
         if len(text) < LEAST_CHARACTERS:
             return self._settled(text, context, [first])
-        digest = self._memory.digest(context, text, teaches=teaches)
+        digest = self._memory.digest(context, text, source=source, expectation=expectation)
         known = self._memory.recall(digest)
         if known is not None and self._still(known, text, context):
-            replaced = dict(known.replaced)
-            return Sanitization(text=known.text, replaced=replaced, missing=known.missing)
+            return Sanitization(
+                text=known.text,
+                replaced=dict(known.replaced),
+                missing=known.missing,
+                heard=known.heard,
+            )
         looks = [first]
         outcome = self._settled(text, context, looks)
         if len(looks) <= _FEW_ROUNDS:
@@ -219,6 +284,7 @@ class TextChannel:
                 mark=looks[-1].mark,
                 released=looks[-1].released,
                 missing=outcome.missing,
+                heard=outcome.heard,
             )
             if self._untouched(looks[0].mark, context + text):
                 self._memory.keep(digest, entry)
@@ -237,8 +303,12 @@ class TextChannel:
             after = apply_edits(text, edits)
             counts.update(edit.kind for edit in edits if text[edit.start : edit.end] != edit.text)
             if after == text or self._rests(after, edits, context, looks):
-                missing = frozenset(looks[0].missing)
-                return Sanitization(text=after, replaced=dict(counts), missing=missing)
+                return Sanitization(
+                    text=after,
+                    replaced=dict(counts),
+                    missing=frozenset(looks[0].missing),
+                    heard=looks[0].heard or SILENCE,
+                )
             text = after
             looks.append(looks[0].again())
         raise TextBlockedError("unsettled")
@@ -287,16 +357,30 @@ class TextChannel:
             return False
         return issued is not None and not any(token in text for token in issued for text in texts)
 
-    def edits(self, text: str, *, context: str = "", teaches: bool = True) -> list[Edit]:
-        """What is to be written where, in order. For who is shielded: an error's frames have it."""
-        return self._read(text, context, _Look(teaches=teaches))
+    def look(
+        self,
+        text: str,
+        *,
+        context: str = "",
+        source: Source = "owner",
+        expectation: Expectation = NOTHING,
+    ) -> tuple[list[Edit], Heard]:
+        """What is to be written where, in order, and what was heard.
+
+        For who is shielded: an error's frames have it.
+        """
+        look = _Look(source=source, expectation=expectation)
+        edits = self._read(text, context, look)
+        return edits, look.heard or SILENCE
 
     def _read(self, text: str, context: str, look: _Look) -> list[Edit]:
         skip = len(context)
         with _blocking_others(skip):
             long = skip + len(text) > MAX_CHARACTERS
-            read = self._edits_by_pieces if long else self._edits
-            found = read(context + text, look)
+            if long:
+                found = self._edits_by_pieces(context + text, look)
+            else:
+                found = self._edits(context + text, look, skip)
         # What begins in the context is replaced as well: "mrn: 4415" may be one identifier.
         return [
             replace(edit, start=max(0, edit.start - skip), end=edit.end - skip)
@@ -339,34 +423,85 @@ class TextChannel:
         counts = Counter(edit.kind for edit in edits)
         return Sanitization(text=apply_edits(text, edits), replaced=counts)
 
-    def _edits(self, text: str, look: _Look) -> list[Edit]:
+    def _edits(self, text: str, look: _Look, begin: int = 0) -> list[Edit]:
         with self._person.one_look():
             look.mark = self._person.issued_mark()
-            return self._sorted_edits(text, look)
+            return self._sorted_edits(text, look, begin)
 
-    def _sorted_edits(self, text: str, look: _Look) -> list[Edit]:
+    def _sorted_edits(self, text: str, look: _Look, begin: int) -> list[Edit]:
         kept = self._kept(text)
         edits = self._declared(text, kept)
         # A few digits may be a token and a root's value; behind a root's name they are the value.
         sure = [span for span in kept if not _few_digits(text[slice(*span)])]
         taken = [*sure, *((edit.start, edit.end) for edit in edits)]
-        page = read_page(text, self._person.roots)
-        if page.numbers:  # most texts have none: nothing to bind here, and none left over below
-            edits += self._mentioned(page, taken, look)
+        page = read_page(text, self._person.roots, self._person.formulas)
+        doubts: list[Claim] = []
+        if page.numbers or page.names:  # most texts have neither
+            reading = read_claims(
+                page,
+                source=look.source,
+                taken=taken,
+                owner_names=[text[edit.start : edit.end] for edit in edits],
+                expectation=look.expectation,
+                begin=begin,
+            )
+            look.heard = look.heard or reading.heard
+            edits += self._claimed(reading.claims, look, doubts)
         taken = [*kept, *((edit.start, edit.end) for edit in edits)]
         # The name of a quantity is nobody's, whatever its words are ("globuli rossi", "Gewicht").
         named = [page.folded.span(name.start, name.end) for name in page.names if not name.subject]
         # The page's words have lost their accents, and signs of identifiers may have one.
         runs = page.runs if text.isascii() else None
         edits += self._detected(text, [*taken, *named], runs)
-        taken = [*kept, *((edit.start, edit.end) for edit in edits)]
-        for number in unbound_on(page, taken) if page.numbers else ():
-            policy = self._near_private if number.beside_private_noun else self._elsewhere
-            if policy == "block":
-                raise TextBlockedError(start=number.start, end=number.end)
-            if policy == "redact":
-                edits.append(Edit(start=number.start, end=number.end, text=HOLE, kind="number"))
+        edits += self._doubted(doubts, Spans((edit.start, edit.end) for edit in edits))
         return sorted(edits, key=lambda edit: edit.start)
+
+    def _claimed(self, claims: Sequence[Claim], look: _Look, doubts: list[Claim]) -> Iterator[Edit]:
+        """The edits that claims come to; those in doubt are left for later."""
+        for claim in claims:
+            known = claim.root is None or self._person.known(claim.root)
+            match decide(look.source, claim, known=known):
+                case "release":
+                    yield self._released(claim, look)
+                case "redact":
+                    if claim.root is not None:
+                        look.missing.add(claim.root)
+                    yield Edit(
+                        start=claim.start,
+                        end=claim.end,
+                        text=HOLE,
+                        kind="number",
+                        missing=claim.root,
+                    )
+                case "doubt":
+                    doubts.append(claim)
+                case "keep":
+                    if claim.reason == "unbound":
+                        doubts.append(claim)
+
+    def _released(self, claim: Claim, look: _Look) -> Edit:
+        """A claim's released value, written as it stands there; a hole if there is none."""
+        value = None
+        text = HOLE
+        if claim.computed:
+            value = self._person.computed(claim.computed)
+            text = HOLE if value is None else _as_written(claim.writing, value)
+        elif claim.mention is not None and claim.root is not None:
+            value = self._value(claim.root, claim.mention.number, look)
+            text = write(claim.mention, value)
+        kind = "number" if value is None else "root"
+        return Edit(start=claim.start, end=claim.end, text=text, kind=kind, released=value)
+
+    def _doubted(self, doubts: Sequence[Claim], taken: Spans) -> Iterator[Edit]:
+        """What becomes of numbers in doubt, and of those that nothing tells of."""
+        for claim in doubts:
+            if taken.meet(claim.start, claim.end):
+                continue
+            policy = self._near_private if claim.standing == "open" else self._elsewhere
+            if policy == "block":
+                raise TextBlockedError(start=claim.start, end=claim.end)
+            if policy == "redact":
+                yield Edit(start=claim.start, end=claim.end, text=HOLE, kind="number")
 
     def _kept(self, text: str) -> list[tuple[int, int]]:
         """Issued tokens, and what stands for something that was taken out."""
@@ -384,34 +519,11 @@ class TextChannel:
                 )
         return edits
 
-    def _mentioned(self, page: Page, taken: Sequence[tuple[int, int]], look: _Look) -> list[Edit]:
-        spoken_for = Spans(taken)
-        edits = []
-        for mention in mentions_on(page):
-            if spoken_for.meet(mention.start, mention.end):
-                continue
-            value = self._value(mention, look)
-            edits.append(
-                Edit(
-                    start=mention.start,
-                    end=mention.end,
-                    text=HOLE if value is None else write(mention, value),
-                    kind="number" if value is None else "root",
-                    released=value,
-                    missing=mention.root if value is None else None,
-                )
-            )
-        return edits
-
-    def _value(self, mention: RootMention, look: _Look) -> float | None:
-        """The root's released value; None if it has none and this text may not teach it one."""
-        root = mention.root
+    def _value(self, root: RootName, number: float, look: _Look) -> float:
+        """The root's released value; taught now if it has none, which `decide` has allowed."""
         if root not in look.released:
             if not self._person.known(root):
-                if not look.teaches:
-                    look.missing.add(root)
-                    return None
-                self._person.sight(root, mention.number)
+                self._person.sight(root, number)
             look.released[root] = float(self._person.release(root))
         return look.released[root]
 
@@ -475,26 +587,40 @@ class SourceReader(TextChannel):
         if isinstance(said, str) and said.lstrip()[:1] in ("{", "["):
             with suppress(ValueError, RecursionError):
                 said = json.loads(said)
-        Walk(self, teaches=True).sanitize(said)
+        Walk(self, source="trusted").sanitize(said)
 
-    def sanitize(self, text: str, *, context: str = "", teaches: bool = True) -> Sanitization:
+    def sanitize(
+        self,
+        text: str,
+        *,
+        context: str = "",
+        source: Source = "trusted",
+        expectation: Expectation = NOTHING,
+    ) -> Sanitization:
         """Nothing of the text is kept: what it says is in the clear."""
-        self.edits(text, context=context, teaches=teaches)
-        return Sanitization(text="", replaced={})
+        _, heard = self.look(text, context=context, source=source, expectation=expectation)
+        return Sanitization(text="", replaced={}, heard=heard)
 
     def sanitize_key(self, text: str, *, detect: bool) -> Sanitization:  # noqa: ARG002
         """A key as it is: it is not sent anywhere."""
         return Sanitization(text=text, replaced={})
 
-    def _sorted_edits(self, text: str, look: _Look) -> list[Edit]:
-        kept = self._kept(text)
-        taken = [*kept, *((edit.start, edit.end) for edit in self._declared(text, kept))]
-        page = read_page(text, self._person.roots)
-        return self._mentioned(page, taken, look) if page.numbers else []
+    def _detected(
+        self,
+        text: str,  # noqa: ARG002
+        taken: Sequence[tuple[int, int]],  # noqa: ARG002
+        runs: Runs | None = None,  # noqa: ARG002
+    ) -> list[Edit]:
+        return []
 
-    def _value(self, mention: RootMention, look: _Look) -> None:  # noqa: ARG002
-        if not self._person.known(mention.root):
-            self._person.sight(mention.root, mention.number)
+    def _doubted(self, doubts: Sequence[Claim], taken: Spans) -> Iterator[Edit]:  # noqa: ARG002
+        return iter(())
+
+    def _released(self, claim: Claim, look: _Look) -> Edit:  # noqa: ARG002
+        """Teach the value, release none."""
+        if claim.mention is not None and not self._person.known(claim.mention.root):
+            self._person.sight(claim.mention.root, claim.mention.number)
+        return Edit(start=claim.start, end=claim.end, text="", kind="root")
 
 
 @contextmanager
@@ -524,6 +650,12 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str:
         pieces += [text[edit.end : rest], edit.text]
         rest = edit.start
     return text[:rest] + "".join(reversed(pieces))
+
+
+def _as_written(writing: str, value: float) -> str:
+    """A computed value with as many decimals as the number that it stands for."""
+    decimals = len(writing.rpartition(".")[2]) if "." in writing else 0
+    return f"{value:.{min(decimals, _MOST_DECIMALS)}f}"
 
 
 def _few_digits(text: str) -> bool:

@@ -6,13 +6,16 @@ with its column in a table of rows. Texts are read with their key, too. Keys cha
 identifier stands in them. What is too deep or too large, not JSON, or would lose a key is refused.
 """
 
+import json
 import re
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rootguard.channels.text.edits import Edit, JsonSanitization
 from rootguard.errors import TextBlockedError
+from rootguard.reading.claims import NOTHING, Expectation, Source
 from rootguard.values import RootName
 
 if TYPE_CHECKING:
@@ -26,22 +29,86 @@ _PLAIN_KEY = re.compile(r"(?!.*[0-9]{4})[A-Za-z0-9_.\-]{1,64}")
 _VALUE_KEYS = frozenset(
     ("value", "val", "result", "amount", "reading", "number", "quantity", "measurement", "data")
 )
+_FHIR_VALUES = frozenset(("valueQuantity", "valueInteger", "valueDecimal", "valueString"))
 _NAME_KEYS = (
     *("name", "test", "analyte", "label", "parameter", "metric", "display", "lab", "key", "title"),
     *("type", "code", "field", "item", "measure"),
 )
-_HEADER_KEYS = frozenset(("columns", "header", "headers", "fields", "column_names"))
+_HEADER_KEYS = frozenset(
+    ("columns", "header", "headers", "fields", "column_names", "names", "labels", "analytes")
+)
+# Keys of a tool's arguments and results that say nothing of what is under them.
+_ARGUMENT_KEYS = frozenset(
+    """args arguments params parameters inputs input values numbers row rows results output text
+    content response answer x xs list""".split()  # noqa: SIM905
+)
 _UNIT_KEYS = ("unit", "units", "uom")
 
 
+_TOKEN = re.compile(
+    r'\s*(?:(?P<text>"(?:[^"\\]|\\.)*")|(?P<other>-?[0-9][0-9.eE+-]*|true|false|null)|[\[\]{}:,])'
+)
+
+
+def parsed(text: str) -> object:
+    """The JSON object or list that a whole text is; None if it is none, or a key stands twice."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        found: object = json.loads(text, object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("a key stands twice")
+    return made
+
+
+def rewritten(text: str, before: object, after: object) -> str:
+    """A JSON text with what has changed in its place and every other byte as it was."""
+    places = [match.span(match.lastgroup) for match in _TOKEN.finditer(text) if match.lastgroup]
+    old, new = list(_scalars(before)), list(_scalars(after))
+    if not len(places) == len(old) == len(new):
+        raise TextBlockedError("unreadable_document")
+    pieces: list[str] = []
+    reached = 0
+    ascii_only = text.isascii()
+    for (start, end), first, second in zip(places, old, new, strict=True):
+        if first is not second and (first != second or type(first) is not type(second)):
+            pieces += (text[reached:start], json.dumps(second, ensure_ascii=ascii_only))
+            reached = end
+    return "".join((*pieces, text[reached:]))
+
+
+def _scalars(value: object) -> Iterator[object]:
+    """Keys and values in the order in which JSON writes them."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield key
+            yield from _scalars(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _scalars(each)
+    else:
+        yield value
+
+
 class Walk:
-    """One walk through one document; `teaches`: whether it may give a root its value."""
+    """One walk through one document that a source wrote."""
 
-    __slots__ = ("_channel", "_counts", "_missing", "_nodes", "_teaches")
+    __slots__ = ("_awaited", "_channel", "_counts", "_expectation", "_missing", "_nodes", "_source")
 
-    def __init__(self, channel: "TextChannel", *, teaches: bool) -> None:
+    def __init__(
+        self, channel: "TextChannel", *, source: Source, expectation: Expectation = NOTHING
+    ) -> None:
         self._channel = channel
-        self._teaches = teaches
+        self._source: Source = source
+        self._expectation = expectation
+        self._awaited = expectation.asked
         self._counts: Counter[str] = Counter()
         self._missing: set[RootName] = set()
         self._nodes = 0
@@ -88,14 +155,14 @@ class Walk:
         self, content: Mapping[object, object], path: tuple[str, ...], depth: int
     ) -> dict[str, object]:
         header = _header(content)
-        named = _sibling(content, _NAME_KEYS)
+        named = _sibling(content, _NAME_KEYS) or _coded(content)
         unit = _sibling(content, _UNIT_KEYS)
         made: dict[str, object] = {}
         for place, (key, value) in enumerate(content.items()):
             if not isinstance(key, str):
                 raise TextBlockedError("unreadable_document")
             below = (*path, key)
-            if key.lower() in _VALUE_KEYS and named:
+            if named and (key.lower() in _VALUE_KEYS or key.startswith("value")):
                 below = (named, key)
             try:
                 written = self._key(key, made)
@@ -129,11 +196,29 @@ class Walk:
         return made.text
 
     def _text(self, text: str, path: tuple[str, ...]) -> str:
-        context = f"{_label(path)}: " if path else ""
-        made = self._channel.sanitize(text, context=context, teaches=self._teaches)
+        label = _label(path)
+        made = self._channel.sanitize(
+            text,
+            context=f"{label}: " if label else "",
+            source=self._source,
+            expectation=self._expected(label),
+        )
+        self._answered(made.heard.answered)
         self._counts.update(made.replaced)
         self._missing |= made.missing
         return made.text
+
+    def _expected(self, label: str) -> Expectation:
+        """What is expected of a value: under a telling key nothing but what the key says."""
+        if label:
+            return NOTHING
+        if not self._awaited:  # another row
+            self._awaited = self._expectation.asked
+        return replace(self._expectation, asked=self._awaited)
+
+    def _answered(self, roots: Sequence[RootName]) -> None:
+        if len(self._expectation.asked) > 1:
+            self._awaited = tuple(root for root in self._awaited if root not in roots)
 
     def _number(self, number: float, path: tuple[str, ...], unit: str) -> object:
         """By the whole path as a root's value; else by the last key, as a private word."""
@@ -142,16 +227,21 @@ class Walk:
         digits = repr(number)
         text = f"{digits} {unit}" if unit else digits
         edit = None
-        for context in dict.fromkeys((" ".join(path), _label(path))):
+        told = [key for key in path if key.lower() not in _ARGUMENT_KEYS]
+        for context in dict.fromkeys((" ".join(told), _label(path))):
             last = context == _label(path)
             try:
-                edits = self._channel.edits(
-                    text, context=f"{context}: " if context else "", teaches=self._teaches
+                edits, heard = self._channel.look(
+                    text,
+                    context=f"{context}: " if context else "",
+                    source=self._source,
+                    expectation=self._expected(_label(path)),
                 )
             except TextBlockedError:
                 if last:
                     raise
                 continue
+            self._answered(heard.answered)
             edit = next((each for each in edits if each.start < len(digits)), None)
             if edit is not None and (last or edit.kind == "root" or edit.missing is not None):
                 break
@@ -189,7 +279,12 @@ def _typed(edit: Edit, digits: str) -> object:
 
 def _label(path: Sequence[str]) -> str:
     """The key that says what a value is: the last one that is not just "value"."""
-    return next((key for key in reversed(path) if key.lower() not in _VALUE_KEYS), "")
+    return next((key for key in reversed(path) if not _says_nothing(key)), "")
+
+
+def _says_nothing(key: str) -> bool:
+    lower = key.lower()
+    return lower in _VALUE_KEYS or lower in _ARGUMENT_KEYS or key in _FHIR_VALUES
 
 
 def _header(content: Mapping[object, object]) -> tuple[str, ...]:
@@ -206,6 +301,19 @@ def _is_table(value: object, width: int) -> bool:
     if not isinstance(value, list) or not value:
         return False
     return all(isinstance(row, list | tuple) and len(row) == width for row in value)
+
+
+def _coded(content: Mapping[object, object]) -> str:
+    """What a FHIR observation is of: the text or the display of its code."""
+    code = content.get("code")
+    if not isinstance(code, Mapping):
+        return ""
+    text = _sibling(code, ("text", "display"))
+    codings = code.get("coding")
+    for each in codings if isinstance(codings, list) and not text else ():
+        if isinstance(each, Mapping):
+            text = text or _sibling(each, ("display",))
+    return text
 
 
 def _sibling(content: Mapping[object, object], keys: Sequence[str]) -> str:

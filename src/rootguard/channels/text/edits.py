@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from rootguard.reading.claims import SILENCE, Heard
 from rootguard.values import RootName
 
 
@@ -34,12 +35,14 @@ class Edit:
 class Sanitization:
     """A text that may leave, and how many replacements of which kind made it so.
 
-    `missing`: roots without a value whose numbers were taken out.
+    `missing`: roots without a value whose numbers were taken out. `heard`: what it leaves to the
+    texts after it.
     """
 
     text: str
     replaced: Mapping[str, int]
     missing: frozenset[RootName] = frozenset()
+    heard: Heard = SILENCE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)

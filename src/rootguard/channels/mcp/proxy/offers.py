@@ -29,6 +29,7 @@ from rootguard.channels.text.channel import SourceReader, TextChannel
 from rootguard.channels.tools import Binding, Pins, Question, ToolMap, fill, understand
 from rootguard.errors import PrivateValueError, RootGuardError, shielded
 from rootguard.language.units import convert
+from rootguard.reading.claims import Source
 from rootguard.session import Person
 from rootguard.values import RootName
 
@@ -243,6 +244,7 @@ class Arguments:
         self._person = person
         self._pins = pins or Pins()
         self._of_owner = of_owner
+        self._source: Source = "owner" if of_owner else "model"
         listed = person.describe()["identifiers"]
         self._identifiers = [str(name) for name in listed] if isinstance(listed, list) else []
         self._unseen = set(person.roots) & set(person.names)
@@ -370,13 +372,13 @@ class Arguments:
     def text(self, text: str, *, strict: bool = False) -> str:
         """A text by the usual rules, or by those that let no number through."""
         channel = self.strict if strict else self.channel
-        made = channel.sanitize(text, teaches=self._of_owner)
+        made = channel.sanitize(text, source=self._source)
         if made.missing:
             raise MissingValueError(made.missing)
         return made.text
 
     def _json(self, channel: TextChannel, value: Message) -> Message:
-        made = channel.sanitize_json(value, teaches=self._of_owner)
+        made = channel.sanitize_json(value, source=self._source)
         if made.missing:
             raise MissingValueError(made.missing)
         return made.value if isinstance(made.value, dict) else {}

@@ -1,0 +1,810 @@
+"""Claims: of each number on a page, whose it is, which quantity, how sure, and why.
+
+Names bind numbers (`mentions`); the clause says whose they are (`subjects`); the words around say
+what is a date, a count, a limit or code (`ordinary`). What a name ties to a number is sure. A
+number that nothing binds may still be the owner's: behind "it was" it is the quantity spoken of
+last, in a conversation about several it is one of them. Beside a private word that no root goes by
+it is left open. `DECISIONS` is the closed table of what becomes of each.
+
+No rule looks at the person's values: one text is rewritten at the same places for everybody.
+"""
+
+import functools
+import importlib.resources
+import re
+import tomllib
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from rootguard.language.fold import Spans, caseless, key_of
+from rootguard.language.numbers import WrittenNumber
+from rootguard.language.units import canonical, currency_before, read_currency
+from rootguard.reading.formulas import ComputedNames, positional
+from rootguard.reading.mentions import RootMention, bind, mention_of
+from rootguard.reading.ordinary import OrdinarySort, sorts
+from rootguard.reading.page import Page, wording
+from rootguard.reading.subjects import Clause, Whose, clause_at, clauses
+from rootguard.reading.unplaced import Surroundings
+from rootguard.values import RootName
+
+Source = Literal["owner", "trusted", "tool", "model", "developer"]
+"""Who wrote a text: the owner, a tool that the owner's policy trusts, another tool, the model, or
+whoever wrote the prompt and the schemas."""
+Standing = Literal["owner", "likely", "open", "other", "nobody"]
+"""The owner's for sure; likely the owner's; perhaps the owner's; another person's; nobody's."""
+Reason = Literal[
+    "named",
+    "asked",
+    "spoken_of",
+    "one_of_several",
+    "formula",
+    "by_unit",
+    "private_word",
+    "another_person",
+    "general",
+    "unbound",
+    OrdinarySort,
+]
+Decision = Literal["release", "redact", "doubt", "keep"]
+
+DECISIONS: Final[Mapping[Source, Mapping[Standing, tuple[Decision, Decision]]]] = {
+    # For each standing: what is done if the quantity has a released value, and if it has none.
+    "owner": {
+        "owner": ("release", "release"),  # which teaches the value
+        "likely": ("release", "redact"),
+        "open": ("doubt", "doubt"),
+        "other": ("keep", "keep"),
+        "nobody": ("keep", "keep"),
+    },
+    "trusted": {
+        "owner": ("release", "release"),
+        "likely": ("release", "redact"),
+        "open": ("doubt", "doubt"),
+        "other": ("keep", "keep"),
+        "nobody": ("keep", "keep"),
+    },
+    "tool": {
+        "owner": ("release", "redact"),
+        "likely": ("release", "redact"),
+        "open": ("keep", "keep"),
+        "other": ("keep", "keep"),
+        "nobody": ("keep", "keep"),
+    },
+    "model": {
+        "owner": ("release", "redact"),
+        "likely": ("release", "keep"),
+        "open": ("keep", "keep"),
+        "other": ("keep", "keep"),
+        "nobody": ("keep", "keep"),
+    },
+    "developer": {
+        "owner": ("release", "redact"),
+        "likely": ("keep", "keep"),
+        "open": ("keep", "keep"),
+        "other": ("keep", "keep"),
+        "nobody": ("keep", "keep"),
+    },
+}
+"""What becomes of a number. `doubt` is refused or redacted, as the owner's profile says."""
+
+_WORD = re.compile(r"[^\W\d_]+")
+_SENTENCE: Final = 160  # characters on either side that are looked at for "it" and "that"
+_FEW_WORDS: Final = 8  # of a message that only goes on with what was said
+_TERSE: Final = 80  # characters of a text that speaks of nobody and is taken for the owner's own
+_FEW_CONTENT: Final = 2
+_MOST_NAMED: Final = 2  # quantities in one sentence; more are a person's record
+_MOST_CONTENT: Final = 5  # words of a sentence that is still no more than a record
+_BARE: Final = 12  # characters between two names of a list
+_LONGEST_HEADER: Final = 400
+# "10-35", "10 - 35", "<200", ">= 50" in a later column, which blanks, a bar or a bracket open.
+_LIMIT_AFTER = re.compile(r" ?[-–] ?\d")
+_LIMIT_BEFORE = re.compile(r"(?:[<>≤≥]=? ?|\d ?[-–] ?)\Z")
+_COLUMN = re.compile(r"\s{2,}|\t|[|;(\[]")
+_BLANK = re.compile(r"[ \w/%^()]{0,24}[:=][ :=_\[\]]*(?:\n|\Z)")
+_MEMBER = re.compile(r"\bname[\"']?\s?[:=]\s?[\"']([^\"'\n]{1,40})[\"']")
+_KEYED = re.compile(r"([^\W\d_][\w-]*)[\"'`*]{0,3}\s?[=:]\s?[\"'`*]{0,3}\Z")
+_ARTICLE = re.compile(r"\b(?:an?|the|this|that|each|per)[ -]\$?\Z")
+_OPERATOR = re.compile(r"\d\s?[*×·x/+−]\s?\(?\d|\)\s?[*×·/+−]|sqrt|\d\s?=\s?\d")
+_PAIR = re.compile(r" ?/ ?| over ")
+_SEX_AFTER = re.compile(
+    r" ?[MF](?=[ ,.;)/]|\Z)(?! ?(?:users|views|people|rows|USD|EUR))|/[MFmf]\b"
+    r"|,? ?(?:male|female|man|woman|Male|Female)\b"
+)
+_SEX_BEFORE = re.compile(r"(?:\b[MF][/ ]?|\b(?:[Mm]ale|[Ff]emale|[Mm]an|[Ww]oman),? )\Z")
+_CELL_WORDS: Final = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class Claim:
+    """One number of a text: where it stands, whose it is, and why. Private, as its mention is.
+
+    `root` is the quantity if it is known; `mention` says how a released value is written there.
+    """
+
+    start: int
+    end: int
+    standing: Standing
+    reason: Reason
+    root: RootName | None = None
+    mention: RootMention | None = None
+    computed: str = ""
+    """The computed value that it is, by the name that it goes by here ("fib4")."""
+    writing: str = ""
+    """How a computed value is written here: the number itself, so private."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Expectation:
+    """What the texts before lead a reader to expect. Public: names, no values.
+
+    `asked` are quantities that a question, a call of a tool or a name without a number stands for,
+    in order; `mentioned` are those that the other side named without asking, which only an answer
+    of nothing but numbers is taken to be about; `topic` are the owner's quantities that were spoken
+    of, the last one last. `header` is the header line of a table that goes on here.
+    """
+
+    asked: tuple[RootName, ...] = ()
+    mentioned: tuple[RootName, ...] = ()
+    topic: tuple[RootName, ...] = ()
+    header: str = ""
+
+
+NOTHING: Final = Expectation()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Heard:
+    """What a text leaves to later ones: names of quantities, no values. Public."""
+
+    numbers: bool = False
+    """Whether there is a number in it."""
+    answered: tuple[RootName, ...] = ()
+    """Those of the quantities that were asked for which have a number here."""
+    spoken_of: tuple[RootName, ...] = ()
+    """The owner's quantities that it names, in order."""
+    named: tuple[RootName, ...] = ()
+    """All quantities that it names, in order."""
+    asked: tuple[RootName, ...] = ()
+    """The quantities that it asks the other side for, in order."""
+    asks: bool = False
+    """Whether it asks for something, by name or not."""
+    dangling: tuple[RootName, ...] = ()
+    """The quantities that it names at its end without a number."""
+    header: str = ""
+    """Its last line, if that is the header of a table whose rows have not come yet."""
+
+
+SILENCE: Final = Heard()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class Reading:
+    """The claims of a text, in order, and what it leaves to later texts."""
+
+    claims: tuple[Claim, ...]
+    heard: Heard
+
+
+@functools.cache
+def _lists() -> Mapping[str, frozenset[str]]:
+    source = importlib.resources.files("rootguard.reading") / "claims.toml"
+    content: dict[str, Any] = tomllib.loads(source.read_text("utf-8"))
+    return {key: frozenset(words) for key, words in content.items()}
+
+
+def read_claims(
+    page: Page,
+    *,
+    source: Source,
+    taken: Sequence[tuple[int, int]] = (),
+    owner_names: Collection[str] = (),
+    expectation: Expectation = NOTHING,
+    begin: int = 0,
+) -> Reading:
+    """The claims of a page from `begin` on; `taken` are identifiers, in places of the original.
+
+    What stands before `begin` is context: a key, a header, the question before an answer.
+    """
+    return _Reader(page, source, Spans(taken), owner_names, expectation, begin).read()
+
+
+@dataclass(slots=True)
+class _Reader:
+    page: Page
+    source: Source
+    taken: Spans
+    owner_names: Collection[str]
+    expected: Expectation
+    begin: int
+    said: tuple[Clause, ...] = ()
+    near: Surroundings | None = None
+    formulas: ComputedNames | None = None
+    names: list[tuple[int, int, RootName]] = field(default_factory=list)
+    awaited: list[RootName] = field(default_factory=list)
+    answered: list[RootName] = field(default_factory=list)
+    bound: set[int] = field(default_factory=set)
+    owned: set[RootName] = field(default_factory=set)
+    single: bool = False
+    last: int = -1
+    personal: bool = False
+    calls: Mapping[int, RootName | None] = field(default_factory=dict)
+
+    def read(self) -> Reading:
+        page = self.page
+        self.said = clauses(page, self.owner_names)
+        self.personal = (
+            bool(self.expected.topic)
+            or any(clause.subject == "owner" for clause in self.said)
+            or (self.source == "owner" and not _lists()["first"].isdisjoint(page.runs.words))
+        )
+        sorted_numbers = list(zip(page.numbers, sorts(page, self.said), strict=True))
+        self.names = [
+            (name.start, name.end, root)
+            for name in page.names
+            if not name.subject
+            for root in name.roots
+            if root is not None
+        ]
+        bindings = bind(page)
+        self.bound = set(bindings.bound)
+        by_place = {mention.place: mention for mention in bindings.mentions}
+        named = {mention.root for mention in bindings.mentions}
+        asked = self.expected.asked
+        if not asked and self.expected.mentioned and self._is_bare():
+            asked = self.expected.mentioned
+        self.awaited = [root for root in asked if root not in named]
+        self.answered = [root for root in asked if root in named]
+        self.single = len(set(asked)) == 1
+        self.calls = positional(page)
+        self._await_rows(sorted_numbers)
+        claims = []
+        for number, sort in sorted_numbers:
+            start, end = page.folded.span(number.start, number.end)
+            if end <= self.begin or number.sort == "hole" or self.taken.meet(start, end):
+                continue
+            mention = by_place.get(number.start)
+            if mention is not None:
+                claims.append(self._bound(mention, number, sort))
+            elif number.start not in self.bound:  # else the inches of feet and inches
+                claims.append(self._unbound(number, sort, start, end))
+        heard = Heard(
+            numbers=bool(claims),
+            answered=tuple(self.answered),
+            spoken_of=self._spoken_of(),
+            named=tuple(dict.fromkeys(r for at, _, r in self.names if self._inside(at))),
+            asked=self._asked(),
+            asks=any(clause.addressed for clause in self.said),
+            dangling=self._dangling(),
+            header=self._header(),
+        )
+        return Reading(claims=tuple(claims), heard=heard)
+
+    # -- bound by a name ---------------------------------------------------------------------
+
+    def _bound(self, mention: RootMention, number: WrittenNumber, sort: OrdinarySort) -> Claim:
+        standing: Standing = "owner"
+        reason: Reason = "named"
+        whose = clause_at(self.said, number.start).subject
+        if whose == "other" or self._is_in_anothers_record(number):
+            standing, reason = "other", "another_person"
+        elif (
+            whose == "nobody"
+            or self._is_in_table_of_things(number)
+            or (whose == "unsaid" and self._is_about_nobody(number, mention.root))
+        ):
+            standing, reason = "nobody", "general"
+        elif self._is_reference(number):
+            standing, reason = "nobody", "range"
+        elif (
+            sort != "value"
+            and not mention.form.minor
+            and not self._is_second(number)
+            and not (whose == "owner" and sort in _lists()["owned_sorts"])
+        ):
+            standing, reason = "nobody", sort
+        else:
+            self.owned.add(mention.root)
+            self.last = number.end
+        return _claim(mention, standing, reason)
+
+    def _is_about_nobody(self, number: WrittenNumber, root: RootName) -> bool:
+        """Whether its sentence tells of something else than a few values, and nobody says "I".
+
+        "AST 23, ALT 30" is a record, and a record in the owner's words is the owner's. "Compare the
+        careers of Messi and Ronaldo at age 30" is not. What a laboratory measures is a person's;
+        ages, sizes and amounts have many things.
+        """
+        measure = self.page.vocabulary.measures[root]
+        everyday = measure.money or measure.concept in ("age", "ht", "wt", "waist")
+        if self.personal or not everyday or self.source not in ("owner", "developer"):
+            return False
+        clause = clause_at(self.said, number.start)
+        named = {root for start, _, root in self.names if clause.start <= start < clause.end}
+        if len(named) > _MOST_NAMED:
+            return False
+        most = _MOST_CONTENT if self.source == "owner" else _FEW_CONTENT
+        return self._content(number) > most
+
+    def _content(self, number: WrittenNumber) -> int:
+        """How many words of its clause are none of a record: no names, units or small words."""
+        clause = clause_at(self.said, number.start)
+        start = max(clause.start, number.start - _SENTENCE)
+        end = min(clause.end, number.end + _SENTENCE)
+        lists = _lists()
+        known = wording()["between"] | wording()["onward"] | lists["small"] | lists["changing"]
+        named = Spans((begin, finish) for begin, finish, _ in self.names)
+        return sum(
+            len(word[0]) > 1
+            and word[0] not in known
+            and not named.meet(*word.span())
+            and canonical(word[0]) is None
+            for word in _WORD.finditer(self.page.plain, start, end)
+        )
+
+    def _is_in_anothers_record(self, number: WrittenNumber) -> bool:
+        """Whether its object has a name that is not the owner's: {name: "Ann", age: 31}."""
+        text = self.page.plain
+        start = text.rfind("{", max(0, number.start - _SENTENCE), number.start)
+        if start < 0 or "}" in text[start : number.start]:
+            return False
+        end = text.find("}", number.end, number.end + _SENTENCE)
+        named = _MEMBER.search(text, start, end if end >= 0 else number.end)
+        return named is not None and not any(
+            part in caseless(name) for name in self.owner_names for part in named[1].split()
+        )
+
+    def _is_in_table_of_things(self, number: WrittenNumber) -> bool:
+        """Whether the rows of its table are about things or people: a first column "Ingredient"."""
+        table = self.page.columns
+        for column in table:
+            if any(cell.start <= number.start < cell.end for cell in column.cells):
+                # The columns of one table stand on one line.
+                line = self.page.plain.rfind("\n", 0, column.header.start) + 1
+                first = next(each.header for each in table if each.header.start >= line)
+                words = _WORD.findall(self.page.plain[first.start : first.end])
+                return any(word in _lists()["row_kinds"] for word in words)
+        return False
+
+    def _is_second(self, number: WrittenNumber) -> bool:
+        """Whether it is the second of a pair whose first is the owner's: "134/86 L arm"."""
+        gap = self.page.plain[self.last : number.start]
+        return 0 <= self.last < number.start and gap.strip() in ("/", "-", "–", "over", "\\")
+
+    def _is_reference(self, number: WrittenNumber) -> bool:
+        """Whether it is a limit in a later column of a printed line: "AST 23 U/L 10-35"."""
+        text = self.page.plain
+        if self.last < 0 or self.last >= number.start:
+            return False
+        gap = text[self.last : number.start]
+        if "\n" in gap or len(gap) > _SENTENCE:
+            return False
+        pair = _LIMIT_AFTER.match(text, number.end) or _LIMIT_BEFORE.search(gap)
+        return pair is not None and _COLUMN.search(gap) is not None
+
+    # -- bound by nothing on the page --------------------------------------------------------
+
+    def _unbound(self, number: WrittenNumber, sort: OrdinarySort, start: int, end: int) -> Claim:
+        if number.start in self.calls:
+            return self._positional(number, start, end)
+        whose = clause_at(self.said, number.start).subject
+        if self._is_reference(number):
+            return Claim(start=start, end=end, standing="nobody", reason="range")
+        if whose in ("other", "nobody"):
+            reason: Reason = "another_person" if whose == "other" else "general"
+            standing: Standing = "other" if whose == "other" else "nobody"
+            return Claim(start=start, end=end, standing=standing, reason=reason)
+        if self._is_worked(number, sort):
+            return Claim(start=start, end=end, standing="owner", reason="formula")
+        answer = self._answer(number, sort)
+        if answer is not None:
+            return answer
+        if sort == "value" and number.value is not None and self._is_surplus(number):
+            return Claim(start=start, end=end, standing="likely", reason="one_of_several")
+        aged = self._aged(number)
+        if aged is not None:
+            return aged
+        pressure = self._pressure(number)
+        if pressure is not None:
+            return pressure
+        computed = self._computed(number, sort, start, end)
+        if computed is not None:
+            return computed
+        if sort in ("count", "dose") and whose == "owner" and number.value is not None:
+            fitting = self._fitting(number)
+            if len(fitting) == 1 and self._is_telling(number, fitting[0]):
+                return _claim(fitting[0], "likely", "by_unit")
+        if sort != "value":
+            return Claim(start=start, end=end, standing="nobody", reason=sort)
+        if number.value is None:
+            return Claim(start=start, end=end, standing="nobody", reason="unbound")
+        return self._spoken(number, whose, start, end) or self._open(number, whose, start, end)
+
+    def _positional(self, number: WrittenNumber, start: int, end: int) -> Claim:
+        """An argument of a calculation that is called with its roots in order."""
+        root = self.calls[number.start]
+        mention = None if root is None else mention_of(self.page, number, root)
+        if mention is None:
+            return Claim(start=start, end=end, standing="owner", reason="formula")
+        return _claim(mention, "owner", "formula")
+
+    def _is_worked(self, number: WrittenNumber, sort: OrdinarySort) -> bool:
+        """Whether it stands in a calculation on the owner's values: "Step 1: 54*23=1242".
+
+        Its inputs are there in places that nobody can tell from its results and constants.
+        """
+        if sort not in ("arithmetic", "value") or self.source == "developer":
+            return False
+        if self.source == "owner" and not self.owned:
+            return False
+        if self.source != "owner" and not self.expected.topic:
+            return False
+        text = self.page.plain
+        start = max(text.rfind("\n", 0, number.start), number.start - _SENTENCE)
+        stop = text.find("\n", number.end)
+        end = min(len(text) if stop < 0 else stop, number.end + _SENTENCE)
+        line = text[max(0, start) : end]
+        return "=" in line and _OPERATOR.search(line) is not None
+
+    # -- answers -----------------------------------------------------------------------------
+
+    def _await_rows(self, found: Sequence[tuple[WrittenNumber, OrdinarySort]]) -> None:
+        """Expect what was asked for once for each row, if the numbers come out even."""
+        asked = len(self.awaited)
+        if asked > 1:
+            bare = [n for n, sort in found if sort == "value" and n.start not in self.bound]
+            rows, odd = divmod(len(bare), asked)
+            if rows > 1 and not odd:
+                self.awaited *= rows
+
+    def _is_bare(self) -> bool:
+        """Whether the text is nothing but numbers and small words."""
+        words = set(_WORD.findall(self.page.plain))
+        return words <= _lists()["small"]
+
+    def _answer(self, number: WrittenNumber, sort: OrdinarySort) -> Claim | None:
+        """A number as the answer to what was asked for; the first that its unit allows."""
+        if not self.awaited or number.value is None:
+            return None
+        for root in dict.fromkeys(self.awaited):
+            mention = mention_of(self.page, number, root)
+            if mention is None or not self._answers(number, sort, mention):
+                continue
+            if self.answered and self._is_idle(number) and not mention.stated:
+                return None  # "54, two"
+            self.answered.append(root)
+            if not self.single:
+                self.awaited.remove(root)
+            if mention.form.minor:
+                self._skip_minor(number)
+            return _claim(mention, "owner", "asked")
+        return None
+
+    def _answers(self, number: WrittenNumber, sort: OrdinarySort, mention: RootMention) -> bool:
+        if sort == "value":
+            return True
+        text = self.page.plain
+        alone = len(text.strip()) <= number.end - number.start + 2
+        first = sort == "label" and self.single and not text[: number.start].strip()
+        alone = alone or (sort in ("arithmetic", "count", "range", "score") and self._is_bare())
+        return alone or first or (sort in _lists()["stated_sorts"] and mention.stated)
+
+    def _skip_minor(self, number: WrittenNumber) -> None:
+        following = next((n for n in self.page.numbers if n.start > number.start), None)
+        if following is not None:
+            self.bound.add(following.start)
+
+    def _is_surplus(self, number: WrittenNumber) -> bool:
+        """Whether it is one more number in an answer than was asked for."""
+        asked = self.expected.asked or self.expected.mentioned
+        return bool(asked) and self._is_bare() and not self._is_idle(number)
+
+    def _is_idle(self, number: WrittenNumber) -> bool:
+        self.near = self.near or Surroundings(self.page)
+        return self.near.idle(number)
+
+    def _aged(self, number: WrittenNumber) -> Claim | None:
+        """An age beside a sex: "54M here", "(54, male)", "F/54"."""
+        age = self.page.vocabulary.named("age")
+        if age is None or number.sort != "digits":
+            return None
+        text = self.page.folded.text  # in its own case: "54m" is a length
+        before, after = text[max(0, number.start - 8) : number.start], text[number.end :][:10]
+        if not (_SEX_AFTER.match(after) or _SEX_BEFORE.search(before)):
+            return None
+        mention = mention_of(self.page, number, age.root)
+        if mention is None or not age.holds(mention.number, age.unit):
+            return None
+        self.owned.add(age.root)
+        self.personal = True  # "54M 178cm": what stands beside it is the same person's
+        return _claim(mention, "owner", "named")
+
+    def _pressure(self, number: WrittenNumber) -> Claim | None:
+        """A pair that only a blood pressure is: "I usually get 134/86"."""
+        pair = self.page.vocabulary.pair()
+        if not pair or number.sort != "digits":
+            return None
+        self.near = self.near or Surroundings(self.page)
+        if not self.personal and not self.near.private(number):
+            return None
+        numbers = self.page.numbers
+        at = bisect_right(numbers, number.start, key=lambda each: each.start) - 1
+        for first, place in ((at, 0), (at - 1, 1)):
+            if not 0 <= first < len(numbers) - 1:
+                continue
+            upper, lower = numbers[first], numbers[first + 1]
+            gap = self.page.plain[upper.end : lower.start]
+            after = self.page.plain[lower.end : lower.end + 1]
+            if not _PAIR.fullmatch(gap) or after in ("/", "-"):
+                continue
+            if not 80 <= (upper.value or 0) <= 260 or not 40 <= (lower.value or 0) <= 160:
+                continue
+            if (upper.value or 0) <= (lower.value or 0):
+                continue
+            root = pair[place]
+            mention = None if root is None else mention_of(self.page, number, root)
+            if mention is not None:
+                return _claim(mention, "likely", "by_unit")
+        return None
+
+    # -- computed values ---------------------------------------------------------------------
+
+    def _computed(
+        self, number: WrittenNumber, sort: OrdinarySort, start: int, end: int
+    ) -> Claim | None:
+        """A number behind the name of a computed value: "my FIB-4 is 1.03"."""
+        if sort not in ("value", "share", "price") or number.value is None:
+            return None
+        self.formulas = self.formulas or ComputedNames(self.page)
+        name = self.formulas.before(number)
+        if name is None:
+            return None
+        writing = self.page.folded.text[number.start : number.end]
+        return Claim(
+            start=start,
+            end=end,
+            standing="owner",
+            reason="formula",
+            computed=name,
+            writing=writing,
+        )
+
+    # -- going on about a quantity -----------------------------------------------------------
+
+    def _spoken(self, number: WrittenNumber, whose: Whose, start: int, end: int) -> Claim | None:
+        """A number that goes on about a quantity: "it was 23", "23 or 25?" after "My AST"."""
+        if self.source not in ("owner", "trusted") and not self._echoes(number):
+            return None
+        if self._is_anothers(number):
+            return None
+        clause = clause_at(self.said, number.start)
+        here = self._before(number, whose)
+        beside = any(at >= clause.start for at, _ in here)
+        if not beside and not self._refers_back(number):
+            return None
+        candidates = [root for _, root in here[-1:]] or list(self.expected.topic)
+        mentions = [
+            mention
+            for root in dict.fromkeys(candidates)
+            if (mention := mention_of(self.page, number, root)) is not None
+        ]
+        if not mentions or self._is_price(number, mentions):
+            return None  # nothing was spoken of, or it is in a unit of something else
+        if len(mentions) > 1:
+            return Claim(start=start, end=end, standing="likely", reason="one_of_several")
+        return _claim(mentions[0], "likely", "spoken_of")
+
+    def _echoes(self, number: WrittenNumber) -> bool:
+        """Whether a model says again what it was told: "Noted, 85.3 kg.", "Is it 23?"."""
+        if self.source != "model" or not self.expected.topic:
+            return False
+        clause = clause_at(self.said, number.start)
+        words = _WORD.findall(self.page.plain[clause.start : clause.end])
+        return len(words) <= _FEW_WORDS and not _lists()["echo"].isdisjoint(words)
+
+    def _is_price(self, number: WrittenNumber, mentions: Sequence[RootMention]) -> bool:
+        """Whether it is what a thing costs: "a 400k house"."""
+        text = self.page.plain
+        articled = _ARTICLE.search(text, max(0, number.start - _BARE), number.start) is not None
+        return articled and any(
+            self.page.vocabulary.measures[mention.root].money for mention in mentions
+        )
+
+    def _before(self, number: WrittenNumber, whose: Whose) -> list[tuple[int, RootName]]:
+        """The quantities that a number may go on about: named before it, and the owner's.
+
+        In the owner's own clause the one that was named last is meant, whoever it was said of. If
+        none was named before, the only one that a text has.
+        """
+        at = bisect_right(self.names, number.start, key=lambda name: name[0])
+        told = self.personal or len(self.page.plain) <= _TERSE
+        found = [
+            (start, root)
+            for start, _, root in self.names[max(0, at - 8) : at]
+            if whose == "owner"
+            or root in self.owned
+            or (told and clause_at(self.said, start).subject in ("owner", "unsaid"))
+        ]
+        if not found and len(self.owned) == 1:
+            found = [(-1, next(iter(self.owned)))]
+        return found
+
+    def _is_owners(self, whose: Whose) -> bool:
+        """Whether a clause is the owner's: it says so, or the owner speaks of themselves beside."""
+        return whose == "owner" or (whose == "unsaid" and self.personal)
+
+    def _is_anothers(self, number: WrittenNumber) -> bool:
+        """Whether another noun has it: "TIMEOUT=60", "temp 98.6", "the loan rate is 7.9"."""
+        start = max(0, number.start - _SENTENCE // 4)
+        before = self.page.plain[start : number.start]
+        key = _KEYED.search(before)
+        lists = _lists()
+        if key is not None:
+            return key[1] not in lists["back"]
+        tail = re.split(r"[.,;:!?()\n|]", before)[-1]
+        place = start + len(before) - len(tail)
+        for word in reversed(list(_WORD.finditer(tail))):
+            if word[0] in lists["back"]:
+                return False
+            passed = word[0] in wording()["between"] or word[0] in lists["small"]
+            if passed or len(word[0]) == 1 or canonical(word[0]) is not None:
+                continue
+            at = place + word.start()
+            named = any(begin <= at < end for begin, end, _ in self.names)
+            return not named and word[0] not in wording()["onward"] | lists["changing"]
+        return False
+
+    def _refers_back(self, number: WrittenNumber) -> bool:
+        """Whether its sentence has a word that points to what was said, or no word that tells."""
+        text = self.page.plain
+        clause = clause_at(self.said, number.start)
+        start = max(clause.start, number.start - _SENTENCE)
+        end = min(clause.end, number.end + _SENTENCE)
+        words = _WORD.findall(text[start:end])
+        lists = _lists()
+        if any(word in lists["back"] for word in words):
+            return True
+        if self.expected.topic and len(_WORD.findall(text)) <= _FEW_WORDS:
+            return True  # "oops, swapped digits, 83.5"
+        return all(word in lists["small"] for word in words)
+
+    def _open(self, number: WrittenNumber, whose: Whose, start: int, end: int) -> Claim:
+        """A number beside a private word: by its unit the owner's, or in doubt."""
+        nobodys = Claim(start=start, end=end, standing="nobody", reason="unbound")
+        if self.source not in ("owner", "trusted"):
+            return nobodys
+        if self._in_foreign_money(number):
+            return Claim(start=start, end=end, standing="likely", reason="one_of_several")
+        self.near = self.near or Surroundings(self.page)
+        if self.near.idle(number):
+            return nobodys
+        private = self.near.private(number)
+        terse = len(self.page.plain) <= _TERSE and self._content(number) <= _FEW_CONTENT
+        mine = self._is_owners(whose) or (whose == "unsaid" and terse)
+        if whose == "owner" or (mine and not self._is_anothers(number)):
+            fitting = self._fitting(number)
+            if len(fitting) == 1 and (private or self._is_telling(number, fitting[0])):
+                return _claim(fitting[0], "likely", "by_unit")
+            # In a currency or a unit that nobody converts, beside the name of a quantity.
+            if private and (fitting or (whose == "owner" and self._before(number, whose))):
+                if self._is_price(number, fitting):
+                    return nobodys
+                return Claim(start=start, end=end, standing="likely", reason="one_of_several")
+        if private and (whose == "owner" or self.near.tied(number)):
+            return Claim(start=start, end=end, standing="open", reason="private_word")
+        return nobodys
+
+    def _in_foreign_money(self, number: WrittenNumber) -> bool:
+        """Whether it is right behind the name of an amount, in a currency that nobody converts."""
+        text = self.page.plain
+        at = number.end + (text[number.end : number.end + 1] == " ")
+        if currency_before(text, number.start) is None and read_currency(text, at) is None:
+            return False
+        measures = self.page.vocabulary.measures
+        named = [n for n in self.names if n[1] <= number.start <= n[1] + _BARE]
+        return any(measures[root].money for _, _, root in named)
+
+    def _fitting(self, number: WrittenNumber) -> list[RootMention]:
+        """The quantities whose unit stands behind a number, and which may be so large."""
+        return [
+            mention
+            for measure in self.page.vocabulary.measures.values()
+            if (mention := mention_of(self.page, number, measure.root)) is not None
+            and (mention.stated or mention.form.factor != 1.0)
+            and mention.form.unit != "%"  # says too little
+            and measure.holds(mention.number, measure.unit)
+        ]
+
+    def _is_telling(self, number: WrittenNumber, mention: RootMention) -> bool:
+        """Whether its unit says of what it is: kilos are a weight, unless they are of something."""
+        measure = self.page.vocabulary.measures[mention.root]
+        if measure.money or measure.concept == "age":
+            return self._refers_back(number)
+        rest = _WORD.findall(self.page.plain[number.end : number.end + _SENTENCE // 4])
+        return "of" not in rest[:2]
+
+    # -- what later texts need ---------------------------------------------------------------
+
+    def _inside(self, start: int) -> bool:
+        return self.page.folded.span(start, start + 1)[1] > self.begin
+
+    def _spoken_of(self) -> tuple[RootName, ...]:
+        named = [
+            root
+            for start, _, root in self.names
+            if self._inside(start) and clause_at(self.said, start).subject in ("owner", "unsaid")
+        ]
+        self.formulas = self.formulas or ComputedNames(self.page)
+        for name in self.formulas.names if not named else ():
+            named += self.page.vocabulary.formulas.get(key_of(name), ())
+        return tuple(named)
+
+    def _asked(self) -> tuple[RootName, ...]:
+        found = [
+            root
+            for start, end, root in self.names
+            if self._inside(start)
+            and (clause_at(self.said, start).addressed or self._is_blank(end))
+        ]
+        return tuple(dict.fromkeys(found))
+
+    def _is_blank(self, end: int) -> bool:
+        """Whether a form leaves room behind a label: "Age: ____", "2. AST:"."""
+        return _BLANK.match(self.page.plain, end) is not None
+
+    def _dangling(self) -> tuple[RootName, ...]:
+        """Names behind the last number, if hardly anything follows them."""
+        last = max((number.end for number in self.page.numbers), default=-1)
+        trailing = [name for name in self.names if name[0] > last and self._inside(name[0])]
+        if not trailing:
+            return ()
+        rest = _WORD.findall(self.page.plain[trailing[-1][1] :])
+        between = _lists()["trailing"]
+        if not all(word in between for word in rest):
+            return ()
+        return tuple(dict.fromkeys(self._run(trailing)))
+
+    def _run(self, trailing: Sequence[tuple[int, int, RootName]]) -> Iterator[RootName]:
+        """The names of the list that a text ends with."""
+        text = self.page.plain
+        kept = [trailing[-1]]
+        for name in reversed(trailing[:-1]):
+            gap = text[name[1] : kept[-1][0]]
+            if len(gap) > _BARE or not all(w in _lists()["joining"] for w in _WORD.findall(gap)):
+                break
+            kept.append(name)
+        return (root for _, _, root in reversed(kept))
+
+    def _header(self) -> str:
+        """The last line, if it names two quantities or more in cells and no number."""
+        text = self.page.original
+        line = text.rstrip().rpartition("\n")[2]
+        start = len(text.rstrip()) - len(line)
+        if start < self.begin or len(line) > _LONGEST_HEADER:
+            return ""
+        mark = next((mark for mark in "|\t;," if mark in line), "")
+        if not mark:
+            return ""
+        named = sum(self.page.folded.span(at, to)[0] >= start for at, to, _ in self.names)
+        cells = line.strip(" |").split(mark)
+        short = all(len(cell.split()) <= _CELL_WORDS for cell in cells)
+        return line if named > 1 and short and not any(map(str.isdigit, line)) else ""
+
+
+def _claim(mention: RootMention, standing: Standing, reason: Reason) -> Claim:
+    return Claim(
+        start=mention.start,
+        end=mention.end,
+        standing=standing,
+        reason=reason,
+        root=mention.root,
+        mention=mention,
+    )
+
+
+def decide(source: Source, claim: Claim, *, known: bool) -> Decision:
+    """What becomes of a claim; `known`: whether its quantity has a released value."""
+    if claim.root is None and not claim.computed and claim.standing == "likely":
+        return "redact" if source in ("owner", "trusted", "tool") else "keep"
+    return DECISIONS[source][claim.standing][0 if known else 1]
