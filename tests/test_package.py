@@ -19,7 +19,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 DATA = (
     "py.typed",
     "channels/detection/*.toml",
-    "channels/detection/english.txt",
     "channels/tools/*.toml",
     "console/static/*",
     "evaluation/hostile_prompts/*.toml",

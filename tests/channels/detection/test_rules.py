@@ -162,6 +162,19 @@ def test_words_that_only_look_like_names_are_left(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "word", ["box", "boxes", "stories", "walked", "baked", "planned", "runners", "sunnier", "sadly"]
+)
+def test_a_word_is_known_by_its_plain_form(word: str) -> None:
+    assert lists.english(word)
+    assert found(f"The Unknown {word.capitalize()} Zarvon", "person") == []
+
+
+@pytest.mark.parametrize("word", ["", "s", "ed", "ying", "zarvon", "paavolainen", "ahmed", "jing"])
+def test_a_name_is_no_inflected_word(word: str) -> None:
+    assert not lists.english(word)
+
+
+@pytest.mark.parametrize(
     ("text", "wanted"),
     [
         ("I live at 12 Baker Street, London.", ["12 Baker Street, London"]),

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from rootguard.channels.detection.lists import ENGLISH, ORDINARY, any_of, phrases
+from rootguard.channels.detection.lists import ORDINARY, any_of, english, phrases
 from rootguard.language.fold import caseless
 
 Part = Literal["sure", "word", "joint", "short"]
@@ -198,11 +198,11 @@ def _behind(first: int, last: int, left: str, *, small: bool) -> tuple[int, int]
 
 def _opens(word: str, key: str, *, small: bool) -> bool:
     """Whether a word opens a street's name; "via" and "place" are English in small letters."""
-    return word[:1].isupper() or key not in ENGLISH or small
+    return word[:1].isupper() or not english(key) or small
 
 
 def _street_ending(key: str, *, dotted: bool) -> bool:
-    if key in ENGLISH or len(key) < 6:
+    if english(key) or len(key) < 6:
         return False
     return key.endswith(_ENDINGS) or (dotted and key.endswith("str"))
 
@@ -356,7 +356,7 @@ def _part(text: str, at: int, *, small: bool, fresh: bool) -> tuple[Part, int] |
     match = _CAPITAL.match(text, at) or (_SMALL.match(text, at) if small else None)
     if match is not None:
         key = caseless(match[0])
-        if not fresh and ((key in ORDINARY and key not in _STREETS) or (small and key in ENGLISH)):
+        if not fresh and ((key in ORDINARY and key not in _STREETS) or (small and english(key))):
             return None
         end = match.end()
         return "word", end + (text[end : end + 1] == "." and end - at < 5)

@@ -196,7 +196,7 @@ def _standing(written: str, key: str, shape: Shape) -> Standing:
         return "strong"
     if any(part in plain for part in (key, *parts)):
         return "plain"
-    if not accented and all(part in lists.ENGLISH for part in parts):
+    if not accented and all(map(lists.english, parts)):
         return "doubtful"
     if shape == "title" and (
         lists.NAME_SHAPE.fullmatch(written) or lists.NAME_ENDING.fullmatch(key)
@@ -643,7 +643,7 @@ class _Reading:
             if self._in_role(at, end - 1):
                 return True
             if weak and self._opens_sentence(at):  # "Will Kubernetes", but "Sydney Gladu"
-                return led and weak[0] is whole[0] and whole[0].key not in lists.ENGLISH
+                return led and weak[0] is whole[0] and not lists.english(whole[0].key)
             unsure = self._after_in(at) or self._nouns_capitalised
             return len(whole) < 4 and (bool(weak) or not unsure)
         return self._in_role(at, end - 1)
