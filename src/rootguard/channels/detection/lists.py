@@ -47,8 +47,19 @@ GIVING_VERBS = _WORDS["giving_verbs"]
 PERSONAL_NOUNS = _WORDS["personal_nouns"]
 POSSESSIVE_WORDS = _WORDS["possessive_words"]
 CALLING_WORDS = _WORDS["calling_words"]
+PLACES = _WORDS["places"]
 PLAIN = (_NOT_NAMES | _WORDS["ambiguous"] | EPONYM_NOUNS | ORGANISATION_NOUNS) - LISTED
 """Words that are no names."""
+SURNAME_WORDS = (ORDINARY | _WORDS["ambiguous"]).difference(
+    FOREIGN,
+    PLACES,
+    _WORDS["things"],
+    EPONYM_NOUNS,
+    ORGANISATION_NOUNS,
+    PERSON_VERBS,
+    _WORDS["never_surnames"],
+)
+"""Words that may be a surname behind a given name, both with a capital: "Jane Winter"."""
 EVERYBODYS = PLAIN | LISTED
 """Words that say nothing about whoever wrote them."""
 _ENGLISH = _WORDS["english"] | PLAIN
@@ -65,9 +76,10 @@ NAME_ENDING = re.compile(
 THING_ENDING = re.compile(
     r"\w{2,20}(?:mab|nib|pril|sartan|statin|olol|azole|cillin|mycin|floxacin|formin|gliptin|gliflozin"
     r"|tide|triptan|pam|lam|zine|caine|cycline|vir|itis|osis|emia|aemia|opathy|ology|ectomy|oscopy"
-    r"|gram|graphy|tion|sion|ment|ness|ical|ally|able|ing|ware|soft|ism|ity|ance|ence|phobia)"
+    r"|gram|graphy|tion|sion|ment|ness|ical|ally|able|ing|ware|soft|ism|ity|ance|ence|phobia"
+    r"|strasse|gasse|platz|allee|chaussee|straat|gracht|gatan|kirche|bahnhof|museum)"
 )
-"""Endings of medicines, illnesses and abstract nouns."""
+"""Endings of medicines, illnesses, abstract nouns and streets."""
 
 # What an ending stands for in the plain form: "carried" is "carry", "baked" is "bake".
 _INFLECTIONS = {

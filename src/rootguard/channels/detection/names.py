@@ -128,6 +128,9 @@ _OWNS = re.compile(r"\\{0,2}['’]s ")
 _ESCAPED = re.compile(r"\\{1,2}['\"’]")
 _SPEAKS = re.compile(r": ?\\{0,2}[\"“][A-Z][\w'’]{0,12} ")
 _POSSESSIVES = {" ", "\u00a0", "-", "'s ", "’s ", "'S ", "’S ", "' ", "’ "}
+_SPACES = frozenset((" ", ", "))
+_OF = frozenset(("of",))
+_CAPITAL_PARTICLES = frozenset(("le", "la", "lo", "du", "des", "el", "al", "ben", "bin", "ibn"))
 _LOWER_OPENERS = {"san", "santa", "sao", "saint", "los", "las"}
 
 Shape = Literal["title", "upper", "lower", "initial"]
@@ -358,7 +361,12 @@ class _Reading:
                 continue
             if word.shape not in {style, "initial"} or words == most:
                 break
-            if self._no_name(word) or (style == "lower" and word.key in lists.ORDINARY):
+            if self._capital_particle(i) and words:
+                continue
+            surname = style == "title" and words > 0 and self._plain_surname(i)
+            if self._no_name(word) and not surname:
+                break
+            if style == "lower" and word.key in lists.ORDINARY:
                 break
             if word.key in TITLES or (style == "lower" and len(word.key) == 1):
                 break
@@ -375,6 +383,9 @@ class _Reading:
             return None
         if trust == "perhaps" and self._follows(last, lists.EPONYM_NOUNS):
             return None
+        alone = last == at and first.standing == "weak"
+        if trust == "likely" and alone and (first.key in lists.PLACES or self._follows(last, _OF)):
+            return None  # "I am German", "I am Head of Sales", but "I am Rose"
         return first.start, self._words[last].end
 
     def _no_name(self, word: _Word) -> bool:
@@ -512,7 +523,7 @@ class _Reading:
             if not self._joined(end - 1):
                 break
             word = self._words[end]
-            particle = word.particle and word.shape == "lower"
+            particle = (word.particle and word.shape == "lower") or self._capital_particle(end)
             if word.key in _AND and not self._words[end - 1].particle:
                 break  # "Gewicht und Größe", but "von und zu"
             if style == "initial" and not particle:
@@ -521,7 +532,11 @@ class _Reading:
                 break  # "jared paavolainen will call"
             if not particle and (
                 word.shape not in {style, "initial"}
-                or not (self._may_stand(word) or self._small_surname(at, end))
+                or not (
+                    self._may_stand(word)
+                    or self._small_surname(at, end)
+                    or (style == "title" and self._plain_surname(end))
+                )
             ):
                 break
             end += 1
@@ -536,6 +551,33 @@ class _Reading:
             return False
         alike = given.shape == word.shape == "lower" and self._untied(word)
         return alike and word.standing == "unknown" and len(word.key) > _SHORTEST_SMALL
+
+    def _plain_surname(self, at: int) -> bool:
+        """Whether an everyday word is a surname: behind a given name, in running text.
+
+        In a heading every word has a capital: there a small letter stands on neither side.
+        """
+        given, word = self._words[at - 1], self._words[at]
+        if not (given.given and given.standing == "strong" and given.shape == "title"):
+            return False
+        if word.shape != "title" or word.key not in lists.SURNAME_WORDS or not self._untied(word):
+            return False
+        if self._nouns_capitalised or self._joined_to(at):
+            return False
+        before = at > 1 and self._between(at - 2) == " " and self._words.is_small(at - 2)
+        then = at + 1 < len(self._words) and self._between(at) in _SPACES
+        return before or (then and self._words.is_small(at + 1))
+
+    def _capital_particle(self, at: int) -> bool:
+        """Whether a capitalised particle stands within a name: "Maëlle Le Goff"."""
+        if not 0 < at < len(self._words) - 1 or self._words[at].key not in _CAPITAL_PARTICLES:
+            return False
+        around = (self._words[at - 1], self._words[at], self._words[at + 1])
+        if any(word.shape != "title" for word in around):
+            return False
+        if not (self._joined(at - 1) and self._joined(at)):
+            return False
+        return around[0].standing == "strong" and around[2].standing in {"strong", "unknown"}
 
     def _untied(self, word: _Word) -> bool:
         """Whether a word is no part of a path, an address, a variable or a formula."""
