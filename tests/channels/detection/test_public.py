@@ -12,7 +12,7 @@ from rootguard.channels.detection import Found, Rules
 TEXTS = (
     {"text": "I am Ann Lee.", "spans": [{"start": 5, "end": 12, "type": "PERSON"}]},
     {"text": "on Sunday", "spans": [{"start": 3, "end": 9, "type": "DATE_TIME"}]},
-    {"text": "on 2024-01-02", "spans": [{"start": 3, "end": 13, "type": "DATE_TIME"}]},
+    {"text": "saw 01/02/2024", "spans": [{"start": 4, "end": 14, "type": "DATE_TIME"}]},
     {"text": "in Leeds", "spans": [{"start": 3, "end": 8, "type": "LOCATION"}]},
 )
 

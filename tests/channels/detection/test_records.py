@@ -169,7 +169,7 @@ def test_a_record_number_is_found_by_its_label_or_its_own_proof(
     ],
 )
 def test_a_day_that_there_is_is_found(text: str, wanted: list[str]) -> None:
-    assert found(text, "date") == wanted
+    assert found(f"seen {text}", "date") == wanted
 
 
 @pytest.mark.parametrize(

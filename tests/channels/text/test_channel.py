@@ -275,7 +275,7 @@ FILLERS = st.sampled_from(
     ["", "Hello.", "Please help!", "Thanks,\nall fine.", "What now?", "Ünïcode – ok."]
 )
 NAMES = st.sampled_from(
-    ["Jane Roe", "MRN-4415-8820", "a.b@example.org", "Mr. Peter Miller", "2024-03-05"]
+    ["Jane Roe", "MRN-4415-8820", "a.b@example.org", "Mr. Peter Miller", "05.03.2024"]
 )
 SHARED = open_person()
 

@@ -77,8 +77,10 @@ _MILITARY = re.compile(
     r"(?:(?P<ship>us(?:s|ns|cgc|nv)[ ][^\W\d_]{2,20})\s{1,3})?[afd]po[ ]a[aep][ ][0-9]{5}(?!\w)",
     re.IGNORECASE,
 )
+# "0431 35 06 90" is a phone number, and no postcode before a house.
 _POSTCODE = re.compile(
-    r"(?:[A-Z]{1,2}-)?[0-9]{4,6}(?:-[0-9]{3,4})?(?![\w-]|[.,][0-9])|[0-9]{3}[ ][0-9]{2}(?!\w)"
+    r"(?:[A-Z]{1,2}-)?[0-9]{4,6}(?:-[0-9]{3,4})?(?![\w-]|[.,][0-9]|[ ][0-9]{2,4}[ -][0-9]{2})"
+    r"|[0-9]{3}[ ][0-9]{2}(?!\w)"
     r"|[A-Z]{1,2}[0-9][A-Z0-9]?[ ][0-9][A-Z]{2}(?!\w)|[A-Z][0-9][A-Z][ ]?[0-9][A-Z][0-9](?!\w)"
     r"|[0-9]{4}[ ][A-Z]{2}(?!\w)"
 )
@@ -93,6 +95,10 @@ _LABEL = re.compile(
     r"[ \t:]{0,8}(?:\r?\n[ \t]{0,4}){0,2}\Z",
     re.IGNORECASE,
 )
+# Paths for walkers have numbers, and no houses.
+_PATHS = frozenset(("wanderweg", "hohenweg", "radweg", "rundweg", "fernweg", "jakobsweg", "umweg"))
+# What a number counts is no house: "Piazza Navona 3 times", "2 Nights Grand Canyon Drive".
+_COUNTED = re.compile(rf"[ \u00a0-](?:{any_of('counted')})(?!\w)", re.IGNORECASE)
 _NUMBER_BEFORE = re.compile(r"(?<![\w.,$€£#-])[0-9]{1,5}[A-Za-z]?,?[ \t]{1,2}\Z")
 _TO_UNIT = r"[ \t,]{0,3}(?:\r?\n[ \t>?]{0,6})?\Z"
 _ENDED = re.compile(
@@ -112,7 +118,7 @@ def find_addresses(text: str) -> Iterator[tuple[int, int]]:
     """Addresses in the text; spans may overlap."""
     reached, small = 0, text.islower()
     for number in _NUMBER.finditer(text):
-        if number.start() < reached:
+        if number.start() < reached or _COUNTED.match(text, number.end()):
             continue
         core = _core(text, number.start(), number.end(), reached, small=small)
         if core is not None:
@@ -202,7 +208,7 @@ def _opens(word: str, key: str, *, small: bool) -> bool:
 
 
 def _street_ending(key: str, *, dotted: bool) -> bool:
-    if english(key) or len(key) < 6:
+    if english(key) or len(key) < 6 or key in _PATHS:
         return False
     return key.endswith(_ENDINGS) or (dotted and key.endswith("str"))
 

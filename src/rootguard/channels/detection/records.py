@@ -227,7 +227,7 @@ DEFAULT_REGIONS = (
 )  # fmt: skip
 
 _CANDIDATE = re.compile(
-    r"(?<![\w.,+$€£-])(?:\+|\(\+?)?[0-9](?:[ \u00a0]?[-./()][ \u00a0]?|\)[ ]?|[ \u00a0])?"
+    r"(?<![\w.+$€£-])(?<![0-9],)(?:\+|\(\+?)?[0-9](?:[ \u00a0]?[-./()][ \u00a0]?|\)[ ]?|[ \u00a0])?"
     r"(?:[0-9](?:[ \u00a0]?[-./()]{1,2}[ \u00a0]?|[ \u00a0])?){5,15}(?<=[0-9])"
     r"(?:(?=[ ]?x[0-9]{1,6}(?!\w))|(?![\w%€£$]|[.,][0-9]))",
     re.ASCII,
@@ -243,6 +243,9 @@ _DIGIT = re.compile(r"\d")
 _CLUSTER = re.compile(r"\d+(?:\D{1,4}\d+)*")
 _BLANKS = str.maketrans(dict.fromkeys(" ,-\t\u00a0"))
 _LONGEST_EXTENSION_WORD = 24  # characters between a number and its extension
+# A build that carries its day ("20250818.1.22") and the largest numbers of 32 bits, which programs
+# name and which are valid numbers of Texas.
+_NO_PHONE = re.compile(r"20[0-9]{6}(?:\.[0-9]{1,3}){1,3}|214748364[78]|4294967295|4294967296")
 LEAST_WITH_CODE = 6
 """Digits of the shortest number with its country code, of any country; a test asks the library."""
 _LEAST, _MOST = 7, 15  # digits; E.164 has 15 at most, the lower bound is a working choice
@@ -272,7 +275,8 @@ def find_phones(
     known = set()
     for found in matcher:
         known.add((found.start, found.end))
-        yield found.start, found.end
+        if not _NO_PHONE.fullmatch(found.raw_string):
+            yield found.start, found.end
     for match in _CANDIDATE.finditer(text):
         written = match[0]
         digits = sum(character.isdigit() for character in written)
@@ -285,7 +289,9 @@ def find_phones(
             continue
         said = _PHONE_BEFORE.search(text[max(0, start - _LOOK_BACK) : start])
         said = said or _PHONE_AFTER.match(text, end)
-        if said or (_marked(written) and any(_valid(written, region) for region in regions)):
+        if not said and (_NO_PHONE.fullmatch(written) or not _marked(written)):
+            continue
+        if said or any(_valid(written, region) for region in regions):
             yield start, end
 
 

@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 from rootguard.channels.detection.addresses import STREET_ENDINGS, STREET_WORDS, find_addresses
 from rootguard.channels.detection.lists import phrases
 from rootguard.channels.detection.names import find_names
+from rootguard.channels.detection.public import personal_address, personal_day
 from rootguard.channels.detection.records import (
     DEFAULT_REGIONS,
     find_ages,
@@ -35,6 +36,8 @@ FOUND_KINDS: tuple[FoundKind, ...] = (
 """In the order in which they claim the same characters."""
 DEFAULT_KINDS: tuple[FoundKind, ...] = FOUND_KINDS[:-1]
 """All but ages: the owner's is a root, and somebody else's alone tells nobody who it is."""
+_SOMEBODYS: frozenset[FoundKind] = frozenset(("email", "code", "phone", "person"))
+"""Kinds that show that a day or an address beside them is somebody's; a log has days and hosts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +173,24 @@ class Rules:
         )
         if "age" in self._kinds:
             claims.add("age", find_ages(text))
+        found = claims.found()
         return [
             item
-            for item in claims.found()
+            for item in self._personal(text, found)
             if item.kind in self._kinds and not self._allowed.allows(text, item.start, item.end)
         ]
+
+    def _personal(self, text: str, found: Sequence[Found]) -> Iterator[Found]:
+        """The finds without days and addresses that are everybody's."""
+        others = [item.start for item in found if item.kind in _SOMEBODYS]
+        for item in found:
+            match item.kind:
+                case "date" if not personal_day(text, item.start, item.end, others):
+                    continue
+                case "address" if not personal_address(text, item.start, item.end, others):
+                    continue
+                case _:
+                    yield item
 
 
 def _words(text: str, runs: Runs) -> Collection[str]:
