@@ -99,6 +99,7 @@ def test_an_address_may_be_somebodys_home(text: str, address: str) -> None:
         "Our hotel: Philharmoniker Str. 4. Which tram goes there?",
         "Stay near Bahnhofstrasse 2 nights, see Piazza Navona 3 times.",
         "2 Nights Grand Canyon Drive",
+        "Day 3 Mount Fuji Trail, day 4 Kyoto; 10:40 Salzburger Platz",
     ],
 )
 def test_an_address_of_a_public_place_is_left(text: str) -> None:

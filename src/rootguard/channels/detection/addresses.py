@@ -40,28 +40,13 @@ _NAME = rf"{_LETTERS}(?:{_LETTERS}|['’.-](?={_LETTERS})){{0,30}}"
 _ORDINAL = r"[0-9]{1,3}(?:st|nd|rd|th)"
 _HOUSE = r"[0-9]{1,6}(?:[-/][0-9]{1,4})?[A-Za-z]?"
 _BREAK = r"[ \t,]{0,4}(?:\r?\n[ \t>?|*-]{0,8}){1,2}[ \t,]{0,3}"
-_NUMBER = re.compile(rf"(?<![\w.,$€£#-]){_HOUSE}(?![\w%°]|[.,:/-][0-9])")
+_NUMBER = re.compile(rf"(?<![\w.,$€£#-])(?<![0-9]:){_HOUSE}(?![\w%°]|[.,:/-][0-9])")
 _AFTER = re.compile(rf"(?P<words>(?:,?{_GAP}(?:{_NAME}|{_ORDINAL})\.?){{1,6}})", re.IGNORECASE)
 _BEFORE = re.compile(rf"(?:(?:^|(?<=[\s(,;:>\"“]))(?:{_NAME})\.?,?{_GAP}){{1,6}}\Z", re.MULTILINE)
 _ONE = re.compile(rf"(?P<word>{_NAME}|{_ORDINAL})(?P<dot>\.?)")
 _REACH = 72  # characters on either side of a number in which its street stands
 _MOST_LINES, _MOST_WORDS = 6, 6
-_NOT_BEFORE = frozenset(
-    (
-        "top",
-        "the",
-        "best",
-        "first",
-        "last",
-        "past",
-        "over",
-        "about",
-        "all",
-        "these",
-        "those",
-        "version",
-    )
-)
+_NOT_BEFORE = frozenset(phrases("no_house_before"))
 _JOINING = frozenset(phrases("address_particles"))
 _COUNTRY = re.compile(rf"(?:{any_of('countries')})(?![^\W_])", re.IGNORECASE)
 _UNIT = re.compile(
