@@ -119,6 +119,9 @@ class TokenIndex:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __iter__(self) -> Iterator[IssuedToken]:
+        return iter(self._entries.values())
+
     def entry(self, token: str) -> IssuedToken | None:
         """The entry of a token, if it was taken up."""
         return self._entries.get(token)

@@ -115,6 +115,46 @@ def _read_phone(text: str) -> Written | None:
     return _slots(text, alphabets)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class Digits:
+    """The digits of a phone number, and which of them are the national number. Private."""
+
+    digits: str
+    national: range
+
+
+def read_digits(text: str) -> Digits | None:
+    """A phone number's parts: neither country code, trunk digit nor extension is the national part.
+
+    So "+1 415 555 0132" and "(415) 555-0132" have the same one, as have "+49 30 1234567" and
+    "030 1234567".
+    """
+    if read("phone", text) is None:
+        return None
+    main = re.split(r"[x#e]", text)[0]
+    everything, digits = _digits_of(text), _digits_of(main)
+    first = 0
+    if text.startswith("+") or (digits.startswith("00") and len(digits) >= _ABROAD):
+        first = 0 if text.startswith("+") else 2
+        code = _COUNTRY_CODE.match(digits, first)
+        first = code.end() if code is not None and code.end() < len(digits) else first
+    elif digits.startswith("1") and len(digits) == len("14155550132"):
+        first = 1
+    if digits.startswith("0", first) and len(digits) - first > _LOCAL:
+        first += 1  # the trunk digit
+    return Digits(digits=everything, national=range(first, len(digits)))
+
+
+def _digits_of(text: str) -> str:
+    return "".join(character for character in text if character in string.digits)
+
+
+_LOCAL = 6
+"""A zero before more digits than these is a trunk digit, before fewer it may be the number's."""
+_ABROAD = 10
+"""From this many digits on "00" stands for the plus."""
+
+
 def _read_email(text: str) -> Written | None:
     """Everything but the last label of the domain, character class by character class."""
     if not _EMAIL.fullmatch(text):
@@ -256,6 +296,45 @@ def _read_moment(text: str) -> Written | None:
         rank=day.rank * times + time,
         write=write,
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class Day:
+    """A day as it is written, with the time of day if there is one. Private.
+
+    `time` counts minutes or seconds, of which a day has `times`; both are 0 for a day alone.
+    """
+
+    day: datetime.date
+    time: int = 0
+    times: int = 0
+    write: Callable[[datetime.date, int], str]
+
+
+def read_day(text: str) -> Day | None:
+    """The day that a date names, and how to write another day and time in its place."""
+    moment = _MOMENT.fullmatch(text)
+    found = _form_of(text if moment is None else moment["day"])
+    if found is None:
+        return None
+    form, day = found
+
+    def plain(other: datetime.date, _time: int) -> str:
+        return form.write(other.year, other.month, other.day)
+
+    if moment is None:
+        return Day(day=day, write=plain)
+    gap, exact = moment["gap"], moment["s"] is not None
+    time = int(moment["h"]) * 60 + int(moment["m"])
+
+    def timed(other: datetime.date, time: int) -> str:
+        minutes, seconds = divmod(time, 60) if exact else (time, 0)
+        tail = f":{seconds:02d}" if exact else ""
+        return f"{plain(other, 0)}{gap}{minutes // 60:02d}:{minutes % 60:02d}{tail}"
+
+    if exact:
+        time = 60 * time + int(moment["s"])
+    return Day(day=day, time=time, times=24 * 60 * (60 if exact else 1), write=timed)
 
 
 def _read_date(text: str) -> Written | None:

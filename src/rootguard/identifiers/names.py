@@ -42,6 +42,8 @@ _DATA = _load()
 LISTS: dict[Role, tuple[str, ...]] = {"given": _DATA["given"], "surname": _DATA["surnames"]}
 """The replacement names, in the order of the file."""
 TITLES, SUFFIXES, PARTICLES = (frozenset(_DATA[key]) for key in ("titles", "suffixes", "particles"))
+BESIDE = frozenset(_DATA["beside"])
+"""Words that stand beside a name and are no part of one, in lower case."""
 _PLACES = {name: (role, i) for role, words in LISTS.items() for i, name in enumerate(words)}
 
 

@@ -8,7 +8,6 @@ A token text means one thing. When a candidate is the identifier itself or alrea
 something else, the next one is taken: the same permutation under the next tweak.
 """
 
-import enum
 import hashlib
 import hmac
 import os
@@ -20,6 +19,7 @@ from typing import NoReturn, SupportsIndex
 
 from rootguard.errors import IdentifierError, shielded
 from rootguard.identifiers import finding, names
+from rootguard.identifiers.conversation import LITERAL, Apart, ConversationTokens, Issuer
 from rootguard.identifiers.ff1 import (
     KEY_BYTES,
     MIN_DOMAIN,
@@ -29,6 +29,7 @@ from rootguard.identifiers.ff1 import (
 )
 from rootguard.identifiers.finding import TokenIndex, TokenMention
 from rootguard.identifiers.formats import KINDS, MAX_LENGTH, Kind, Written, read
+from rootguard.identifiers.refusals import Refusal, check_size, refused
 from rootguard.identifiers.registry import IssuedToken, IssuedTokens, MemoryTokens, Seal
 from rootguard.identifiers.streaming import Lookup, StreamRestorer
 
@@ -43,17 +44,6 @@ _PHONE_SHAPES = re.compile(
     r"|\(?0[0-9]{1,4}\)?[ /-][0-9][0-9 -]{4,}[0-9]",
     re.ASCII,
 )
-
-
-class _Refusal(enum.Enum):
-    """Why an identifier is refused. Fixed sentences: nothing of the identifier is in them."""
-
-    KIND = "there is no such kind of identifier; there is code, phone, date, email and person"
-    FORM = "the text is not written as an identifier of this kind"
-    LENGTH = f"an identifier has between 1 and {MAX_LENGTH} characters"
-    SMALL = f"fewer than {MIN_DOMAIN} identifiers are written like this one; it would not hide"
-    FULL = "no free token is left for this identifier"
-    UNISSUED = "this token was not issued here; only issued tokens are restored"
 
 
 def new_key() -> bytes:
@@ -168,7 +158,7 @@ class Identifiers:
             self._refresh()
             original = self._restore(kind, token)
         if original is None:
-            raise _error(kind, _Refusal.UNISSUED)
+            raise refused(kind, Refusal.UNISSUED)
         return original
 
     def issued(self, kind: Kind, token: str) -> bool:
@@ -214,6 +204,42 @@ class Identifiers:
             starts, ends = {name.start: 0 for name in named}, {name.end: 0 for name in named}
             initials = finding.initials_beside(text, starts, ends, self._restore_word)
         return found + named + initials
+
+    def issuer(self) -> Issuer:
+        """What a conversation issues and restores its tokens with."""
+        return Issuer(
+            lock=self._lock,
+            refresh=self._refresh,
+            permutation=self._permutation,
+            digest=self._digest,
+            word=self._word_token,
+            initial=self._initial_token,
+            settle=self._settle_one,
+            original=self._original,
+            avoided=lambda word: self._hashed(word) in self._avoided,
+            entries=lambda: list(self._index),
+        )
+
+    def conversation(self, *, whole_registry: bool = False) -> ConversationTokens:
+        """Tokens for one conversation; see there.
+
+        `whole_registry` counts as issued in it all that ever was: for a conversation whose
+        beginning nobody here remembers.
+        """
+        return ConversationTokens(self.issuer(), whole_registry=whole_registry)
+
+    def _digest(self, text: str) -> bytes:
+        written = b"conversation " + text.encode("utf-8", "surrogatepass")
+        return hmac.digest(self._names_key, written, hashlib.sha256)
+
+    def _initial_token(self, letter: str) -> str | None:
+        return self._settle("person", self._initials(letter))
+
+    def _settle_one(self, kind: Kind, token: str, payload: bytes) -> bool:
+        return self._settle(kind, ((token, payload),)) is not None
+
+    def _original(self, kind: Kind, token: str) -> str | None:
+        return self._restore_word(token) if kind == "person" else self._restore(kind, token)
 
     def stream(self) -> StreamRestorer:
         """`restore_text` for a text that arrives in pieces.
@@ -273,8 +299,7 @@ class Identifiers:
 
     def _protect_once(self, kind: Kind, text: str) -> str:
         """What `_protect` gives, known again by a keyed hash of the identifier."""
-        if not _sized(text, str, 1, MAX_LENGTH):
-            raise _error(kind, _Refusal.LENGTH if kind in KINDS else _Refusal.KIND)
+        check_size(kind, text)
         written = f"{kind} {text}".encode("utf-8", "surrogatepass")
         known = hmac.digest(self._names_key, b"known " + written, hashlib.sha256)
         token = self._known.get(known) or self._protect(kind, text)
@@ -285,17 +310,17 @@ class Identifiers:
 
     def _protect(self, kind: Kind, text: str) -> str:
         if kind not in KINDS:
-            raise _error(kind, _Refusal.KIND)
+            raise refused(kind, Refusal.KIND)
         if kind == "person":
             return self._protect_name(text)
         written = read(kind, text)
         if written is None:
-            raise _error(kind, _Refusal.FORM)
+            raise refused(kind, Refusal.FORM)
         if written.size < MIN_DOMAIN:
-            raise _error(kind, _Refusal.SMALL)
+            raise refused(kind, Refusal.SMALL)
         token = self._settle(kind, self._ranked(kind, written))
         if token is None:
-            raise _error(kind, _Refusal.FULL)
+            raise refused(kind, Refusal.FULL)
         return token
 
     def _restore(self, kind: Kind, token: str) -> str | None:
@@ -306,6 +331,8 @@ class Identifiers:
         if kind == "person":
             return self._restore_name(token)
         payload = self._payload(kind, token)
+        if payload is not None and payload.startswith(LITERAL):
+            return payload[len(LITERAL) :].decode("utf-8", "surrogatepass")
         written = None if payload is None else read(kind, token)
         if payload is None or written is None:
             return None
@@ -324,7 +351,7 @@ class Identifiers:
     def _protect_name(self, text: str) -> str:
         pieces = names.read_name(text)
         if pieces is None:
-            raise _error("person", _Refusal.FORM)
+            raise refused("person", Refusal.FORM)
         out = []
         for piece in pieces:
             token: str | None = piece.text
@@ -333,25 +360,29 @@ class Identifiers:
             elif piece.part == "word":
                 token = self._protect_word(piece.text, piece.role)
             if token is None:
-                raise _error("person", _Refusal.FULL)
+                raise refused("person", Refusal.FULL)
             out.append(token)
         return "".join(out)
 
     def _protect_word(self, text: str, role: names.Role) -> str | None:
         word, style = names.style_of(text)
+        token = self._word_token(word, role)
+        if token is None or style == "written":
+            return token
+        return self._settle("person", [(names.restyle(token, style), word.encode())])
+
+    def _word_token(self, word: str, role: names.Role, apart: Apart | None = None) -> str | None:
+        """The token of a capitalised word of a name."""
         place = names.place_of(word)
         token = None
         if place is None:
             # A word of neither list keeps the token that it got in the other role, if it has one:
             # "Quill" is the same name in "Quill Roe" and in "Jane Quill".
             other: names.Role = "given" if role == "surname" else "surname"
-            token = self._settle("person", self._names_for(word, other), issue=False)
+            token = self._settle("person", self._names_for(word, other), issue=False, apart=apart)
         else:
             role = place[0]
-        token = token or self._settle("person", self._names_for(word, role))
-        if token is None or style == "written":
-            return token
-        return self._settle("person", [(names.restyle(token, style), word.encode())])
+        return token or self._settle("person", self._names_for(word, role), apart=apart)
 
     def _restore_name(self, token: str) -> str | None:
         pieces = names.read_name(token)
@@ -403,10 +434,20 @@ class Identifiers:
                 yield token, payload
 
     def _settle(
-        self, kind: Kind, candidates: Iterable[tuple[str, bytes]], *, issue: bool = True
+        self,
+        kind: Kind,
+        candidates: Iterable[tuple[str, bytes]],
+        *,
+        issue: bool = True,
+        apart: Apart | None = None,
     ) -> str | None:
-        """The first candidate that is already this identifier's, or free and now is."""
+        """The first candidate that is already this identifier's, or free and now is.
+
+        One that is not `apart` from a conversation's words is passed over.
+        """
         for token, payload in candidates:
+            if apart is not None and not apart(token):
+                continue
             entry = self._entry(token)
             if entry is None:
                 if not issue:
@@ -439,9 +480,3 @@ class Identifiers:
 
 def _sized(value: object, sort: type[bytes | str], least: int, most: int) -> bool:
     return isinstance(value, sort) and least <= len(value) <= most
-
-
-def _error(kind: Kind, refusal: _Refusal) -> IdentifierError:
-    """An unknown kind may be an identifier in the wrong place, so it is not named."""
-    named = f"{kind}: " if kind in KINDS else ""
-    return IdentifierError(f"{named}{refusal.value}")

@@ -1,10 +1,13 @@
 """Declared identifiers: their tokens, and where they stand in a text, however spelled there.
 
+In a conversation the tokens are that conversation's (`PersonConversation`).
+
 A name is looked for word by word; phone numbers, codes and dates by their letters and digits, with
 whatever separators; e-mail addresses as they are, in any letter case. What is found is protected as
 it is written there, so that restoring gives the text back to the character. Whatever is tied to a
 find ("MRN4415-8820", "Jane.Then") is protected with it, because a token inside something longer
-would not be restored.
+would not be restored. A name that stands in an e-mail address is protected as that address; in a
+conversation, which restores names within other writings, it is otherwise only the name.
 
 A spelling is a sequence of letters and digits with gaps between them: "+1 212 555 0147" is
 "(212) 555-0147" and "2125550147"; "1980-03-14" is "14 March 1980". A text is reduced to its letters
@@ -23,7 +26,8 @@ from dataclasses import dataclass
 from itertools import accumulate, count, islice, pairwise
 
 from rootguard.errors import IdentifierError, RootGuardError, StoreError, shielded
-from rootguard.identifiers import Identifiers, Kind, kind_of
+from rootguard.identifiers import ConversationTokens, Identifiers, Kind, kind_of
+from rootguard.identifiers.conversation import Issuer
 from rootguard.identifiers.finding import closes, opens
 from rootguard.identifiers.formats import MAX_LENGTH
 from rootguard.identifiers.names import APOSTROPHES, is_letter, read_name, shape_of
@@ -79,18 +83,39 @@ class Declarations(Unserializable):
     def __init__(self, texts: Iterable[str], identifiers: Identifiers) -> None:
         self._found = _finder(tuple(texts), identifiers)
 
-    def find(self, text: str) -> list[Replacement]:
-        """What to replace, without overlap and in order."""
-        return self._found(text)
+    def find(self, text: str, tokens: ConversationTokens | None = None) -> list[Replacement]:
+        """What to replace, without overlap and in order; with a conversation's tokens, if given."""
+        return self._found(text, tokens)
 
     def __repr__(self) -> str:
         return "<declared identifiers>"
 
 
+class PersonConversation(ConversationTokens):
+    """One conversation of a person: its tokens, and the profile's identifiers with them.
+
+    Made by `Person.conversation`; see `ConversationTokens` for the order of calls.
+    """
+
+    __slots__ = ("_declarations",)
+
+    def __init__(
+        self, issuer: Issuer, declarations: Declarations, *, whole_registry: bool = False
+    ) -> None:
+        super().__init__(issuer, whole_registry=whole_registry)
+        self._declarations = declarations
+
+    @shielded
+    def declared(self, text: str) -> list[Replacement]:
+        """Where identifiers of the profile stand in a text, however spelled, and their tokens."""
+        return self._declarations.find(text, self)
+
+
 _Span = tuple[int, int, Kind]
+_Finder = Callable[[str, ConversationTokens | None], list[Replacement]]
 
 
-def _finder(texts: tuple[str, ...], identifiers: Identifiers) -> Callable[[str], list[Replacement]]:
+def _finder(texts: tuple[str, ...], identifiers: Identifiers) -> _Finder:
     """The search, with what it looks for in its closure: no attribute leads to an identifier."""
     patterns = [pattern for text in texts for pattern in patterns_of(kind_of(text), text)]
     names = [pieces for text in texts if kind_of(text) == "person" and (pieces := read_name(text))]
@@ -99,7 +124,7 @@ def _finder(texts: tuple[str, ...], identifiers: Identifiers) -> Callable[[str],
     kept = frozenset(_folded(p.text) for pieces in names for p in pieces if p.part == "kept")
     initials = frozenset(unicodedata.normalize("NFD", part.text)[0].upper() for part in parts)
 
-    def spans(text: str) -> Iterator[_Span]:
+    def spans(text: str, *, tied: bool) -> Iterator[_Span]:
         letters = Letters(text)
         for pattern in patterns:
             if pattern.sequence not in letters.characters:
@@ -107,16 +132,18 @@ def _finder(texts: tuple[str, ...], identifiers: Identifiers) -> Callable[[str],
             for start, end in pattern.spans(text, letters):
                 yield _alone(text, start, end, pattern.kind)
         for start, end in _name_spans(text, words, initials, kept):
-            yield _alone(text, start, end, "person")
+            yield _alone(text, start, end, "person") if tied else _named(text, start, end)
 
-    def search(text: str) -> list[Replacement]:
+    def search(text: str, conversation: ConversationTokens | None) -> list[Replacement]:
         """Longest first; a token is issued only for what is chosen."""
         taken = bytearray(len(text))
         chosen = []
-        for start, end, kind in sorted(set(spans(text)), key=lambda s: (s[0] - s[1], s)):
+        tokens = identifiers if conversation is None else conversation
+        everything = set(spans(text, tied=conversation is None))
+        for start, end, kind in sorted(everything, key=lambda s: (s[0] - s[1], s)):
             token = None
             if not any(taken[start:end]):
-                token = _token(identifiers, kind, text[start:end])
+                token = _token(tokens, kind, text[start:end])
             if token is not None:
                 taken[start:end] = b"\x01" * (end - start)
                 chosen.append(Replacement(start, end, token))
@@ -125,7 +152,7 @@ def _finder(texts: tuple[str, ...], identifiers: Identifiers) -> Callable[[str],
     return search
 
 
-def _token(identifiers: Identifiers, kind: Kind, written: str) -> str | None:
+def _token(identifiers: Identifiers | ConversationTokens, kind: Kind, written: str) -> str | None:
     """A token of this kind, else as a code; None where neither can be issued."""
     kinds: tuple[Kind, ...] = (kind, "code")
     for each in kinds:
@@ -140,6 +167,27 @@ def _alone(text: str, start: int, end: int, kind: Kind) -> _Span:
     if (first, last) != (start, end):
         kind = _kind_of_widened(text[first:last], kind)
     return first, last, kind
+
+
+_ADDRESS = re.compile(r"[^\s@,;:<>()\[\]\"'|/\\]+@(?:[^\W_][\w-]*\.)+[^\W_][\w-]*")
+
+
+def _named(text: str, start: int, end: int) -> _Span:
+    """A name with the address that it stands in, or the letters and digits that go on with it."""
+    left, right = max(start - MAX_LENGTH, 0), end + MAX_LENGTH
+    if "@" in text[left:right]:
+        for address in _ADDRESS.finditer(text, left, right):
+            if address.start() <= start and end <= address.end():
+                return *address.span(), "email"
+    first, last = start, end
+    while last - first <= MAX_LENGTH:
+        if first > 0 and text[first - 1].isalnum() and text[first].isalnum():
+            first -= 1
+        elif last < len(text) and text[last].isalnum() and text[last - 1].isalnum():
+            last += 1
+        else:
+            return first, last, "person" if (first, last) == (start, end) else "code"
+    return start, end, "person"
 
 
 def _kind_of_widened(written: str, kind: Kind) -> Kind:
@@ -256,7 +304,8 @@ def _name_spans(
         last, written = before, text[start:end]
         weak, before = _weak(text, start, end), written
         chance = weak and written.islower() and not last.islower()  # as in "Jane will go"
-        if stretch is not None and not chance and joined(text[stretch[1] : start]):
+        apart = _tied(text, start, end)  # in an address, or a file's name
+        if stretch is not None and not (chance or apart) and joined(text[stretch[1] : start]):
             stretch, strong = (stretch[0], end), strong or _folded(written) != _folded(last)
             continue
         if stretch is not None and strong:
@@ -264,6 +313,16 @@ def _name_spans(
         stretch, strong = (start, end), not weak
     if stretch is not None and strong:
         yield whole(*stretch)
+
+
+def _tied(text: str, start: int, end: int) -> bool:
+    """Whether a word is tied by "." or "@" to another, as in "jane.roe@mail.org"."""
+    after = text[end : end + 1] in (".", "@", "_") and text[end + 1 : end + 2].isalnum()
+    return after or (
+        text[max(start - 1, 0) : start] in (".", "@", "_")
+        and start > 1
+        and text[start - 2].isalnum()
+    )
 
 
 _RUN = re.compile("[A-Za-z]+")

@@ -23,11 +23,16 @@ from rootguard.errors import (
 from rootguard.events import TokenRefused
 from rootguard.expressions import to_text
 from rootguard.graph import Graph
-from rootguard.identifiers import Identifiers, Kind
+from rootguard.identifiers import Conversations, Identifiers, Kind
 from rootguard.identifiers.streaming import StreamRestorer
 from rootguard.language.fold import key_of
 from rootguard.language.names import formulas
-from rootguard.session.declared import Declarations, Replacement, issue_tokens
+from rootguard.session.declared import (
+    Declarations,
+    PersonConversation,
+    Replacement,
+    issue_tokens,
+)
 from rootguard.session.draws import current, kept_formulas, sight_once
 from rootguard.session.guard import Notice, set_lifetime, take_values, tier_of, warn_owner
 from rootguard.session.profile import Profile
@@ -36,7 +41,7 @@ from rootguard.store import Snapshot, Store
 from rootguard.template import Root
 from rootguard.values import Raw, RootName
 
-__all__ = ["Person", "Replacement"]
+__all__ = ["Person", "PersonConversation", "Replacement"]
 
 
 class Person(Answers):
@@ -70,6 +75,7 @@ class Person(Answers):
             for each in profile.templates
             for called in (each.name, each.target.name, *formulas().get(each.name, ()))
         )
+        self._conversations: Conversations[PersonConversation] = Conversations()
         self._roots = MappingProxyType(
             # By who declares it: a template that computes from kept values has them as roots, too.
             {
@@ -208,6 +214,23 @@ class Person(Answers):
     def issued(self, text: str) -> list[tuple[int, int]]:
         """Where tokens that were issued for this person stand in a text."""
         return self._identifiers.spans(text)
+
+    def conversation(self, continues: str | None = None) -> PersonConversation:
+        """Tokens for one conversation: a new one, or the one that is known by an id.
+
+        If the id is not known (any more, or in this process), what was issued for this person in
+        any conversation counts as issued in it.
+        """
+        known = None if continues is None else self._conversations.find(continues)
+        if known is not None:
+            return known
+        issuer = self._identifiers.issuer()
+        lost = continues is not None
+        return PersonConversation(issuer, self._declarations, whole_registry=lost)
+
+    def keep_conversation(self, name: str, conversation: PersonConversation) -> None:
+        """Know a conversation by an id that a service gave, for `conversation`; in memory."""
+        self._conversations.keep(name, conversation)
 
     def one_look(self) -> AbstractContextManager[None]:
         """What this thread asks of the registry inside is answered from one look at it."""
