@@ -111,5 +111,6 @@ def test_new_keys_are_fresh_and_fit() -> None:
 
 def test_the_public_names_are_these() -> None:
     assert " ".join(public.__all__) == (
-        "Identifiers IssuedToken IssuedTokens Kind MemoryTokens kind_of new_key"
+        "ConversationTokens Conversations Identifiers IssuedToken IssuedTokens Kind MemoryTokens "
+        "kind_of new_key"
     )

@@ -11,7 +11,14 @@ from rootguard import MemoryStore
 from rootguard.errors import IdentifierError, StoreError, StoreUnavailableError
 from rootguard.identifiers import IssuedToken, IssuedTokens, Kind, MemoryTokens
 from rootguard.session import Person, parse_profile
-from rootguard.session.declared import Declarations, Letters, _day_of, issue_tokens, patterns_of
+from rootguard.session.declared import (
+    Declarations,
+    Letters,
+    PersonConversation,
+    _day_of,
+    issue_tokens,
+    patterns_of,
+)
 from rootguard.session.session import Tokens
 from rootguard.values import Principal
 
@@ -435,3 +442,73 @@ def test_gaps_of_up_to_three_separators_belong_to_a_code() -> None:
     assert list(one.spans("ab121212 121212", Letters("ab121212 121212"))) == [(2, 8), (9, 15)]
     [same] = patterns_of("code", "111-111")
     assert list(same.spans("1-111111", Letters("1-111111"))) == [(2, 8)]
+
+
+# In a conversation
+
+
+def replaced(conversation: PersonConversation, text: str) -> str:
+    for found in reversed(conversation.declared(text)):
+        text = text[: found.start] + found.text + text[found.end :]
+    return text
+
+
+@pytest.mark.parametrize("sort", SPELLINGS)
+def test_in_a_conversation_every_spelling_is_replaced_and_comes_back(sort: str) -> None:
+    for spelling in SPELLINGS[sort]:
+        text = f"It says {spelling} here."
+        conversation = PERSON.conversation()
+        conversation.apart_from(text)
+        sent = replaced(conversation, text)
+        assert CLEAR.search(sent.lower()) is None
+        assert conversation.restore_text(sent) == text
+        assert conversation.spans(sent) != []
+
+
+def test_a_name_and_its_address_are_two_tokens_of_one_person() -> None:
+    conversation = PERSON.conversation()
+    text = "Jane Roe, jane.roe@mail.org, +1 212 555 0147"
+    conversation.apart_from(text)
+    sent = replaced(conversation, text)
+    name, mail, phone = sent.split(", ")
+    given_name, surname = name.split()
+    assert mail.startswith(f"{given_name}.{surname}@".lower())
+    assert mail.endswith(".org")
+    assert phone.startswith("+1 ")
+    assert conversation.restore_text(sent) == text
+
+
+def test_conversations_and_releases_agree_on_the_tokens_of_the_profile() -> None:
+    conversation = PERSON.conversation()
+    texts = {"mrn": "4415-8820", "born": "1980-03-14", "mobile": "+1 212 555 0147"}
+    conversation.apart_from(*texts.values(), "Jane Q. Roe")
+    for name, text in {**texts, "name": "Jane Q. Roe"}.items():
+        assert replaced(conversation, text) == PERSON.release(name)
+
+
+def test_a_token_of_the_profile_that_stands_in_a_text_counts_in_that_conversation() -> None:
+    """An agent has it from the MCP server, and passes it on in a message."""
+    for name, text in {
+        "name": "Jane Q. Roe",
+        "mail": "jane.roe@mail.org",
+        "mrn": "4415-8820",
+    }.items():
+        conversation = PERSON.conversation()
+        released = str(PERSON.release(name))
+        assert conversation.restore_text(released) == released
+        conversation.apart_from(f"get_values said {released}.")
+        assert conversation.spans(released) != []
+        assert conversation.restore_text(f"So {released}!") == f"So {text}!"
+
+
+def test_a_conversation_is_continued_by_its_id_and_one_that_is_not_known_restores_all() -> None:
+    person = opened()
+    first = person.conversation()
+    first.apart_from("Jane Roe called about Ulf Brandtner")
+    token = first.protect("person", "Ulf Brandtner")
+    person.keep_conversation("resp_1", first)
+    assert person.conversation("resp_1") is first
+    assert person.conversation().restore_text(token) == token
+    lost = person.conversation("resp_of_another_process")
+    assert lost is not first
+    assert lost.restore_text(token) == "Ulf Brandtner"

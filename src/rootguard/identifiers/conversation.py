@@ -66,7 +66,8 @@ class Issuer:
     """What a conversation asks of the identifiers it issues for; all of it with the lock held.
 
     `word` and `initial` give the token of a name's word, `settle` records one that was made here,
-    `original` opens one, `avoided` knows the words of declared names.
+    `original` opens one, `avoided` knows the words of declared names, and `declared` the canonical
+    token of a declared identifier by its keyed hash.
     """
 
     lock: threading.RLock
@@ -78,6 +79,7 @@ class Issuer:
     settle: Callable[[Kind, str, bytes], bool]
     original: Callable[[Kind, str], str | None]
     avoided: Callable[[str], bool]
+    declared: Callable[[bytes], str | None]
     entries: Callable[[], list[IssuedToken]]
 
 
@@ -85,9 +87,9 @@ class ConversationTokens:
     """Protects and restores in one conversation. Safe to share by threads."""
 
     __slots__ = (
-        "_attempts",
         "_capitalised",
         "_forms",
+        "_images",
         "_issuer",
         "_key",
         "_lock",
@@ -108,10 +110,10 @@ class ConversationTokens:
         self._capitalised: set[int] = set()
         self._forms = TokenForms(issuer.original, self._mentioned)
         # By keyed hash of the identifier: its token; the tokens of a word, in any letter case; the
-        # candidate that a number or day has in every spelling; and whose a sequence of digits is.
+        # image that a number or day has in every spelling; and whose a sequence of digits is.
         self._told: dict[bytes, str] = {}
         self._words: dict[bytes, list[str]] = {}
-        self._attempts: dict[bytes, int] = {}
+        self._images: dict[bytes, str] = {}
         self._taken: dict[str, bytes] = {}
         self._sent: OrderedDict[bytes, None] = OrderedDict()
         if whole_registry:
@@ -137,6 +139,28 @@ class ConversationTokens:
                     for word in folded
                     if len(word) >= _LEAST_WORD and word[0].isupper()
                 }
+
+    def adopt(self, kind: Kind, token: str) -> None:
+        """Take up a token of this person's that was issued elsewhere and stands in a text here."""
+        with self._lock, self._issuer.lock:
+            self._issuer.refresh()
+            if kind != "person":
+                self._take(kind, token)
+                return
+            pieces = names.read_name(token) or ()
+            said: dict[names.Role, list[str]] = {"given": [], "surname": []}
+            for piece in pieces:
+                if piece.part == "initial":
+                    self._forms.add_initial(piece.text, ())
+                base = names.style_of(piece.text)[0]
+                original = self._issuer.original(kind, base) if piece.part == "word" else None
+                if original is not None and base.lower() not in self._forms.words:
+                    self._take_word(original, base, piece.role)
+                if original is not None:
+                    said[piece.role].append(base)
+            for one in said["given"]:
+                for other in said["surname"]:
+                    self._forms.pair(one, other)
 
     def sent(self, text: str) -> None:
         """Know a text that left with its tokens: making it known again changes nothing."""
@@ -238,13 +262,18 @@ class ConversationTokens:
                 if original is None:
                     continue
                 if entry.kind != "person":
-                    self._forms.add(entry.kind, entry.token)
-                    self._told[issuer.digest(f"{entry.kind} {original}")] = entry.token
+                    self._take(entry.kind, entry.token)
                 elif len(entry.token) == 1:
-                    self._forms.add_initial(entry.token)
+                    self._forms.add_initial(entry.token, ())
                 elif names.style_of(entry.token)[1] == "written":
                     listed = names.place_of(entry.token)
                     self._take_word(original, entry.token, listed[0] if listed else "surname")
+
+    def _take(self, kind: Kind, token: str) -> None:
+        original = self._issuer.original(kind, token)
+        if original is not None:
+            self._forms.add(kind, token)
+            self._told[self._issuer.digest(f"{kind} {original}")] = token
 
     # Issuing. All of it with both locks held.
 
@@ -269,24 +298,32 @@ class ConversationTokens:
             raise refused(kind, Refusal.FULL)
         return token
 
-    def _record(self, kind: Kind, text: str, same: str, make: Callable[[int], str]) -> str | None:
-        """The first free token that `make` gives; the number that another spelling has, first.
+    def _record(
+        self,
+        kind: Kind,
+        text: str,
+        image: Callable[[int], str],
+        write: Callable[[str], str] = str,
+    ) -> str | None:
+        """The first free token among those that `write` makes of the images of an identifier.
 
-        `same` is equal for all spellings of the identifier.
+        The image that another spelling has here comes first, then the one of a declared identifier.
         """
-        key = self._issuer.digest(f"same {kind} {same}")
+        key = self._issuer.digest(sameness(kind, text))
         payload = LITERAL + text.encode("utf-8", "surrogatepass")
-        known = self._attempts.get(key)
-        attempts = [] if known is None else [known]
-        for attempt in (*attempts, *range(_TRIES)):
-            token = make(attempt)
+        known = self._images.get(key)
+        declared = self._issuer.declared(key)
+        firsts = [each for each in (known, declared) if each is not None]
+        for number in range(-len(firsts), _TRIES):
+            made = firsts[number] if number < 0 else image(number)
+            token = write(made)
             sequence = alphanumeric(token)
             if token == text or self._taken.get(sequence, key) != key:
                 continue
-            if attempt != known and not self._apart(token):
+            if made != known and not self._apart(token):
                 continue
             if self._issuer.settle(kind, token, payload):
-                self._attempts[key] = attempt
+                self._images[key] = made
                 self._taken[sequence] = key
                 self._forms.add(kind, token)
                 return token
@@ -298,30 +335,30 @@ class ConversationTokens:
 
     def _code(self, text: str) -> str | None:
         """Letters and digits as one sequence; separators and letter case as they are written."""
-        plain = "".join(filter(_replaceable, text)).upper()
-        written = read("code", plain)
+        written = read("code", canonical("code", text))
         if written is None or written.size < MIN_DOMAIN:
             raise refused("code", Refusal.SMALL)
-
-        def make(attempt: int) -> str:
-            return _filled(text, self._image(written, "code", attempt))
-
-        return self._record("code", text, plain, make)
+        return self._record(
+            "code",
+            text,
+            lambda attempt: self._image(written, "code", attempt),
+            lambda image: _filled(text, image),
+        )
 
     def _phone(self, text: str) -> str | None:
         """The national number, whatever stands before it; an extension by a keyed hash."""
-        parts = read_digits(text)
-        national = "" if parts is None else "".join(parts.digits[at] for at in parts.national)
+        parts, national = read_digits(text), canonical("phone", text)
         written = read("phone", national) if national else None
         if parts is None or written is None or written.size < MIN_DOMAIN:
             raise refused("phone", Refusal.SMALL)
         before, after = parts.digits[: parts.national.start], parts.digits[parts.national.stop :]
         hidden = self._hidden(after, f"extension {national}") if after else ""
-
-        def make(attempt: int) -> str:
-            return _filled(text, before + self._image(written, "phone", attempt) + hidden)
-
-        return self._record("phone", text, national, make)
+        return self._record(
+            "phone",
+            text,
+            lambda attempt: self._image(written, "phone", attempt),
+            lambda image: _filled(text, before + image + hidden),
+        )
 
     def _date(self, text: str) -> str | None:
         """The day among all days, in the same form; a time of day among all of its day's."""
@@ -329,19 +366,21 @@ class ConversationTokens:
         if parts is None:
             raise refused("date", Refusal.FORM)
         rank = parts.day.toordinal() - FIRST_DAY.toordinal()
+        time = 0
+        if parts.times:
+            # The day moves the clock: the same hour of two days is not seen to be the same.
+            moved = (parts.time + self._shift(rank, parts.times)) % parts.times
+            tweak = tweak_of(b"time", str(parts.times).encode())
+            time = self._issuer.permutation.forward(moved, parts.times, tweak)
 
-        def make(attempt: int) -> str:
+        def image(attempt: int) -> str:
             tweak = tweak_of(b"day", bytes([attempt]))
-            image = self._issuer.permutation.forward(rank, _DAYS, tweak)
-            time = 0
-            if parts.times:
-                tweak = tweak_of(b"time", str(parts.times).encode())
-                # The day moves the clock: the same hour of two days is not seen to be the same.
-                moved = (parts.time + self._shift(rank, parts.times)) % parts.times
-                time = self._issuer.permutation.forward(moved, parts.times, tweak)
-            return parts.write(FIRST_DAY + datetime.timedelta(image), time)
+            moved = self._issuer.permutation.forward(rank, _DAYS, tweak)
+            return (FIRST_DAY + datetime.timedelta(moved)).isoformat()
 
-        return self._record("date", text, parts.day.isoformat(), make)
+        return self._record(
+            "date", text, image, lambda day: parts.write(datetime.date.fromisoformat(day), time)
+        )
 
     def _shift(self, rank: int, times: int) -> int:
         return int.from_bytes(self._issuer.digest(f"shift {rank}")) % times
@@ -379,7 +418,7 @@ class ConversationTokens:
                 host = self._listed(f"domain {head} {attempt}").lower()
             return f"{fresh}@{host}.{tail}"
 
-        return self._record("email", text, text.lower(), make)
+        return self._record("email", text, make)
 
     def _listed(self, what: str) -> str:
         listed = names.LISTS["surname"]
@@ -470,7 +509,7 @@ class ConversationTokens:
         for i, piece in enumerate(pieces):
             if piece.part == "initial":
                 tokens[i] = (None if given else self._partner(piece.text, surnames)) or (
-                    self._initial(piece.text)
+                    self._initial(piece.text, given + surnames)
                 )
         if None in tokens:
             raise refused("person", Refusal.FULL)
@@ -479,10 +518,10 @@ class ConversationTokens:
                 self._forms.pair(one, other)
         return "".join(token for token in tokens if token is not None)
 
-    def _initial(self, letter: str) -> str | None:
+    def _initial(self, letter: str, beside: list[str]) -> str | None:
         token = self._issuer.initial(letter)
         if token is not None:
-            self._forms.add_initial(token)
+            self._forms.add_initial(token, beside)
         return token
 
     def _word(self, text: str, role: names.Role) -> str | None:
@@ -508,6 +547,26 @@ class ConversationTokens:
 
 
 _STYLES: tuple[names.Style, ...] = ("written", "upper", "lower")
+
+
+def canonical(kind: Kind, text: str) -> str:
+    """What all spellings of an identifier have in common, and those of its token likewise."""
+    match kind:
+        case "code":
+            return "".join(filter(_replaceable, text)).upper()
+        case "phone":
+            parts = read_digits(text)
+            return "" if parts is None else "".join(parts.digits[at] for at in parts.national)
+        case "date":
+            day = read_day(text)
+            return "" if day is None else day.day.isoformat()
+        case "email" | "person":
+            return text.lower()
+
+
+def sameness(kind: Kind, text: str) -> str:
+    """`canonical` and the kind, to be hashed."""
+    return f"same {kind} {canonical(kind, text)}"
 
 
 def _replaceable(character: str) -> bool:

@@ -27,6 +27,9 @@ Edge = Literal["alone", "loose", "day"]
 REGROUPED = 6
 SEPARATORS = frozenset(".,-/()_:#\\\u00b7\u2010\u2011\u2012\u2013\u2014\u2212 \t\n\u00a0\u202f")
 _WIDEST_GAP = 3  # characters, as in ") -"; more is another sentence
+_ESCAPE = re.compile(r"\\u(?:00a0|00b7|002[def]|0020|201[0-5]|202f|2212)", re.IGNORECASE)
+"""Separators as JSON may write them."""
+_ESCAPE_LENGTH = len("\\u2011")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -101,6 +104,12 @@ class Sequences:
                 node, gap = following, 0
                 if node.form is not None:
                     found.append((place + 1, node.form))
+            elif node.gap and gap < _WIDEST_GAP and text.startswith("\\u", place):
+                if not _ESCAPE.match(text, place):
+                    # Broken off, or another sign.
+                    return found, len(text) - place < _ESCAPE_LENGTH and bool(node.following)
+                gap += 1
+                place += _ESCAPE_LENGTH - 1
             elif node.gap and gap < _WIDEST_GAP and text[place] in SEPARATORS:
                 gap += 1
             else:
@@ -126,6 +135,11 @@ def lower(character: str) -> str:
 def alphanumeric(text: str) -> str:
     """The letters and digits of a text in lower case."""
     return "".join(lower(character) for character in text if character.isalnum())
+
+
+def _plain(written: str) -> str:
+    """What is written, of the same length, without the letters and digits of escapes."""
+    return _ESCAPE.sub("\0" * _ESCAPE_LENGTH, written)
 
 
 def styled(written: str, token: str, original: str) -> str:
@@ -211,15 +225,16 @@ def _placing(token: str, places: Sequence[int | None]) -> Rewrite:
 
     def rewrite(written: str, original: str) -> str:
         own = [character for character in original if character.isalnum()]
-        said = [character for character in written if character.isalnum()]
+        plain = _plain(written)
+        said = [character for character in plain if character.isalnum()]
         meant = [issued[place] for place in places if place is not None]
         given = [c for c, place in zip(said, places, strict=True) if place is not None]
         letters = "".join(filter(str.isalpha, given))
         as_issued = given == meant
         filled = iter(places)
         out = []
-        for character in written:
-            place = next(filled) if character.isalnum() else None
+        for character, spelled in zip(written, plain, strict=True):
+            place = next(filled) if spelled.isalnum() else None
             if place is None:
                 out.append(character)
             elif as_issued or not letters:
@@ -435,7 +450,7 @@ def _dating(names: tuple[str, ...]) -> Rewrite:
 def _spots(written: str, names: tuple[str, ...]) -> list[_Spot] | None:
     """Where the fields stand in what is written; an ordinal is two of them."""
     wanted = [each for name in names for each in (("d", "th") if name == "n" else (name,))]
-    parts = [match.span() for match in _PART.finditer(written)]
+    parts = [match.span() for match in _PART.finditer(_plain(written))]
     if len(parts) == 1 and len(written) == len("19850602"):  # without separators
         widths = [4 if name == "y" else 2 for name in wanted]
         parts = list(itertools.pairwise(itertools.accumulate(widths, initial=0)))

@@ -11,7 +11,7 @@ the decision, so that a stream waits; a whole text and its pieces are restored a
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn, SupportsIndex
@@ -75,7 +75,7 @@ class _Said:
 
     words: tuple[NameWord, ...]
     initial: bool = False
-    tail: str = ""
+    tail: int = 0
 
     @property
     def token(self) -> str:
@@ -92,10 +92,10 @@ class TokenForms:
 
     __slots__ = (
         "_heads",
-        "_joined",
         "_known",
         "_letters",
         "_original",
+        "_said",
         "initials",
         "partners",
         "retired",
@@ -108,13 +108,13 @@ class TokenForms:
     ) -> None:
         self._original = original
         self._known = known
-        self._joined: dict[str, _Said] = {}
+        self._said: dict[str, _Said] = {}
         self._heads: set[str] = set()
         self._letters: set[str] = set()
         self.sequences = Sequences()
         self.words: dict[str, NameWord] = {}
         self.retired: set[str] = set()
-        self.initials: set[str] = set()
+        self.initials: dict[str, set[str]] = {}
         self.partners: dict[str, set[str]] = {}
 
     def add(self, kind: Kind, token: str) -> None:
@@ -125,14 +125,27 @@ class TokenForms:
     def add_word(self, token: str, role: Role) -> None:
         """Take up a word of a name."""
         key = token.lower()
-        self.words.setdefault(key, NameWord(token, role))
+        word = self.words.setdefault(key, NameWord(token, role))
+        self._said[key] = _Said((word,))
+        self._said.setdefault(key + "s", _Said((word,), tail=1))
         self._letters.add(token[0].upper())
         self._add_heads(key)
 
-    def add_initial(self, letter: str) -> None:
-        """Take up an initial that was replaced."""
-        self.initials.add(letter)
+    def add_initial(self, letter: str, beside: Iterable[str]) -> None:
+        """Take up an initial that was replaced in a name of these words; of none: of any name."""
+        keys = {token.lower() for token in beside}
+        if letter not in self.initials:
+            self.initials[letter] = keys
+        elif self.initials[letter] and keys:
+            self.initials[letter] |= keys
+        else:
+            self.initials[letter] = set()
         self._letters.add(letter)
+
+    def was_replaced(self, letter: str, word: NameWord) -> bool:
+        """Whether an initial was replaced in a name with this word."""
+        keys = self.initials.get(letter)
+        return keys is not None and (not keys or word.token.lower() in keys)
 
     def pair(self, given: str, surname: str) -> None:
         """These words are one person's: "AnnaPatel", "patelanna" and "apatel" mean them too."""
@@ -141,7 +154,7 @@ class TokenForms:
         self.partners.setdefault(surname.lower(), set()).add(given.lower())
         for said in (_Said((one, other)), _Said((other, one)), _Said((one, other), initial=True)):
             key = said.token.lower()
-            self._joined.setdefault(key, said)
+            self._said.setdefault(key, said)
             self._add_heads(key)
 
     def _add_heads(self, key: str) -> None:
@@ -195,14 +208,7 @@ class TokenForms:
 
     def said(self, run: str) -> _Said | None:
         """What a run of letters says, if it is made of issued words."""
-        key = run.lower()
-        if key in self.words:
-            return _Said((self.words[key],))
-        if key in self._joined:
-            return self._joined[key]
-        if key[-1:] == "s" and key[:-1] in self.words:
-            return _Said((self.words[key[:-1]],), tail=run[-1:])
-        return None
+        return self._said.get(run.lower())
 
     def meaning(self, run: str, said: _Said) -> str | None:
         """The original of a run of letters, in its letter case."""
@@ -212,8 +218,10 @@ class TokenForms:
             return None
         if said.initial:
             whole[0] = whole[0][:1]
-        body = run[: len(run) - len(said.tail)]
-        return styled(body, said.token, "".join(whole)) + said.tail
+        body, tail = run[: len(run) - said.tail], run[len(run) - said.tail :]
+        if len(whole) > 1 and body == body.capitalize():  # "Apatel", "Annapatel"
+            return "".join(whole).capitalize() + tail
+        return styled(body, said.token, "".join(whole)) + tail
 
     def begins(self, key: str) -> bool:
         """Whether a run that the text breaks off may become an issued word."""
@@ -281,11 +289,11 @@ class _NameReading:
     def read(self, first: int, found: list[TokenFind]) -> int:
         """Add what is found from `first` on; give from where on that may change."""
         for i, (start, end, run) in enumerate(self._runs):
-            if start < first:
+            said = self._forms.said(run)
+            if start < first or (said is None and len(run) > 1 and end < len(self._text)):
                 continue
             try:
                 self._settle(i)
-                said = self._forms.said(run)
                 if said is not None:
                     if self._counts(i, said):
                         meant = partial(self._forms.meaning, run, said)
@@ -320,7 +328,8 @@ class _NameReading:
             return True
         if self._blocked_before(i, said.words[0]):
             return self._paired_after(i)
-        return self._paired_after(i) or not self._blocked_after(i)
+        # A genitive "s" makes of the next word what is the person's: "Annas Werte".
+        return bool(said.tail) or self._paired_after(i) or not self._blocked_after(i)
 
     # To the left all is there.
 
@@ -352,7 +361,7 @@ class _NameReading:
         gap, other = self._gap(i - 1), self._runs[i - 1][2]
         if gap == "." and run.islower() and self._stray(other):
             return True
-        if gap not in _BESIDE_GAPS or len(other) == 1 or not self._strange(other, run):
+        if gap not in _BESIDE_GAPS or len(other) == 1 or not self._strange(i - 1, run):
             return False
         if i > 1 and self._gap(i - 2) in _BESIDE_GAPS and self._partners(i - 2, i):
             return False  # a middle name
@@ -361,13 +370,19 @@ class _NameReading:
         opening = _OPENING.search(self._text, max(place - _OPENING_REACH, 0), place)
         return opening is None or gap == "-" or word.role == "surname"
 
-    def _strange(self, other: str, run: str) -> bool:
+    def _strange(self, i: int, run: str) -> bool:
         """Whether a capitalised word is one that the conversation has not mentioned."""
+        start, _, other = self._runs[i]
         if not other[0].isupper() or len(other) > _LONGEST:
             return False
         if len(run) > 1 and run.isupper() and other.isupper():
             return False  # where all is in capitals they say nothing
-        return self._forms.said(other) is None and not self._forms.known(other.lower())
+        if self._forms.said(other) is not None or self._forms.known(other.lower()):
+            return False
+        ends, broken_off = self._forms.sequences.walk(self._text, start)
+        if broken_off and not self._last:
+            raise _Unsettled
+        return not ends  # else it is a token of another kind
 
     def _stray(self, other: str) -> bool:
         """Whether what a full stop ties to a word in lower case is no part of the conversation."""
@@ -435,7 +450,7 @@ class _NameReading:
             if following is None or not self._followed_by_dot(j):
                 return False
             j = following[1]
-        if not self._strange(self._runs[j][2], run):
+        if not self._strange(j, run):
             return False
         middle = self._after(j, _BESIDE_GAPS)
         return middle is None or not self._partners(i, middle[1])
@@ -455,15 +470,15 @@ class _NameReading:
         if not self._followed_by_dot(i) and (left is None or right is None):
             return None
         beside = [word for word in (left, right) if word is not None]
-        replaced = letter in self._forms.initials
         if len(beside) == 2:
+            replaced = any(self._forms.was_replaced(letter, word) for word in beside)
             return partial(self._forms.replaced_initial, letter) if replaced else None
         for word in beside:
             if any(
                 key[0].upper() == letter for key in self._forms.partners.get(word.token.lower(), ())
             ):
                 return partial(self._forms.initial, letter, word)
-            if replaced:
+            if self._forms.was_replaced(letter, word):
                 return partial(self._forms.replaced_initial, letter)
         return None
 

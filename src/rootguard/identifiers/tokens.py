@@ -19,7 +19,14 @@ from typing import NoReturn, SupportsIndex
 
 from rootguard.errors import IdentifierError, shielded
 from rootguard.identifiers import finding, names
-from rootguard.identifiers.conversation import LITERAL, Apart, ConversationTokens, Issuer
+from rootguard.identifiers.conversation import (
+    LITERAL,
+    Apart,
+    ConversationTokens,
+    Issuer,
+    canonical,
+    sameness,
+)
 from rootguard.identifiers.ff1 import (
     KEY_BYTES,
     MIN_DOMAIN,
@@ -71,6 +78,7 @@ class Identifiers:
     __slots__ = (
         "_avoided",
         "_begun",
+        "_declared",
         "_index",
         "_issued",
         "_known",
@@ -102,6 +110,7 @@ class Identifiers:
         self._begun = 0
         self._known: dict[bytes, str] = {}
         self._avoided: set[bytes] = set()
+        self._declared: dict[bytes, str] = {}
         self._refresh()
 
     @shielded
@@ -120,6 +129,15 @@ class Identifiers:
             for piece in names.read_name(name) or ():
                 if piece.part == "word":
                     self._avoided.add(self._hashed(names.style_of(piece.text)[0]))
+
+    def declare(self, kind: Kind, text: str, token: str) -> None:
+        """Know an identifier of the profile and its token: conversations take it before others.
+
+        It is known again by a keyed hash. Names and addresses have their own rule there.
+        """
+        if kind not in ("person", "email"):
+            with self._lock:
+                self._declared[self._digest(sameness(kind, text))] = canonical(kind, token)
 
     def _hashed(self, word: str) -> bytes:
         return hmac.digest(self._names_key, b"avoided " + word.encode(), hashlib.sha256)
@@ -216,6 +234,7 @@ class Identifiers:
             initial=self._initial_token,
             settle=self._settle_one,
             original=self._original,
+            declared=self._declared.get,
             avoided=lambda word: self._hashed(word) in self._avoided,
             entries=lambda: list(self._index),
         )
@@ -236,7 +255,11 @@ class Identifiers:
         return self._settle("person", self._initials(letter))
 
     def _settle_one(self, kind: Kind, token: str, payload: bytes) -> bool:
-        return self._settle(kind, ((token, payload),)) is not None
+        if self._settle(kind, ((token, payload),)) is not None:
+            return True
+        # The whole person's `protect` records the same identifier in its own way.
+        restored = None if kind == "person" else self._restore(kind, token)
+        return restored is not None and LITERAL + _encoded(restored) == payload
 
     def _original(self, kind: Kind, token: str) -> str | None:
         return self._restore_word(token) if kind == "person" else self._restore(kind, token)
@@ -476,6 +499,10 @@ class Identifiers:
 
     def __getstate__(self) -> NoReturn:
         raise TypeError("identifiers hold a key and cannot be pickled or copied")
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _sized(value: object, sort: type[bytes | str], least: int, most: int) -> bool:

@@ -52,7 +52,9 @@ def issue_tokens(identifiers: object, key: bytes | None, store: Store, person: S
                 protector.avoid(text)
         for name, text in identifiers.items():
             try:
-                issued[name] = protector.protect(kind_of(text), text)
+                kind = kind_of(text)
+                issued[name] = protector.protect(kind, text)
+                protector.declare(kind, text, issued[name])
             except StoreError:
                 raise
             except Exception:  # noqa: BLE001 - its frames hold the identifier
@@ -97,13 +99,31 @@ class PersonConversation(ConversationTokens):
     Made by `Person.conversation`; see `ConversationTokens` for the order of calls.
     """
 
-    __slots__ = ("_declarations",)
+    __slots__ = ("_declarations", "_released")
 
     def __init__(
-        self, issuer: Issuer, declarations: Declarations, *, whole_registry: bool = False
+        self,
+        issuer: Issuer,
+        declarations: Declarations,
+        released: Iterable[str] = (),
+        *,
+        whole_registry: bool = False,
     ) -> None:
         super().__init__(issuer, whole_registry=whole_registry)
         self._declarations = declarations
+        self._released = tuple(released)
+
+    def apart_from(self, *texts: str) -> None:
+        """As `ConversationTokens.apart_from`; the tokens of the profile are known where they stand.
+
+        An agent may have them from another channel, such as the MCP server. Only whole names of
+        two words and more: one word may be anybody's.
+        """
+        for token in self._released:
+            kind = kind_of(token)
+            if any(token in text for text in texts) and (kind != "person" or " " in token):
+                self.adopt(kind, token)
+        super().apart_from(*texts)
 
     @shielded
     def declared(self, text: str) -> list[Replacement]:

@@ -224,9 +224,12 @@ class Person(Answers):
         known = None if continues is None else self._conversations.find(continues)
         if known is not None:
             return known
-        issuer = self._identifiers.issuer()
-        lost = continues is not None
-        return PersonConversation(issuer, self._declarations, whole_registry=lost)
+        return PersonConversation(
+            self._identifiers.issuer(),
+            self._declarations,
+            self._tokens.values(),
+            whole_registry=continues is not None,
+        )
 
     def keep_conversation(self, name: str, conversation: PersonConversation) -> None:
         """Know a conversation by an id that a service gave, for `conversation`; in memory."""
