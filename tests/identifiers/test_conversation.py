@@ -3,7 +3,9 @@
 import copy
 import json
 import pickle
+import re
 import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
@@ -300,3 +302,9 @@ def test_a_refusal_says_why_and_nothing_of_the_identifier(kind: Kind, text: str)
     assert "739184652" not in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
+
+
+def test_the_program_of_the_page_runs() -> None:
+    page = Path(__file__).parents[2] / "docs" / "text.md"
+    (program,) = re.findall(r"```py\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    exec(program, {})

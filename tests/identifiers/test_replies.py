@@ -105,6 +105,7 @@ ELSEWHERE = [
     "{first}ville", "un{low}like", "{last}ian", "Michaela {last} sang", "www.{LOW}.test",
     "{month} {d}, 1803", "{number}4", "9{number}", "{low}@elsewhere.test", "{first} W. Oakhurst",
     "{y}", "{a}", "{i}. Oakhurst", "{q}. and {i}.",
+    "{last} et al. found it", "as {last} (2016) says",
 ]  # fmt: skip
 
 

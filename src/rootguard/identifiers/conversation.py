@@ -36,7 +36,7 @@ from rootguard.identifiers.formats import (
     read_digits,
 )
 from rootguard.identifiers.forms import alphanumeric
-from rootguard.identifiers.refusals import Refusal, check_size, refused
+from rootguard.identifiers.refusals import IdentifierRefusal, check_size, refused
 from rootguard.identifiers.registry import IssuedToken
 from rootguard.identifiers.replies import ReplyStream, TokenForms
 
@@ -279,9 +279,9 @@ class ConversationTokens:
 
     def _protect(self, kind: Kind, text: str) -> str:
         if kind not in KINDS:
-            raise refused(kind, Refusal.KIND)
+            raise refused(kind, IdentifierRefusal.KIND)
         if kind != "person" and read(kind, text) is None:
-            raise refused(kind, Refusal.FORM)
+            raise refused(kind, IdentifierRefusal.FORM)
         token: str | None
         match kind:
             case "person":
@@ -295,7 +295,7 @@ class ConversationTokens:
             case "date":
                 token = self._date(text)
         if token is None:
-            raise refused(kind, Refusal.FULL)
+            raise refused(kind, IdentifierRefusal.FULL)
         return token
 
     def _record(
@@ -337,7 +337,7 @@ class ConversationTokens:
         """Letters and digits as one sequence; separators and letter case as they are written."""
         written = read("code", canonical("code", text))
         if written is None or written.size < MIN_DOMAIN:
-            raise refused("code", Refusal.SMALL)
+            raise refused("code", IdentifierRefusal.SMALL)
         return self._record(
             "code",
             text,
@@ -350,7 +350,7 @@ class ConversationTokens:
         parts, national = read_digits(text), canonical("phone", text)
         written = read("phone", national) if national else None
         if parts is None or written is None or written.size < MIN_DOMAIN:
-            raise refused("phone", Refusal.SMALL)
+            raise refused("phone", IdentifierRefusal.SMALL)
         before, after = parts.digits[: parts.national.start], parts.digits[parts.national.stop :]
         hidden = self._hidden(after, f"extension {national}") if after else ""
         return self._record(
@@ -364,7 +364,7 @@ class ConversationTokens:
         """The day among all days, in the same form; a time of day among all of its day's."""
         parts = read_day(text)
         if parts is None:
-            raise refused("date", Refusal.FORM)
+            raise refused("date", IdentifierRefusal.FORM)
         rank = parts.day.toordinal() - FIRST_DAY.toordinal()
         time = 0
         if parts.times:
@@ -433,7 +433,7 @@ class ConversationTokens:
             role: names.Role = "surname" if i == spelled[-1] else "given"
             token = self._word(parts[i], role)
             if token is None:
-                raise refused("email", Refusal.FULL)
+                raise refused("email", IdentifierRefusal.FULL)
             made[i] = token
         if len(spelled) > 1:
             self._forms.pair(made[spelled[0]], made[spelled[-1]])
@@ -494,7 +494,7 @@ class ConversationTokens:
     def _name(self, text: str) -> str:
         pieces = names.read_name(text)
         if pieces is None:
-            raise refused("person", Refusal.FORM)
+            raise refused("person", IdentifierRefusal.FORM)
         tokens: list[str | None] = [
             self._word(piece.text, piece.role) if piece.part == "word" else piece.text
             for piece in pieces
@@ -512,7 +512,7 @@ class ConversationTokens:
                     self._initial(piece.text, given + surnames)
                 )
         if None in tokens:
-            raise refused("person", Refusal.FULL)
+            raise refused("person", IdentifierRefusal.FULL)
         for one in given:
             for other in surnames:
                 self._forms.pair(one, other)

@@ -33,7 +33,7 @@ _ESCAPE_LENGTH = len("\\u2011")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Form:
+class TokenForm:
     """One way to write a token: whose, how the original is put there, and how it must stand."""
 
     kind: Kind
@@ -47,7 +47,7 @@ class _Node:
 
     def __init__(self) -> None:
         self.following: dict[str, _Node] = {}
-        self.form: Form | None = None
+        self.form: TokenForm | None = None
         self.gap = False
 
 
@@ -60,7 +60,7 @@ class Sequences:
         self._root = _Node()
         self._begins: re.Pattern[str] | None = None
 
-    def add(self, sequence: str, form: Form, gaps: Iterable[int] | None = None) -> None:
+    def add(self, sequence: str, form: TokenForm, gaps: Iterable[int] | None = None) -> None:
         """Take up a form; separators may stand before the places in `gaps`, by default all.
 
         The first form of a sequence stays: a token means one thing.
@@ -72,7 +72,7 @@ class Sequences:
             following = node.following.get(character)
             if following is None:
                 following = node.following[character] = _Node()
-                if node is self._root:
+                if place <= 1:
                     self._begins = None
             node = following
         if node.form is None and sequence:
@@ -86,18 +86,24 @@ class Sequences:
         if not self:
             return
         if self._begins is None:
-            firsts = "".join(re.escape(each) for each in self._root.following)
-            self._begins = re.compile(f"{_OPENING}[{firsts}]", re.IGNORECASE)
+            # Two characters tell most words apart; a text may break off after one.
+            firsts = "".join(map(re.escape, self._root.following))
+            pairs = "|".join(
+                f"(?<={re.escape(first)}){_next(node)}"
+                for first, node in self._root.following.items()
+            )
+            # The character first: that is what `re` can look for quickly.
+            self._begins = re.compile(f"[{firsts}]{_OPENED}(?:{pairs})", re.IGNORECASE | re.DOTALL)
         for match in self._begins.finditer(text, first):
             yield match.start()
 
-    def walk(self, text: str, start: int) -> tuple[list[tuple[int, Form]], bool]:
+    def walk(self, text: str, start: int) -> tuple[list[tuple[int, TokenForm]], bool]:
         """The forms that begin here, by their ends, and whether the text breaks off a longer one.
 
         A character that a form has is taken as that before it is taken as a separator.
         """
         node, place, gap = self._root, start, 0
-        found: list[tuple[int, Form]] = []
+        found: list[tuple[int, TokenForm]] = []
         while place < len(text):
             following = node.following.get(lower(text[place]))
             if following is not None:
@@ -118,11 +124,19 @@ class Sequences:
         return found, bool(node.following)
 
 
+def _next(node: _Node) -> str:
+    """What may stand behind the first character of a form, as a pattern."""
+    if node.form is not None:
+        return ""
+    marks = (*node.following, *(SEPARATORS if node.gap else ()))
+    return f"(?=[{''.join(map(re.escape, sorted(marks)))}]|\\Z)"
+
+
 # Not inside a word or number; behind an escape of JSON ("\n", "\u2019") or of an address ("%20"); a
 # number may follow a word ("MRN5520913").
-_OPENING = (
-    r"(?:(?<![^\W_])|(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2})"
-    r"|(?<=[^\W\d_])(?=[0-9]))"
+_OPENED = (
+    r"(?:(?<![^\W_].)|(?<=\\[nrtbf].)|(?<=\\u[0-9A-Fa-f]{4}.)|(?<=%[0-9A-Fa-f]{2}.)"
+    r"|(?<=[^\W\d_][0-9]))"
 )
 
 
@@ -156,18 +170,22 @@ def styled(written: str, token: str, original: str) -> str:
 # Codes and phone numbers: the characters of the original, one for one.
 
 
-def code_forms(token: str) -> Iterator[tuple[str, Form, Iterable[int] | None]]:
+def code_forms(token: str) -> Iterator[tuple[str, TokenForm, Iterable[int] | None]]:
     """A code in any case and grouping; a long number in it by itself, without its prefix."""
     sequence = alphanumeric(token)
     everything = range(len(sequence))
     numbered = len(sequence) >= REGROUPED and any(map(str.isdigit, sequence))
     if not numbered:
-        yield sequence, Form("code", token, _placing(token, everything), "alone"), _gaps_of(token)
+        yield (
+            sequence,
+            TokenForm("code", token, _placing(token, everything), "alone"),
+            _gaps_of(token),
+        )
         return
-    yield sequence, Form("code", token, _placing(token, everything)), None
+    yield sequence, TokenForm("code", token, _placing(token, everything)), None
     for run in re.finditer("[0-9]+", sequence):
         if REGROUPED <= len(run[0]) < len(sequence):
-            yield run[0], Form("code", token, _placing(token, range(*run.span()))), None
+            yield run[0], TokenForm("code", token, _placing(token, range(*run.span()))), None
 
 
 def _gaps_of(token: str) -> list[int]:
@@ -177,7 +195,7 @@ def _gaps_of(token: str) -> list[int]:
     return [number for character, number in pairs if not character.isalnum()]
 
 
-def phone_forms(token: str) -> Iterator[tuple[str, Form, Iterable[int] | None]]:
+def phone_forms(token: str) -> Iterator[tuple[str, TokenForm, Iterable[int] | None]]:
     """A phone number with and without country code, trunk digit, extension and area."""
     read = read_digits(token)
     if read is None:
@@ -206,11 +224,11 @@ def phone_forms(token: str) -> Iterator[tuple[str, Form, Iterable[int] | None]]:
             forms += [("1" + own, (*kept, *national)), (own[3:], national[3:])]
     for sequence, places in forms:
         if len(sequence) >= _LEAST_LOCAL:
-            yield sequence, Form("phone", token, _placing(token, places)), None
+            yield sequence, TokenForm("phone", token, _placing(token, places)), None
         else:
             yield (
                 sequence,
-                Form("phone", token, _placing(token, places), "alone"),
+                TokenForm("phone", token, _placing(token, places), "alone"),
                 _gaps_of(token),
             )
 
@@ -251,14 +269,14 @@ def _placing(token: str, places: Sequence[int | None]) -> Rewrite:
 
 def literal_form(
     kind: Kind, token: str, part: Callable[[str], str] = str
-) -> tuple[str, Form, Iterable[int]]:
+) -> tuple[str, TokenForm, Iterable[int]]:
     """A token, or a part of it, to the character."""
     said = part(token)
 
     def rewrite(written: str, original: str) -> str:
         return styled(written, said, part(original))
 
-    return "".join(map(lower, said)), Form(kind, token, rewrite), ()
+    return "".join(map(lower, said)), TokenForm(kind, token, rewrite), ()
 
 
 def local_part(address: str) -> str:
@@ -271,7 +289,7 @@ def domain_part(address: str) -> str:
     return address.rpartition("@")[2]
 
 
-def email_forms(token: str) -> Iterator[tuple[str, Form, Iterable[int] | None]]:
+def email_forms(token: str) -> Iterator[tuple[str, TokenForm, Iterable[int] | None]]:
     """An address, and either half of it by itself."""
     yield literal_form("email", token)
     yield literal_form("email", token, local_part)
@@ -360,7 +378,7 @@ _Field = tuple[str, str]
 n(th day), a (weekday), k(ept)."""
 
 
-def date_forms(token: str) -> Iterator[tuple[str, Form, Iterable[int] | None]]:
+def date_forms(token: str) -> Iterator[tuple[str, TokenForm, Iterable[int] | None]]:
     """A day in every order of day, month and year, in figures and words; with its weekday."""
     read = read_day(token)
     if read is None:
@@ -372,7 +390,7 @@ def date_forms(token: str) -> Iterator[tuple[str, Form, Iterable[int] | None]]:
         names = tuple(name for _, name in fields)
         if names not in rewrites:
             rewrites[names] = _dating(names)
-        form = Form("date", token, rewrites[names], "loose" if "y" in names else "day")
+        form = TokenForm("date", token, rewrites[names], "loose" if "y" in names else "day")
         ends = itertools.accumulate(len(text) for text, _ in fields)
         yield "".join(text for text, _ in fields), form, ends
 
@@ -499,7 +517,7 @@ def _cased(said: str, word: str) -> str:
     return word.lower() if said.islower() else word[:1].upper() + word[1:]
 
 
-def forms_of(kind: Kind, token: str) -> Iterator[tuple[str, Form, Iterable[int] | None]]:
+def forms_of(kind: Kind, token: str) -> Iterator[tuple[str, TokenForm, Iterable[int] | None]]:
     """The sequences that spell a token, with their forms and where separators may stand."""
     match kind:
         case "code":

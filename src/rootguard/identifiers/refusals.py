@@ -7,7 +7,7 @@ from rootguard.identifiers.ff1 import MIN_DOMAIN
 from rootguard.identifiers.formats import KINDS, MAX_LENGTH, Kind
 
 
-class Refusal(enum.Enum):
+class IdentifierRefusal(enum.Enum):
     """Why an identifier is refused. Fixed sentences: nothing of the identifier is in them."""
 
     KIND = "there is no such kind of identifier; there is code, phone, date, email and person"
@@ -18,7 +18,7 @@ class Refusal(enum.Enum):
     UNISSUED = "this token was not issued here; only issued tokens are restored"
 
 
-def refused(kind: Kind, refusal: Refusal) -> IdentifierError:
+def refused(kind: Kind, refusal: IdentifierRefusal) -> IdentifierError:
     """The error. An unknown kind may be an identifier in the wrong place, so it is not named."""
     named = f"{kind}: " if kind in KINDS else ""
     return IdentifierError(f"{named}{refusal.value}")
@@ -27,4 +27,4 @@ def refused(kind: Kind, refusal: Refusal) -> IdentifierError:
 def check_size(kind: Kind, text: object) -> None:
     """Refuse what is no text, or empty, or too long."""
     if not isinstance(text, str) or not 1 <= len(text) <= MAX_LENGTH:
-        raise refused(kind, Refusal.LENGTH if kind in KINDS else Refusal.KIND)
+        raise refused(kind, IdentifierRefusal.LENGTH if kind in KINDS else IdentifierRefusal.KIND)

@@ -3,8 +3,8 @@
 Numbers, days and addresses are found by their sequences (`forms`), names by their words. A word of
 a name counts in any letter case, with a possessive or a plural "s", within an address or the name
 of a file, with initials. It is somebody else's where a capitalised word stands beside it that the
-conversation never mentioned ("Anna Ostrander", "the Patel Museum"), and another word where letters
-go on ("Annaburg").
+conversation never mentioned ("Anna Ostrander", "the Patel Museum"), an author's in a citation, and
+another word where letters go on ("Annaburg").
 
 Every decision looks a bounded way to both sides. `_Unsettled` says that the text breaks off before
 the decision, so that a stream waits; a whole text and its pieces are restored alike.
@@ -19,7 +19,7 @@ from typing import NoReturn, SupportsIndex
 from rootguard.errors import IdentifierError
 from rootguard.identifiers.finding import closes, is_settled, opens
 from rootguard.identifiers.formats import Kind
-from rootguard.identifiers.forms import Form, Sequences, forms_of, styled
+from rootguard.identifiers.forms import Sequences, TokenForm, forms_of, lower, styled
 from rootguard.identifiers.names import BESIDE, PARTICLES, SUFFIXES, TITLES, Role
 
 _CONTEXT = 128
@@ -38,6 +38,8 @@ _OPENING_REACH = 8
 _YEAR_NEXT = re.compile(r"(?:,?\s+|-|/|\.\s?)(?:(?:of|de|del)\s+)?[0-9]{4}(?![0-9])")
 _YEAR_BEGUN = re.compile(r"(?:,?\s*|-|/|\.\s?)(?:o|of|d|de|del)?\s*[0-9]{0,4}")
 _YEAR_REACH = 12
+_CITED = re.compile(r" et al| \([0-9]{4}")
+_CITED_BEGUN = re.compile(r" (?:e|et|et |et a|\([0-9]{0,3})?")
 _MOST_INITIALS = 4
 _HARMLESS = BESIDE | TITLES | SUFFIXES | PARTICLES
 
@@ -175,8 +177,8 @@ class TokenForms:
             except _Unsettled:
                 open_from = start
                 break
-        if self.words and (not last or any(map(text.lower().__contains__, self.words))):
-            reading = _NameReading(self, text, last=last, anywhere=anywhere)
+        if self.words and (windows := self._windows(text) if last else [(0, len(text))]):
+            reading = _NameReading(self, text, windows, last=last, anywhere=anywhere)
             open_from = min(open_from, reading.read(first, found))
         chosen: list[TokenFind] = []
         for each in sorted(found, key=lambda each: (each.start, -each.end)):
@@ -190,7 +192,21 @@ class TokenForms:
 
     def unpaired(self, text: str) -> set[str]:
         """Issued words that stand in a text without another word of a name beside them."""
-        return set(_NameReading(self, text, last=True, anywhere=True).unpaired())
+        windows = self._windows(text)
+        return set(_NameReading(self, text, windows, last=True, anywhere=True).unpaired())
+
+    def _windows(self, text: str) -> list[tuple[int, int]]:
+        """The parts of a whole text that words of names stand in, with what decides about them."""
+        folded = "".join(map(lower, text)) if not text.isascii() else text.lower()
+        places = sorted(place for word in self.words for place in _places(folded, word))
+        windows: list[tuple[int, int]] = []
+        for place in places:
+            start, end = max(place - 2 * _CONTEXT, 0), min(place + 2 * _CONTEXT, len(text))
+            if windows and start <= windows[-1][1]:
+                windows[-1] = windows[-1][0], end
+            else:
+                windows.append((start, end))
+        return windows
 
     def _spelled(self, text: str, start: int, *, last: bool) -> list[TokenFind]:
         ends, broken_off = self.sequences.walk(text, start)
@@ -202,7 +218,7 @@ class TokenForms:
                 return [TokenFind(start, end, meant)]
         return []
 
-    def _rewritten(self, form: Form, written: str) -> str | None:
+    def _rewritten(self, form: TokenForm, written: str) -> str | None:
         original = self._original(form.kind, form.token)
         return None if original is None else form.rewrite(written, original)
 
@@ -248,7 +264,14 @@ class TokenForms:
         return self._original("person", letter)
 
 
-def _stands(text: str, start: int, end: int, form: Form, *, last: bool) -> bool:
+def _places(text: str, word: str) -> Iterator[int]:
+    place = text.find(word)
+    while place >= 0:
+        yield place
+        place = text.find(word, place + 1)
+
+
+def _stands(text: str, start: int, end: int, form: TokenForm, *, last: bool) -> bool:
     """Whether a form that is spelled here is all that is written here."""
     if form.edge == "alone":
         if not last and not is_settled(text, end):
@@ -277,13 +300,24 @@ class _NameReading:
 
     __slots__ = ("_anywhere", "_forms", "_last", "_runs", "_text")
 
-    def __init__(self, forms: TokenForms, text: str, *, last: bool, anywhere: bool) -> None:
+    def __init__(
+        self,
+        forms: TokenForms,
+        text: str,
+        windows: list[tuple[int, int]],
+        *,
+        last: bool,
+        anywhere: bool,
+    ) -> None:
         self._forms = forms
         self._text = text
         self._last = last
         self._anywhere = anywhere
         self._runs: list[_Run] = [
-            (*match.span(), match[0]) for match in _RUN.finditer(text) if match[1] is not None
+            (*match.span(), match[0])
+            for start, end in windows
+            for match in _RUN.finditer(text, start, end)
+            if match[1] is not None
         ]
 
     def read(self, first: int, found: list[TokenFind]) -> int:
@@ -437,7 +471,7 @@ class _NameReading:
             if not self._last:
                 raise _Unsettled
             return False
-        if after.isdigit() or after == "@":
+        if after.isdigit() or after == "@" or self._cited(end):
             return True
         following = self._after(i, (*_BESIDE_GAPS, "."))
         if following is None:
@@ -454,6 +488,13 @@ class _NameReading:
             return False
         middle = self._after(j, _BESIDE_GAPS)
         return middle is None or not self._partners(i, middle[1])
+
+    def _cited(self, end: int) -> bool:
+        """Whether a word is the author of a citation: "Patel et al.", "Patel (2019)"."""
+        ahead = self._text[end : end + len(" et al")]
+        if not self._last and len(ahead) < len(" et al") and _CITED_BEGUN.fullmatch(ahead):
+            raise _Unsettled
+        return _CITED.match(ahead) is not None
 
     def _followed_by_dot(self, i: int) -> bool:
         return self._text[self._runs[i][1] : self._runs[i][1] + 1] == "."

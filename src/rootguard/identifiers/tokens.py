@@ -36,7 +36,7 @@ from rootguard.identifiers.ff1 import (
 )
 from rootguard.identifiers.finding import TokenIndex, TokenMention
 from rootguard.identifiers.formats import KINDS, MAX_LENGTH, Kind, Written, read
-from rootguard.identifiers.refusals import Refusal, check_size, refused
+from rootguard.identifiers.refusals import IdentifierRefusal, check_size, refused
 from rootguard.identifiers.registry import IssuedToken, IssuedTokens, MemoryTokens, Seal
 from rootguard.identifiers.streaming import Lookup, StreamRestorer
 
@@ -176,7 +176,7 @@ class Identifiers:
             self._refresh()
             original = self._restore(kind, token)
         if original is None:
-            raise refused(kind, Refusal.UNISSUED)
+            raise refused(kind, IdentifierRefusal.UNISSUED)
         return original
 
     def issued(self, kind: Kind, token: str) -> bool:
@@ -333,17 +333,17 @@ class Identifiers:
 
     def _protect(self, kind: Kind, text: str) -> str:
         if kind not in KINDS:
-            raise refused(kind, Refusal.KIND)
+            raise refused(kind, IdentifierRefusal.KIND)
         if kind == "person":
             return self._protect_name(text)
         written = read(kind, text)
         if written is None:
-            raise refused(kind, Refusal.FORM)
+            raise refused(kind, IdentifierRefusal.FORM)
         if written.size < MIN_DOMAIN:
-            raise refused(kind, Refusal.SMALL)
+            raise refused(kind, IdentifierRefusal.SMALL)
         token = self._settle(kind, self._ranked(kind, written))
         if token is None:
-            raise refused(kind, Refusal.FULL)
+            raise refused(kind, IdentifierRefusal.FULL)
         return token
 
     def _restore(self, kind: Kind, token: str) -> str | None:
@@ -374,7 +374,7 @@ class Identifiers:
     def _protect_name(self, text: str) -> str:
         pieces = names.read_name(text)
         if pieces is None:
-            raise refused("person", Refusal.FORM)
+            raise refused("person", IdentifierRefusal.FORM)
         out = []
         for piece in pieces:
             token: str | None = piece.text
@@ -383,7 +383,7 @@ class Identifiers:
             elif piece.part == "word":
                 token = self._protect_word(piece.text, piece.role)
             if token is None:
-                raise refused("person", Refusal.FULL)
+                raise refused("person", IdentifierRefusal.FULL)
             out.append(token)
         return "".join(out)
 
