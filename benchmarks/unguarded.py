@@ -1,6 +1,6 @@
 """The gateway with sanitizing off: the control that shows what guarding costs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from rootguard.channels.gateway.channel import PersonChannel, Restorer
@@ -41,6 +41,16 @@ class Unguarded(PersonChannel):
         expectation: Expectation = NOTHING,  # noqa: ARG002
     ) -> JsonSanitization:
         return JsonSanitization(value=value, replaced={})
+
+    def conversation(
+        self,
+        earlier: str | None,  # noqa: ARG002
+        texts: Sequence[str],  # noqa: ARG002
+    ) -> PersonChannel:
+        return self
+
+    def keep_conversation(self, reply: str) -> None:
+        """Nothing is kept."""
 
     def named_in(self, tool: str, arguments: str) -> tuple[RootName, ...]:  # noqa: ARG002
         return ()

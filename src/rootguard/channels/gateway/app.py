@@ -416,7 +416,7 @@ class Gateway:
             if refusal is None:
                 raise
             raise _LocatedError(refusal) from None
-        return channel, out, sent, made.get("stream") is True
+        return out.channel, out, sent, made.get("stream") is True
 
     def _admit(self, headers: Headers) -> str:
         """Whose request it is; refuses strangers, floods of headers and too many requests."""

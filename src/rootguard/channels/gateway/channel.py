@@ -8,12 +8,14 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from typing import Final, Protocol
 
 from rootguard.channels.detection import Detector, merge
 from rootguard.channels.text.channel import NumberPolicy, TextChannel
 from rootguard.channels.text.edits import JsonSanitization, Sanitization
 from rootguard.reading.claims import NOTHING, Expectation, Source
+from rootguard.session.declared import PersonConversation
 from rootguard.session.person import Person
 from rootguard.session.profile import OnDoubt, UnknownFields
 from rootguard.values import RootName
@@ -40,7 +42,7 @@ class Restorer(Protocol):
 class PersonChannel:
     """A person's text channel as the gateway uses it. Safe to share by threads."""
 
-    __slots__ = ("_detectors", "_others", "_person", "_policies", "_public", "_text")
+    __slots__ = ("_detectors", "_others", "_person", "_policies", "_public", "_text", "_tokens")
 
     def __init__(
         self,
@@ -56,6 +58,7 @@ class PersonChannel:
         self._public: set[str] = set()
         self._policies = (near_private, elsewhere, unknown_fields)
         self._others: dict[OnDoubt, PersonChannel] = {}
+        self._tokens: PersonConversation | None = None
         self._text = TextChannel(
             person, detectors=detectors, near_private=near_private, elsewhere=elsewhere
         )
@@ -82,17 +85,39 @@ class PersonChannel:
             )
         return self._others[choice]
 
+    def conversation(self, earlier: str | None, texts: Sequence[str]) -> "PersonChannel":
+        """The same channel for one conversation, whose every text is given.
+
+        `earlier` is the id of a reply that it goes on from, if the service keeps the history.
+        """
+        made = copy(self)
+        made._tokens = self._person.conversation(earlier)
+        made._tokens.apart_from(*texts)
+        return made
+
+    def keep_conversation(self, reply: str) -> None:
+        """Let a later request go on from a reply that the service keeps."""
+        if self._tokens is not None:
+            self._person.keep_conversation(reply, self._tokens)
+
     def sanitize(
         self, text: str, *, source: Source, expectation: Expectation = NOTHING
     ) -> Sanitization:
         """The text as it may leave, and how often what was replaced."""
-        return self._text.sanitize(text, source=source, expectation=expectation)
+        made = self._text.sanitize(
+            text, source=source, expectation=expectation, tokens=self._tokens
+        )
+        if self._tokens is not None:
+            self._tokens.sent(made.text)
+        return made
 
     def sanitize_json(
         self, value: object, *, source: Source, expectation: Expectation = NOTHING
     ) -> JsonSanitization:
         """The JSON value as it may leave, and how often what was replaced."""
-        return self._text.sanitize_json(value, source=source, expectation=expectation)
+        return self._text.sanitize_json(
+            value, source=source, expectation=expectation, tokens=self._tokens
+        )
 
     def named_in(self, tool: str, arguments: str) -> tuple[RootName, ...]:
         """The quantities that a tool's result is about, by its name or its arguments."""
@@ -117,15 +142,15 @@ class PersonChannel:
 
     def restore(self, text: str) -> str:
         """Issued tokens put back; everything else stays."""
-        return self._text.restore(text)
+        return (self._text.restore if self._tokens is None else self._tokens.restore_text)(text)
 
     def restorer(self) -> Restorer:
         """Restores a reply piece by piece; holds back at most the longest token, so close it."""
-        return self._text.restorer()
+        return self._text.restorer() if self._tokens is None else self._tokens.stream()
 
     def unissued(self, text: str) -> Mapping[str, int]:
         """Identifiers in a reply that were never issued to this person, by kind."""
-        issued = self._person.issued(text)
+        issued = (self._person.issued if self._tokens is None else self._tokens.spans)(text)
         found = merge(each for detector in self._detectors for each in detector.find(text))
         strange: Counter[str] = Counter(
             each.kind
@@ -158,6 +183,10 @@ class ReplyAudit:
         self._channel = channel
         self._texts: list[list[str]] = []
         self._left = _AUDITED
+
+    def replied(self, reply: str) -> None:
+        """The id of a reply that the service keeps."""
+        self._channel.keep_conversation(reply)
 
     def restore(self, text: str) -> str:
         """Issued tokens put back; everything else stays."""

@@ -181,6 +181,8 @@ def restore_reply(audit: ReplyAudit, value: object, key: str = "") -> object:
     if isinstance(value, list):
         return [restore_reply(audit, each, key) for each in value]
     if isinstance(value, dict):
+        if value.get("object") == "response" and isinstance(value.get("id"), str):
+            audit.replied(value["id"])
         return {
             name: each if name in _KEPT else restore_reply(audit, each, name)
             for name, each in value.items()

@@ -54,6 +54,7 @@ class OutgoingRequest:
         "_form_only",
         "_items",
         "_source",
+        "_texts",
         "allow_media",
         "replaced",
         "trail",
@@ -75,6 +76,7 @@ class OutgoingRequest:
         self._call = ""
         self._dialogue = Dialogue()
         self._source: Source = "developer"
+        self._texts: list[str] = []
         self.allow_media = allow_media
         self.unknown_fields = unknown_fields
         self.replaced: Counter[str] = Counter()
@@ -89,7 +91,18 @@ class OutgoingRequest:
             form_only=True,
         )
         made.trail = self.trail
+        made._texts = self._texts
         return made
+
+    @property
+    def channel(self) -> PersonChannel:
+        """Whose request it is."""
+        return self._channel
+
+    def converse(self, earlier: str | None) -> None:
+        """Begin the conversation, when the form of everything was looked at."""
+        self._channel = self._channel.conversation(earlier, self._texts)
+        self._texts.clear()
 
     def within(self, place: int) -> None:
         """Note that what is refused stands at this place of what it is a part of."""
@@ -107,6 +120,7 @@ class OutgoingRequest:
     def text(self, text: str) -> str:
         """The text as it may leave, in the words of whoever is speaking."""
         if self._form_only:
+            self._texts.append(text)
             return text
         source = self._source
         expected = self._dialogue.expectation(source, self._call)
@@ -118,6 +132,7 @@ class OutgoingRequest:
     def json(self, value: object) -> object:
         """The JSON value as it may leave."""
         if self._form_only:
+            self._texts += _strings(value)
             return value
         source = self._source
         expected = self._dialogue.expectation(source, self._call)
@@ -128,6 +143,7 @@ class OutgoingRequest:
     def arguments(self, tool: str, value: object) -> object:
         """The arguments of a tool's call as they may leave; by position, if it is a calculation."""
         if self._form_only:
+            self._texts += _strings(value)
             return value
         expected = Expectation(asked=self._channel.roots_of(tool))
         made = self._channel.sanitize_json(value, source=self._source, expectation=expected)
@@ -550,10 +566,31 @@ def examine(shape: Shape, out: OutgoingRequest, body: bytes) -> tuple[dict[str, 
     # First the form of everything, then the texts: sanitizing may noise a root for the first time,
     # which a request that is refused in the end must not do.
     shape(out.form(), parsed)
+    out.converse(_earlier(parsed))
     made = shape(out, parsed)
     if not isinstance(made, dict):
         raise Refused("bad_json")
     return made, write_json(made).encode("utf-8")
+
+
+def _earlier(body: Mapping[str, object]) -> str | None:
+    """The reply or the conversation that a request goes on from, if the service keeps it."""
+    told = body.get("previous_response_id") or body.get("conversation")
+    if isinstance(told, dict):
+        told = told.get("id")
+    return told if isinstance(told, str) else None
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            yield str(name)
+            yield from _strings(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _strings(each)
 
 
 def read_json(written: str) -> object:

@@ -25,9 +25,9 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, cast
 
-from rootguard.channels.detection import Detector, Found, FoundKind, Rules, merge
+from rootguard.channels.detection import Detector, Found, Rules, merge
 from rootguard.channels.text.documents import Walk, parsed, rewritten
 from rootguard.channels.text.edits import (
     Edit,
@@ -64,6 +64,7 @@ from rootguard.reading.claims import (
 )
 from rootguard.reading.mentions import write
 from rootguard.reading.page import columns, read_page
+from rootguard.session.declared import PersonConversation
 from rootguard.session.person import Person
 from rootguard.values import RootName
 
@@ -83,6 +84,9 @@ class Remembered:
     released: Mapping[RootName, float]
     missing: frozenset[RootName] = frozenset()
     heard: Heard = SILENCE
+    declared: tuple[str, ...] = ()
+    finds: tuple[Edit, ...] = ()
+    """In a conversation: the tokens of the profile, and those of finds where they stood."""
 
 
 class Memory:
@@ -164,10 +168,13 @@ class _Look:
 
     source: Source
     expectation: Expectation = NOTHING
+    tokens: PersonConversation | None = None
     mark: tuple[int, int] = (0, 0)
     released: dict[RootName, float] = field(default_factory=dict)
     missing: set[RootName] = field(default_factory=set)
     heard: Heard | None = None
+    declared: tuple[str, ...] = ()
+    finds: tuple[Edit, ...] = ()
 
     def again(self) -> "_Look":
         """Another look at the same text. Values are released once for all looks: it is logged."""
@@ -204,12 +211,14 @@ class TextChannel:
         context: str = "",
         source: Source = "owner",
         expectation: Expectation = NOTHING,
+        tokens: PersonConversation | None = None,
     ) -> Sanitization:
         """The text as it may leave; `context` is read before it and not written.
 
         `source` says who wrote it. In the owner's own words, or a trusted source's, a root without
         a value gets the one that stands here. Anybody else's text never teaches one. `expectation`
-        is what the texts before it lead to expect (`reading.dialogue`).
+        is what the texts before it lead to expect (`reading.dialogue`). `tokens` are those of the
+        conversation that it belongs to; without one, all that were ever issued for the person.
         Repeats until nothing changes: a token may make a detector see what it did not see before.
         Raises `TextBlockedError` if a number in it cannot be placed or if it does not come to rest,
         `BudgetError` or `AccessError` if a value may not be released, and `StoreError` if the store
@@ -218,15 +227,21 @@ class TextChannel:
         with self._person.one_look():
             document = parsed(text)
             if document is not None:
-                return self._document(text, document, source, expectation)
-            return self._recalled_or_read(text, context, source, expectation)
+                return self._document(text, document, source, expectation, tokens)
+            look = _Look(source=source, expectation=expectation, tokens=tokens)
+            return self._recalled_or_read(text, context, look)
 
     @shielded
     def sanitize_json(
-        self, value: object, *, source: Source = "owner", expectation: Expectation = NOTHING
+        self,
+        value: object,
+        *,
+        source: Source = "owner",
+        expectation: Expectation = NOTHING,
+        tokens: PersonConversation | None = None,
     ) -> JsonSanitization:
         """A JSON value as it may leave: numbers by their keys, texts as texts."""
-        return Walk(self, source=source, expectation=expectation).sanitize(value)
+        return Walk(self, source=source, expectation=expectation, tokens=tokens).sanitize(value)
 
     def names_in(self, text: str) -> tuple[RootName, ...]:
         """The quantities that a text names, in order: of a call, what its result is about."""
@@ -247,10 +262,16 @@ class TextChannel:
         return self._person.restorer()
 
     def _document(
-        self, text: str, document: object, source: Source, expectation: Expectation
+        self,
+        text: str,
+        document: object,
+        source: Source,
+        expectation: Expectation,
+        tokens: PersonConversation | None,
     ) -> Sanitization:
         """A text that is JSON: values by their keys, and every other byte as it was."""
-        made = Walk(self, source=source, expectation=expectation).sanitize(document)
+        walk = Walk(self, source=source, expectation=expectation, tokens=tokens)
+        made = walk.sanitize(document)
         return Sanitization(
             text=rewritten(text, document, made.value),
             replaced=made.replaced,
@@ -258,17 +279,15 @@ class TextChannel:
             heard=Heard(numbers=True),
         )
 
-    def _recalled_or_read(
-        self, text: str, context: str, source: Source, expectation: Expectation
-    ) -> Sanitization:
+    def _recalled_or_read(self, text: str, context: str, first: _Look) -> Sanitization:
+        expectation = first.expectation
         if expectation.header:  # the rows of a table whose header came before
             context = f"{context}{expectation.header}\n"
-        first = _Look(source=source, expectation=expectation)
         if len(text) < LEAST_CHARACTERS:
             return self._settled(text, context, [first])
-        digest = self._memory.digest(context, text, source=source, expectation=expectation)
+        digest = self._memory.digest(context, text, source=first.source, expectation=expectation)
         known = self._memory.recall(digest)
-        if known is not None and self._still(known, text, context):
+        if known is not None and self._still(known, text, context, first.tokens):
             return Sanitization(
                 text=known.text,
                 replaced=dict(known.replaced),
@@ -285,8 +304,10 @@ class TextChannel:
                 released=looks[-1].released,
                 missing=outcome.missing,
                 heard=outcome.heard,
+                declared=first.declared,
+                finds=first.finds,
             )
-            if self._untouched(looks[0].mark, context + text):
+            if first.tokens is not None or self._untouched(first.mark, context + text):
                 self._memory.keep(digest, entry)
         return outcome
 
@@ -334,7 +355,9 @@ class TextChannel:
         looks.append(look)
         return True
 
-    def _still(self, known: Remembered, text: str, context: str) -> bool:
+    def _still(
+        self, known: Remembered, text: str, context: str, tokens: PersonConversation | None
+    ) -> bool:
         """Whether sanitizing a text again would give the same: nothing it rests on has changed.
 
         The values are released once more, because what leaves is written down.
@@ -342,12 +365,25 @@ class TextChannel:
         try:
             with self._person.one_look():
                 return (
-                    self._untouched(known.mark, context + text, known.text)
+                    self._has_same_tokens(known, context + text, tokens)
                     and not any(map(self._person.known, known.missing))
                     and all(self._person.release(r) == value for r, value in known.released.items())
                 )
         except RootGuardError:
             return False
+
+    def _has_same_tokens(
+        self, known: Remembered, whole: str, tokens: PersonConversation | None
+    ) -> bool:
+        """Whether a text's identifiers have the tokens here that they had when it was read."""
+        if tokens is None:
+            return self._untouched(known.mark, whole, known.text)
+        if tuple(found.text for found in tokens.declared(whole)) != known.declared:
+            return False
+        return all(
+            self._token(edit.kind, whole, edit.start, edit.end, tokens) == edit.text
+            for edit in known.finds
+        )
 
     def _untouched(self, mark: tuple[int, int], *texts: str) -> bool:
         """Whether no token that was issued since a mark stands in any of these texts."""
@@ -364,12 +400,13 @@ class TextChannel:
         context: str = "",
         source: Source = "owner",
         expectation: Expectation = NOTHING,
+        tokens: PersonConversation | None = None,
     ) -> tuple[list[Edit], Heard]:
         """What is to be written where, in order, and what was heard.
 
         For who is shielded: an error's frames have it.
         """
-        look = _Look(source=source, expectation=expectation)
+        look = _Look(source=source, expectation=expectation, tokens=tokens)
         edits = self._read(text, context, look)
         return edits, look.heard or SILENCE
 
@@ -411,14 +448,17 @@ class TextChannel:
         look.mark = mark or look.mark
         return made
 
-    def sanitize_key(self, text: str, *, detect: bool) -> Sanitization:
-        """A key of a JSON object: identifiers alone. For who is shielded, as `edits`."""
+    def sanitize_key(
+        self, text: str, *, detect: bool, tokens: PersonConversation | None = None
+    ) -> Sanitization:
+        """A key of a JSON object: identifiers alone. For who is shielded, as `look`."""
         with _blocking_others():
-            kept = self._kept(text)
-            edits = self._declared(text, kept)
+            look = _Look(source="model", tokens=tokens)
+            kept = self._kept(text, look)
+            edits = self._declared(text, kept, look)
             if detect:
                 taken = [*kept, *((edit.start, edit.end) for edit in edits)]
-                edits += self._detected(text, taken)
+                edits += self._detected(text, taken, look)
         edits.sort(key=lambda edit: edit.start)
         counts = Counter(edit.kind for edit in edits)
         return Sanitization(text=apply_edits(text, edits), replaced=counts)
@@ -429,8 +469,8 @@ class TextChannel:
             return self._sorted_edits(text, look, begin)
 
     def _sorted_edits(self, text: str, look: _Look, begin: int) -> list[Edit]:
-        kept = self._kept(text)
-        edits = self._declared(text, kept)
+        kept = self._kept(text, look)
+        edits = self._declared(text, kept, look)
         # A few digits may be a token and a root's value; behind a root's name they are the value.
         sure = [span for span in kept if not _few_digits(text[slice(*span)])]
         taken = [*sure, *((edit.start, edit.end) for edit in edits)]
@@ -452,7 +492,9 @@ class TextChannel:
         named = [page.folded.span(name.start, name.end) for name in page.names if not name.subject]
         # The page's words have lost their accents, and signs of identifiers may have one.
         runs = page.runs if text.isascii() else None
-        edits += self._detected(text, [*taken, *named], runs)
+        found = self._detected(text, [*taken, *named], look, runs)
+        look.finds = look.finds or tuple(found)
+        edits += found
         edits += self._doubted(doubts, Spans((edit.start, edit.end) for edit in edits))
         return sorted(edits, key=lambda edit: edit.start)
 
@@ -503,15 +545,18 @@ class TextChannel:
             if policy == "redact":
                 yield Edit(start=claim.start, end=claim.end, text=HOLE, kind="number")
 
-    def _kept(self, text: str) -> list[tuple[int, int]]:
+    def _kept(self, text: str, look: _Look) -> list[tuple[int, int]]:
         """Issued tokens, and what stands for something that was taken out."""
-        return self._person.issued(text) + [m.span() for m in _PLACEHOLDER.finditer(text)]
+        issued = (look.tokens.spans if look.tokens is not None else self._person.issued)(text)
+        return issued + [m.span() for m in _PLACEHOLDER.finditer(text)]
 
-    def _declared(self, text: str, kept: Sequence[tuple[int, int]]) -> list[Edit]:
+    def _declared(self, text: str, kept: Sequence[tuple[int, int]], look: _Look) -> list[Edit]:
         """Identifiers of the profile, unless they are issued tokens through and through."""
         left_alone = Spans(kept)
         edits: list[Edit] = []
-        for found in sorted(self._person.declared(text), key=lambda each: each.start):
+        declared = (look.tokens or self._person).declared(text)
+        look.declared = look.declared or tuple(found.text for found in declared)
+        for found in sorted(declared, key=lambda each: each.start):
             new = any(text[a:b].strip() for a, b in left_alone.cut(found.start, found.end))
             if new and (not edits or found.start >= edits[-1].end):
                 edits.append(
@@ -528,12 +573,18 @@ class TextChannel:
         return look.released[root]
 
     def _detected(
-        self, text: str, taken: Sequence[tuple[int, int]], runs: Runs | None = None
+        self,
+        text: str,
+        taken: Sequence[tuple[int, int]],
+        look: _Look,
+        runs: Runs | None = None,
     ) -> list[Edit]:
         """What detectors find outside of what is taken; of a find that meets it, the rest."""
         spoken_for = Spans(taken)
         edits = []
-        for each in self._finds(text, runs, spoken_for):
+        # Persons first: an address is made of the tokens of the names in it.
+        finds = self._finds(text, runs, spoken_for)
+        for each in sorted(finds, key=lambda find: find.kind != "person"):
             for start, end in spoken_for.cut(each.start, each.end):
                 left, right = _trimmed(text, start, end)
                 if each.kind == "person" and _FORMS.issuperset(
@@ -542,7 +593,7 @@ class TextChannel:
                     continue  # the "Dr." before an issued token
                 whole = (start, end) == (each.start, each.end) or each.kind == "person"
                 if right - left > (0 if whole else _SCRAP):
-                    token = self._token(each.kind, text, left, right)
+                    token = self._token(each.kind, text, left, right, look.tokens)
                     edits.append(Edit(start=left, end=right, text=token, kind=each.kind))
         return edits
 
@@ -561,16 +612,18 @@ class TextChannel:
             failed = TextBlockedError("detector_failed")
         raise failed
 
-    def _token(self, kind: FoundKind, text: str, start: int, end: int) -> str:
+    def _token(
+        self, kind: str, text: str, start: int, end: int, tokens: PersonConversation | None
+    ) -> str:
         """A token, unless it could not be told apart from other text and restored."""
         found = text[start:end]
         if kind == "address" or kind == "age":  # no form that tells nothing and can be restored
             return f"[{kind}]"
-        like: Kind = "code" if kind == "ip" or kind == "postcode" else kind
+        like = cast("Kind", "code" if kind == "ip" or kind == "postcode" else kind)
         short = like == "code" and sum(map(str.isalnum, found)) < _LEAST_CODE
         if not short and opens(text, start) and closes(text, start, end):
             try:
-                return self._person.protect(like, found)
+                return (tokens or self._person).protect(like, found)
             except IdentifierError:
                 pass
         return f"[{kind}]"
@@ -596,12 +649,21 @@ class SourceReader(TextChannel):
         context: str = "",
         source: Source = "trusted",
         expectation: Expectation = NOTHING,
+        tokens: PersonConversation | None = None,
     ) -> Sanitization:
         """Nothing of the text is kept: what it says is in the clear."""
-        _, heard = self.look(text, context=context, source=source, expectation=expectation)
+        _, heard = self.look(
+            text, context=context, source=source, expectation=expectation, tokens=tokens
+        )
         return Sanitization(text="", replaced={}, heard=heard)
 
-    def sanitize_key(self, text: str, *, detect: bool) -> Sanitization:  # noqa: ARG002
+    def sanitize_key(
+        self,
+        text: str,
+        *,
+        detect: bool,  # noqa: ARG002
+        tokens: PersonConversation | None = None,  # noqa: ARG002
+    ) -> Sanitization:
         """A key as it is: it is not sent anywhere."""
         return Sanitization(text=text, replaced={})
 
@@ -609,6 +671,7 @@ class SourceReader(TextChannel):
         self,
         text: str,  # noqa: ARG002
         taken: Sequence[tuple[int, int]],  # noqa: ARG002
+        look: _Look,  # noqa: ARG002
         runs: Runs | None = None,  # noqa: ARG002
     ) -> list[Edit]:
         return []

@@ -20,6 +20,7 @@ from rootguard.values import RootName
 
 if TYPE_CHECKING:
     from rootguard.channels.text.channel import TextChannel
+    from rootguard.session.declared import PersonConversation
 
 MAX_DEPTH = 32  # the walk calls itself; documents of tools are a handful of levels deep
 MAX_NODES = 20_000  # each number is read as a text of its own
@@ -100,12 +101,27 @@ def _scalars(value: object) -> Iterator[object]:
 class Walk:
     """One walk through one document that a source wrote."""
 
-    __slots__ = ("_awaited", "_channel", "_counts", "_expectation", "_missing", "_nodes", "_source")
+    __slots__ = (
+        "_awaited",
+        "_channel",
+        "_counts",
+        "_expectation",
+        "_missing",
+        "_nodes",
+        "_source",
+        "_tokens",
+    )
 
     def __init__(
-        self, channel: "TextChannel", *, source: Source, expectation: Expectation = NOTHING
+        self,
+        channel: "TextChannel",
+        *,
+        source: Source,
+        expectation: Expectation = NOTHING,
+        tokens: "PersonConversation | None" = None,
     ) -> None:
         self._channel = channel
+        self._tokens = tokens
         self._source: Source = source
         self._expectation = expectation
         self._awaited = expectation.asked
@@ -189,7 +205,8 @@ class Walk:
         return made
 
     def _key(self, key: str, taken: Container[str]) -> str:
-        made = self._channel.sanitize_key(key, detect=_PLAIN_KEY.fullmatch(key) is None)
+        detect = _PLAIN_KEY.fullmatch(key) is None
+        made = self._channel.sanitize_key(key, detect=detect, tokens=self._tokens)
         if made.text in taken:
             raise TextBlockedError("unreadable_document")
         self._counts.update(made.replaced)
@@ -202,6 +219,7 @@ class Walk:
             context=f"{label}: " if label else "",
             source=self._source,
             expectation=self._expected(label),
+            tokens=self._tokens,
         )
         self._answered(made.heard.answered)
         self._counts.update(made.replaced)
@@ -236,6 +254,7 @@ class Walk:
                     context=f"{context}: " if context else "",
                     source=self._source,
                     expectation=self._expected(_label(path)),
+                    tokens=self._tokens,
                 )
             except TextBlockedError:
                 if last:
