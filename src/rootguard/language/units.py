@@ -10,6 +10,7 @@ exchanged. Nothing is guessed: an unknown unit, or one of another dimension, con
 import functools
 import importlib.resources
 import itertools
+import math
 import re
 import tomllib
 import unicodedata
@@ -27,6 +28,7 @@ _OWN_DIMENSIONS = ("charge_equivalent", "bioassay_unit", "glycated_fraction")
 _LONGEST_SIGN = 3  # "US$", "CHF": longer spellings of a currency stand after the amount
 _DIGITS = re.compile("[0-9]+")
 _TEMPERATURES = ("degC", "degF")
+_THOUSANDS = "k"
 _WORK_HOURS = 2080  # a year; its source is in `units.toml`
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _RAISED = re.compile(r"(?:\^|(?<=m)(?=[23]))([0-9]+)")
@@ -38,9 +40,12 @@ _POWER = (
     r"|1?e\+?(?P<short>[0-9]{1,2})|(?P<thousand>1[, ]?000)s?)"
 )
 _TIMES = {
-    **dict.fromkeys(("k", "thou", "thousand", "thousands", "tsd", "tys", "тыс", "тыс."), 3),
+    **dict.fromkeys(("k", "thou", "thousand", "thousands", "tsd", "tsd.", "tausend", "tys"), 3),
+    **dict.fromkeys(("tys.", "тыс", "тыс.", "тысяч", "milliers", "miles", "migliaia"), 3),
+    **dict.fromkeys(("milhares", "duizend", "tusen", "bin"), 3),
     **dict.fromkeys(("千", "1000", "1000s", "1,000", "1,000s", "10^3", "10³"), 3),
     **dict.fromkeys(("m", "mil", "mill", "million", "millions", "mio", "mln", "млн", "10^6"), 6),
+    **dict.fromkeys(("mio.", "mill.", "mln.", "млн.", "millionen", "millones", "milioni"), 6),
     **dict.fromkeys(("万", "萬"), 4),
     **dict.fromkeys(("lakh", "lakhs", "lac", "lacs"), 5),
     **dict.fromkeys(("billion", "billions", "giga", "10^9"), 9),
@@ -54,6 +59,9 @@ _VOLUMES = {
     1: r"dl|decilit(?:er|re)s?",
     0: r"l|lit(?:er|re)s?|л|升",
 }
+_ELSEWHERE = {"mil": -3}
+"""Multipliers that are another one in another language, and by how many powers of ten: "mil" is a
+million in English, a thousand in Spanish and Portuguese."""
 _COUNTED = {6: "/uL", 9: "10^9/L", 10: "10^4/uL", 11: "10^5/uL", 12: "10^12/L"}
 
 
@@ -198,12 +206,24 @@ def canonical(spelling: str) -> str | None:
     text = bare(plain(spelling.strip()))
     if text in _spellings().meanings:
         return _spellings().meanings[text][0]
+    counted = _count(text, 0)
+    if counted and counted[0][1] == len(text):
+        return counted[0][0] if counted[0][0] != UNKNOWN else None
     code, slash, period = text.partition("/")
-    money = _money().meanings.get(code.strip())
+    money = _money_code(code.strip())
     if money is None or not slash:
-        return None if money is None else money[0]
+        return money
     found = _periods().meanings.get(f"/{period.strip()}")
-    return None if found is None else f"{money[0]}/{found[0]}"
+    return None if found is None else f"{money}/{found[0]}"
+
+
+def _money_code(text: str) -> str | None:
+    """A currency, or thousands of it: "usd", "k$"."""
+    known = _money().meanings
+    if text in known:
+        return known[text][0]
+    thousands = known.get(text[1:].strip()) if text[:1] == _THOUSANDS else None
+    return None if thousands is None else f"{_THOUSANDS}{thousands[0]}"
 
 
 def readings(text: str, at: int) -> Iterator[tuple[str, int]]:
@@ -212,19 +232,19 @@ def readings(text: str, at: int) -> Iterator[tuple[str, int]]:
     A count is read whole or as `UNKNOWN`: "x10^7/uL" without its multiplier would be "/uL".
     """
     counted = _count(text, at)
-    if counted is not None:
-        yield counted
+    if counted:
+        yield from counted
         return
     yield from _readings(_spellings(), text, at)
 
 
-def _count(text: str, at: int) -> tuple[str, int] | None:
-    """A multiplier over a volume, and where it ends."""
+def _count(text: str, at: int) -> tuple[tuple[str, int], ...]:
+    """A multiplier over a volume, and where it ends; two if languages differ about it."""
     if text[at : at + 1] not in _COUNT_FIRSTS:
-        return None
+        return ()
     found = _COUNT.match(text, at) or _COUNT_AFTER.match(text, at)
-    if found is None:
-        return None
+    if found is None or found[0] in _spellings().meanings:  # "k/l" may be listed as something else
+        return ()
     given = found.groupdict()
     exponent = next(each for each in _VOLUMES if given[f"v{each}"])
     for digits in (given.get("power"), given.get("raised"), given.get("short")):
@@ -233,11 +253,24 @@ def _count(text: str, at: int) -> tuple[str, int] | None:
     for word in (given.get("times"), given.get("after")):
         more = _TIMES[word] if word else 0
         if more is None:
-            return UNKNOWN, found.end()
+            return ((UNKNOWN, found.end()),)
         exponent += more
-    if found[0] in _spellings().meanings:  # "k/l" may be listed as something else
-        return None
-    return _COUNTED.get(exponent, UNKNOWN), found.end()
+    other = _ELSEWHERE.get(given.get("times") or "")
+    every = (exponent,) if other is None else (exponent, exponent + other)
+    return tuple((_COUNTED.get(each, UNKNOWN), found.end()) for each in every)
+
+
+@functools.cache
+def multiplier_words() -> Mapping[str, int | None]:
+    """Words that multiply a unit or a count, and by which power of ten; None if by no whole one."""
+    listed = _data()["multipliers"]
+    powers: dict[str, int | None] = {
+        word: round(math.log10(float(factor)))
+        for factor, words in listed.items()
+        if factor != "money"
+        for word in words
+    }
+    return powers | {w: n for w, n in _TIMES.items() if w.strip(".").isalpha()}
 
 
 def read_currency(text: str, at: int) -> tuple[str, int] | None:
@@ -463,11 +496,12 @@ def _registry() -> "tuple[pint.UnitRegistry[Any], Mapping[str, str]]":
         registry.define(f"{dimension} = [{dimension}_dimension]")
     names: dict[str, str] = {}
     definitions = {unit: entry["pint"] for unit, entry in _data()["units"].items()}
-    for code in _data()["currencies"]:
-        definitions[code] = f"money_{code}"
+    for code, factor in itertools.product(_data()["currencies"], ("", _THOUSANDS)):
+        amount = f"{1000 if factor else 1} * money_{code}"
+        definitions[f"{factor}{code}"] = amount
         for period in _data()["periods"]:
             time = period if period != "hour" else f"year * {_WORK_HOURS}"
-            definitions[f"{code}/{period}"] = f"money_{code} / {time}"
+            definitions[f"{factor}{code}/{period}"] = f"{amount} / {time}"
     for number, (unit, definition) in enumerate(definitions.items()):
         names[unit] = definition
         if definition not in _TEMPERATURES:
