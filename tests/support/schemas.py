@@ -19,7 +19,7 @@ from rootguard.channels.tools import (
     understand,
 )
 from rootguard.graph import Graph
-from rootguard.language.units import canonical
+from rootguard.language.units import canonical, convert, substance_of
 from rootguard.template import Root, Template, catalog, load_template
 from rootguard.values import RootName
 
@@ -88,13 +88,25 @@ def _own(name: str) -> str:
     return canonical(unit) or unit
 
 
+def _same(gold: str | None, value: str) -> bool:
+    """Whether a label and a binding are one: the same unit may have two names (mEq/L, mmol/L)."""
+    if gold is None or gold == value:
+        return gold is not None
+    (name, _, unit), (own, _, other) = gold.partition(" "), value.partition(" ")
+    root = ROOTS.get(RootName(name))
+    if name != own or root is None:
+        return False
+    substance = substance_of((name, *root.aliases))
+    return [convert(x, unit, other, substance) for x in (0.0, 1.0)] == [0.0, 1.0]
+
+
 def tally(title: str) -> Tally:
     """How a set is understood."""
     counts = dict.fromkeys(Tally.__slots__, 0)
     for case in cases(title):
         made = read(case)
         got, gold = bound(made), case["gold"]
-        right = sum(gold.get(path) == value for path, value in got.items())
+        right = sum(_same(gold.get(path), value) for path, value in got.items())
         questions = {".".join(each.parameter) for each in made.asked}
         counts["tools"] += 1
         counts["right"] += right
@@ -122,6 +134,7 @@ def record(title: str) -> str:
         for question in made.asked:
             name, meant = ".".join(question.parameter), ", ".join(question.candidates)
             lines.append(f"  {name} ? {meant} ({question.confidence:g}: {question.why})")
+        lines += [f"  {'.'.join(each.parameter)} := {each.why}" for each in made.answers]
         lines += [f"  {'.'.join(path)}" for path in made.unbound]
     return "\n".join((*lines, ""))
 

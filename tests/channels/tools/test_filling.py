@@ -56,7 +56,7 @@ def test_fill_replaces_whatever_the_agent_put_in_unit_and_type() -> None:
             "ast_u_l": NUMBER,
             "height_cm": NUMBER,
             "weight_lb": {"type": "string", "description": "Body weight in pounds, as a string"},
-            "glucose_mmol_l": NUMBER,
+            "fasting_glucose_mmol_l": NUMBER,
             "sex": {"type": "string", "enum": ["male", "female"]},
             "annual_income_usd": {**NUMBER, "description": "Gross annual income of the patient"},
             "mrn": {"type": "string", "description": "Medical record number of the patient"},
@@ -64,7 +64,7 @@ def test_fill_replaces_whatever_the_agent_put_in_unit_and_type() -> None:
         },
         about="FIB-4 and BMI of the patient",
     )
-    given = dict.fromkeys(("age", "ast_u_l", "height_cm", "glucose_mmol_l"), 123456.789)
+    given = dict.fromkeys(("age", "ast_u_l", "height_cm", "fasting_glucose_mmol_l"), 123456.789)
     given |= {"weight_lb": "987", "sex": "male", "annual_income_usd": 1, "mrn": "x", "note": "hi"}  # type: ignore[dict-item]
     filled = fill(made, given, me)
     assert given["age"] == 123456.789
@@ -75,7 +75,7 @@ def test_fill_replaces_whatever_the_agent_put_in_unit_and_type() -> None:
     assert filled["height_cm"] == pytest.approx(100 * float(me.release("ht")))
     assert isinstance(filled["weight_lb"], str)
     assert float(filled["weight_lb"]) == pytest.approx(float(me.release("wt")) / 0.45359237)
-    assert filled["glucose_mmol_l"] == pytest.approx(float(me.release("glu")) / 18.0156)
+    assert filled["fasting_glucose_mmol_l"] == pytest.approx(float(me.release("glu")) / 18.0156)
     assert filled["sex"] == ("female" if float(me.release("female")) >= 0.5 else "male")
     assert filled["annual_income_usd"] == pytest.approx(12 * float(me.release("income")))
     assert filled["mrn"] == me.release("mrn") != "4415-8820"

@@ -12,12 +12,18 @@ says which roots matter how much (Level 2).
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from rootguard.channels.tools.fields import Field, ends_of
-from rootguard.channels.tools.units import Asked, asked_unit, fitting, suffix_units
+from rootguard.channels.tools.units import (
+    Asked,
+    asked_unit,
+    fitting,
+    suffix_units,
+    without_units,
+)
 from rootguard.channels.tools.words import (
     Match,
     Meaning,
@@ -26,6 +32,7 @@ from rootguard.channels.tools.words import (
     data,
     key_of,
     match,
+    several,
     text_words,
     words_of,
 )
@@ -33,6 +40,7 @@ from rootguard.expressions import Variable
 from rootguard.graph import Graph
 from rootguard.language import names
 from rootguard.language.fold import unaccented
+from rootguard.language.units import period_words
 from rootguard.template import Template, catalog, load_template
 
 # Above this the owner's value goes into a stranger's call, below it the owner is asked. On the
@@ -238,8 +246,8 @@ def _objection(reading: Reading, tool: Tool, meanings: Meanings) -> str:
     """What speaks against a reading, whatever speaks for it."""
     lists = data()
     name = {word for part in reading.field.path for word in words_of(part)}
-    head = first_sentence(reading.text)
-    said = set(text_words(head)) | set(text_words(reading.text))
+    head = first_sentence(without_units(reading.text))
+    said = set(text_words(_without_names(head))) | set(text_words(_without_names(reading.text)))
     extra = set(reading.found.extra)
     own = _words_of_meaning(reading.meaning)
     others = lists["others"] - (lists["staff"] if reading.meaning.sort != "identifier" else own)
@@ -259,25 +267,178 @@ def _objection(reading: Reading, tool: Tool, meanings: Meanings) -> str:
     if aims and not _in_formula(reading, tool):
         return f"the tool is about another quantity ({aims[0]})"
     outside = set(text_words(_APART.sub(" ", head)))
+    things = lists["things"] - lists["passing"]
     for words, what in (
         ((outside & lists["altering"]) - own, "another quantity"),
-        (((name | said) & lists["things"]) - own, "something else"),
+        (((name | said) & things) - own, "something else"),
     ):
         if words:
             return f"its description is of {what} ({min(words)})"
+    shared = sorted((name | said) & _SHARED)
+    if shared and "income" in own:
+        return f"its description is of several people ({shared[0]})"
+    phrase = _phrase(reading, head, meanings)
+    if phrase:
+        return f"its description is of another quantity ({phrase})"
     moment = _MOMENT.search(head)
     if moment is not None:
         return f"its description is of another time ({moment[0].casefold()})"
     owner = next((w for w in _OWNER.findall(unaccented(head).casefold())), "")
-    if owner and owner not in meanings.lexicon and not suffix_units((owner,)):
+    known_thing = owner in lists["things"] | lists["others"] and owner not in own | lists["self"]
+    if known_thing or (owner and owner not in meanings.lexicon and not suffix_units((owner,))):
         return f"its description is of something else ({owner})"
-    things = sorted((tool.words & lists["things"]) - own)
-    if things and reading.found.weak and not _in_formula(reading, tool):
-        return f"the tool is about something else ({things[0]})"
+    around = sorted((tool.words & (things | (lists["passing"] & tool.name))) - own)
+    if around and reading.found.weak and not _in_formula(reading, tool):
+        return f"the tool is about something else ({around[0]})"
     mentioned = [m for _, m, _ in meanings.mentions(text_words(head))]
     if mentioned and reading.meaning not in mentioned and not reading.described:
         return f"its description names {mentioned[0].name}"
+    if reading.described and reading.meaning.domain is None and _several(reading.field):
+        return f"its name may be any of several values, and {reading.meaning.name} is computed"
+    if reading.meaning.substance == "glucose" and not _fasting(reading, tool, said | name):
+        return "it does not say that the glucose is a fasting one"
+    return _narrower(reading, tool, said | name)
+
+
+def _several(field: Field) -> bool:
+    """Whether a name stands for several values at once, such as cholesterol."""
+    return key_of(words_of(field.path[-1])) in several()
+
+
+_SHARED: Final = frozenset(("household", "joint", "combined", "couple", "couples", "families"))
+_TOKEN: Final = re.compile(r"[^\W_]+")
+_JOINT: Final = re.compile(r"[\s\u2019'-]*")
+_FASTING: Final = frozenset(
+    ("fasting", "fasted", "fbg", "fpg", "fbs", "nuchtern", "ayunas", "ayuno", "jeun", "jejum")
+) | frozenset(("digiuno", "nuchter", "czczo", "aclik", "натощак"))
+
+
+def _fasting(reading: Reading, tool: Tool, said: set[str]) -> bool:
+    """Whether a glucose is asked for as the root has it; most glucose is measured unfasted."""
+    rooted = any("fasting" in key for key in reading.meaning.spellings)
+    words = {unaccented(word) for word in said | set(tool.words)}
+    inside = any(sign in word for word in words for sign in ("nuchtern", "空腹"))
+    return not rooted or inside or bool(_FASTING & words) or tool.formula in _FASTED
+
+
+_FASTED: Final = frozenset(("homa", "quicki", "tyg"))
+"""Calculations that are of fasting values only, so that a tool need not say it."""
+
+
+def _narrower(reading: Reading, tool: Tool, said: set[str]) -> str:
+    """Why a flag may be less than the root, which holds for one thing or another."""
+    wider = [bag - {"or"} for bag in reading.meaning.bags if "or" in bag]
+    if reading.meaning.sort != "flag" or not wider or _in_formula(reading, tool):
+        return ""
+    own = {word for bag in reading.meaning.bags if "or" not in bag for word in bag}
+    beyond = {word for bag in wider for word in bag} - own | {"ifg", "prediabetes"}
+    if beyond & said:
+        return ""
+    return f"{reading.meaning.name} of the profile holds for more than it says"
+
+
+def _phrase(reading: Reading, head: str, meanings: Meanings) -> str:
+    """The noun phrase in which the value stands, if it is of something else.
+
+    "Vascular age" is no age, and an "age rating" no age either: what stands right before a name
+    modifies it, and what stands right behind it is the noun that is meant.
+    """
+    lists = data()
+    tokens = list(_TOKEN.finditer(unaccented(head).casefold()))
+    words = tuple(token[0] for token in tokens)
+    place = meanings.named(words, reading.meaning)
+    if place is None or reading.meaning.sort != "value":
+        return ""
+    start, end = place
+    text = unaccented(head).casefold()
+    fine = lists["harmless"] | lists["neutral"] | lists["self"] | _words_of_meaning(reading.meaning)
+
+    def joined(left: int) -> bool:
+        return bool(_JOINT.fullmatch(text, tokens[left].end(), tokens[left + 1].start()))
+
+    before = start - 1
+    while before >= 0 and joined(before) and words[before] not in LINKS:
+        word = words[before]
+        if not (word in fine or word.isdigit() or word in period_words() or _reads(word)):
+            return f"{word} {words[start]}"
+        before -= 1
+    after = end
+    while after < len(words) and joined(after - 1) and words[after] in lists["neutral"] - LINKS:
+        after += 1
+    if after < len(words) and joined(after - 1) and words[after] not in LINKS:
+        word = words[after]
+        if reading.meaning.domain is None and word in ("score", "index", "ratio"):
+            return ""  # a computed value is one itself
+        if word in lists["banded"] | lists["apart"] or not (
+            word in fine | lists["plain"] or word.isdigit() or _reads(word)
+        ):
+            return f"{words[end - 1]} {word}"
     return ""
+
+
+def _reads(word: str) -> bool:
+    """Whether a word is a unit, which says nothing of whose or which value it is."""
+    return bool(suffix_units((word,)))
+
+
+LINKS: Final = frozenset(
+    (
+        *(
+            "in",
+            "of",
+            "for",
+            "as",
+            "at",
+            "by",
+            "is",
+            "are",
+            "was",
+            "on",
+            "with",
+            "from",
+            "if",
+            "to",
+        ),
+        *("or", "and", "per", "the", "a", "an", "be", "must", "should", "en", "de", "del", "der"),
+        *(
+            "des",
+            "du",
+            "la",
+            "le",
+            "el",
+            "und",
+            "y",
+            "et",
+            "ou",
+            "o",
+            "how",
+            "has",
+            "have",
+            "e",
+            "g",
+        ),
+        *("em", "w", "i", "di", "da", "do", "von", "che", "das", "die", "this", "that", "which"),
+        *("used", "measured", "expressed", "given", "true", "whether", "when", "using", "between"),
+        *("must", "will", "can", "may", "taken", "required", "optional", "default", "since", "not"),
+    )
+)
+
+
+def _without_names(text: str) -> str:
+    """A text without names of things in which a person's word stands, such as Child-Pugh."""
+    return _eponyms().sub(" ", text)
+
+
+@functools.cache
+def _eponyms() -> re.Pattern[str]:
+    listed = sorted(data()["eponyms"], key=len, reverse=True)
+    body = "|".join(r"[\W_]{0,2}".join(map(re.escape, each.split())) for each in listed)
+    return re.compile(rf"(?<![^\W_])(?:{body})(?![^\W_])", re.IGNORECASE)
+
+
+def about(text: str) -> frozenset[str]:
+    """The words that say what a tool is about."""
+    return frozenset(text_words(_without_names(text)))
 
 
 def _words_of_meaning(meaning: Meaning) -> set[str]:
@@ -331,7 +492,7 @@ def _evidence(reading: Reading, tool: Tool, asked: Asked) -> dict[str, str]:
 def _confidence(reading: Reading, reasons: dict[str, str], meanings: Meanings) -> float:
     count = len(reasons)
     contextual = len(reasons.keys() - {"unit"})
-    head = re.sub(r"\S+/\S+", " ", first_sentence(reading.text))
+    head = re.sub(r"\S+/\S+", " ", first_sentence(without_units(reading.text)))
     unknown = [w for w in text_words(head) if w not in meanings.lexicon]
     puzzling = [w for w in unknown if not w[:1].isdigit() and not suffix_units((w,))]
     if reading.described:
@@ -339,7 +500,12 @@ def _confidence(reading: Reading, reasons: dict[str, str], meanings: Meanings) -
         return 0.91 + 0.02 * contextual if enough else 0.6
     if not reading.found.weak:
         return min(0.99, 0.92 + 0.02 * count)
-    if puzzling and "formula" not in reasons:
+    told = meanings.named(text_words(head), reading.meaning)
+    strongly = (
+        told is not None
+        and not reading.meaning.spellings[key_of(text_words(head)[told[0] : told[1]])]
+    )
+    if puzzling and not strongly and "formula" not in reasons:
         count = count - 1 if "description" in reasons else 0
     if count >= 2:
         return min(0.98, 0.86 + 0.03 * count)
@@ -368,22 +534,29 @@ def formula_of(
     templates: Sequence[Template],
     *,
     nothing_else: bool,
+    needed: Sequence[Collection[str]] = (),
+    unread: int = 0,
 ) -> Known | None:
     """The one calculation that the tool's name, description and inputs agree on, if there is one.
 
-    `asked` are the names of what its parameters may mean. A name is not enough without the inputs;
-    the inputs are enough alone only if there are three or more, no other calculation has them and
-    the tool takes `nothing_else`.
+    `asked` are the names of what its parameters may mean. A name is not enough without the inputs:
+    BARD speaks of fatty liver too, and MELD 3.0 is not MELD. Each number that the tool `needed`
+    must be one of the calculation's, and what the calculation lacks must be among the `unread`
+    parameters unless the tool is called by its name. The inputs are enough alone only if there are
+    three or more, no other calculation has them and the tool takes `nothing_else`.
     """
     every = known(tuple(templates))
     named, said = _keys(words_of(tool_name)), _keys(text_words(description))
     inputs = frozenset(asked)
     ranked: list[tuple[float, Known]] = []
+    spoken = [each for each in every if each.keys & (named | said)]
+    own = frozenset().union(*(each.roots | each.behind.keys() for each in spoken))
     for each in every:
         given = {root for name in inputs for root in each.behind.get(name, ())} & each.roots
         share = len(given) / len(each.roots)
         longest = max((len(k) for k in each.keys & (named | said)), default=0)
-        if longest and share > _ENOUGH:
+        spare = len(each.roots) if each.keys & named else unread
+        if longest and share > _ENOUGH and _fits_inputs(each, given, needed, spare, own):
             bonus = 2.0 if each.keys & named else 1.0
             ranked.append((bonus + share, each))
     if ranked:
@@ -393,6 +566,23 @@ def formula_of(
     exact = [each for each in every if each.roots == inputs]
     telling = nothing_else and len(inputs) >= _LEAST_INPUTS
     return exact[0] if len(exact) == 1 and telling else None
+
+
+def _fits_inputs(
+    each: Known,
+    given: Collection[str],
+    needed: Sequence[Collection[str]],
+    spare: int,
+    own: frozenset[str],
+) -> bool:
+    """Whether a tool's inputs can be those of a calculation, of which so many may be missing.
+
+    `own` are the inputs of all calculations that the tool names: it may perform two.
+    """
+    strange = sum(not names for names in needed)
+    missing = len(each.roots) - len(given)
+    others = any(names and own.isdisjoint(names) for names in needed)
+    return not others and strange <= missing <= spare
 
 
 @functools.lru_cache(maxsize=32)

@@ -37,7 +37,8 @@ class Field:
     """One parameter: where it stands in the arguments, and all that the schema says of it.
 
     `several`: it stands in an array that may have more than one item. `required`: a call without
-    it is refused, because it and everything around it is required.
+    it is refused, because it and everything around it is required. `listed`: choices that its
+    description has in quotes.
     """
 
     path: Path
@@ -46,6 +47,7 @@ class Field:
     description: str = ""
     unit: str = ""
     choices: tuple[object, ...] = ()
+    listed: tuple[str, ...] = ()
     examples: tuple[float, ...] = ()
     lower: float = -math.inf
     upper: float = math.inf
@@ -113,6 +115,8 @@ def _walk(place: _Place, node: object) -> Iterator[Field]:
     properties = node.get("properties")
     if isinstance(properties, Mapping):
         yield from _object(place, node, properties)
+    elif isinstance(node.get("prefixItems"), list):
+        yield from _walk(replace(place, path=(*place.path, "*"), several=True), _row(node))
     elif "items" in node:
         one = _number(node.get("maxItems")) == 1
         inside = replace(
@@ -127,6 +131,14 @@ def _walk(place: _Place, node: object) -> Iterator[Field]:
         field = _leaf(place, node)
         if field is not None:
             yield field
+
+
+def _row(node: Mapping[str, object]) -> Mapping[str, object]:
+    """An array whose places differ, as one whose description lists them."""
+    listed = node.get("prefixItems")
+    places = [_mapping(each) for each in listed] if isinstance(listed, list) else []
+    said = [_text(each.get("description")) or _text(each.get("title")) for each in places]
+    return {"type": "number", "description": "; ".join(part.replace(";", ",") for part in said)}
 
 
 _BRANCHING: Final = ("anyOf", "oneOf", "allOf", "default")
@@ -265,11 +277,12 @@ def ends_of(field: Field, meaning: Meaning) -> Ends | str:
     words = {word for part in field.path[-1:] for word in words_of(part)}
     sexed = meaning.name == "female" or "female" in meaning.spellings
     inverse = sexed and bool(words & _MEN)
-    if sexed and field.choices:
-        found = _chosen(field.choices, _MEN, _WOMEN)
+    choices = field.choices or (field.listed if field.kind == "string" else ())
+    if sexed and choices:
+        found = _chosen(choices, _MEN, _WOMEN)
         return found or "its choices do not tell men and women apart"
-    if field.choices:
-        return _chosen(field.choices, _NO, _YES) or "its choices are not yes and no"
+    if choices:
+        return _chosen(choices, _NO, _YES) or "its choices are not yes and no"
     clear = not sexed or bool(words & (_MEN | _WOMEN))
     if field.kind == "boolean" and clear:
         return (True, False) if inverse else (False, True)

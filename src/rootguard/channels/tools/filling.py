@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rootguard.channels.tools.answers import Answer, ReleasedMeasure, answer, measures_of
 from rootguard.channels.tools.evidence import known
 from rootguard.channels.tools.fields import Path
 from rootguard.channels.tools.understanding import Binding, Pins, ToolMap, understand
@@ -34,7 +35,40 @@ def fill(tool_map: ToolMap, arguments: Mapping[str, object], person: "Person") -
         raise values
     for binding, value in zip(wanted, values, strict=True):
         _put(filled, binding.parameter, value, required=binding.required)
-    return filled
+    return _answered(tool_map, filled, person)
+
+
+def _answered(tool_map: ToolMap, filled: dict[str, object], person: "Person") -> dict[str, object]:
+    """The arguments with every question about a value answered from what is released."""
+    asked = [a for a in tool_map.answers if a.required or _there(filled, a.parameter)]
+    try:
+        answers = [answer_of(each, person) for each in asked]
+    except RootGuardError as refusal:
+        problem = refusal.bare()
+    else:
+        for each, made in zip(asked, answers, strict=True):
+            _put(filled, each.parameter, made, required=each.required)
+        return filled
+    del filled
+    raise problem
+
+
+def answer_of(asked: Answer, person: "Person") -> object:
+    """What a question about values is answered with: a function of released values alone."""
+    return answer(asked, lambda measure: measured(measure, person))
+
+
+def measured(measure: ReleasedMeasure, person: "Person") -> float:
+    """A released value in a measure's unit."""
+    released = person.derive(measure.formula) if measure.formula else person.release(measure.name)
+    if isinstance(released, str):
+        raise UnknownNameError("value", measure.name, ())
+    if measure.unit is None:
+        return float(f"{released:.{_DIGITS}g}")
+    converted = convert(released, measure.own, measure.unit, measure.substance)
+    if converted is None:
+        raise UnknownNameError("unit", measure.unit, (measure.own,))
+    return float(f"{converted:.{_DIGITS}g}")
 
 
 def value_of(binding: Binding, person: "Person") -> object:
@@ -205,6 +239,14 @@ def described(tool_map: ToolMap) -> dict[str, object]:
                 "why": question.why,
             }
             for question in tool_map.asked
+        ],
+        "answered": [
+            {
+                "parameter": ".".join(each.parameter),
+                "values": list(dict.fromkeys(m.name for m in measures_of(each))),
+                "why": each.why,
+            }
+            for each in tool_map.answers
         ],
         "unbound": [".".join(path) for path in tool_map.unbound],
     }

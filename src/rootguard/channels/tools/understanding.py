@@ -17,12 +17,15 @@ from pathlib import Path as File
 from types import MappingProxyType
 from typing import Final
 
+from rootguard.channels.tools.answers import Answer, Recognizer, ReleasedMeasure, Unanswerable, rows
+from rootguard.channels.tools.docstrings import Docstring, choices_in, documented
 from rootguard.channels.tools.evidence import (
     ACT_ABOVE,
     Known,
     Reading,
     Tool,
     Verdict,
+    about,
     clean,
     formula_of,
     judge,
@@ -37,7 +40,7 @@ from rootguard.channels.tools.fields import (
     ends_of,
     fields_of,
 )
-from rootguard.channels.tools.units import fitting, in_unit
+from rootguard.channels.tools.units import fitting, in_unit, same_unit
 from rootguard.channels.tools.words import (
     Meaning,
     Meanings,
@@ -50,6 +53,7 @@ from rootguard.channels.tools.words import (
     words_of,
 )
 from rootguard.errors import PolicyError, UnknownNameError
+from rootguard.language.names import SHORT
 from rootguard.language.units import canonical
 from rootguard.template import Root, Template
 from rootguard.values import RootName
@@ -198,6 +202,8 @@ class ToolMap:
     asked: tuple[Question, ...] = ()
     formula: str | None = None
     unbound: tuple[Path, ...] = ()
+    answers: tuple[Answer, ...] = ()
+    """Questions about values that are answered from what is released."""
 
 
 def understand(
@@ -212,16 +218,29 @@ def understand(
 ) -> ToolMap:
     """Which parameter of a tool is which value, and which formula the tool computes."""
     known = meanings(roots, templates, identifiers)
-    fields = fields_of(input_schema)
+    bare = fields_of(input_schema)
+    said = documented(description, tuple(dict.fromkeys(field.path[-1] for field in bare)))
+    fields = tuple(_described(field, said, lone=len(bare) == 1) for field in bare)
     pinned = (pins or Pins()).of(tool_name)
     open_fields = [field for field in fields if field.path not in pinned]
-    texts = {field.path: _text_of(field, description) for field in fields}
+    texts = {field.path: _text_of(field) for field in fields}
     ways = {f.path: readings_of(f, texts[f.path], known) for f in open_fields}
-    tool, formula = _tool(tool_name, description, ways, pinned, templates)
+    tool, formula = _tool(tool_name, said.summary, open_fields, ways, pinned, templates)
     siblings = {field.path: _beside(field, fields) for field in fields}
     bindings: list[Binding] = []
     asked: list[Question] = []
+    answers: list[Answer] = []
+    recognizer = Recognizer(known, said.summary, tool.words | _company(texts.values()))
     for field in open_fields:
+        question = _question(field, texts[field.path], recognizer, tool, known)
+        if isinstance(question, Unanswerable):
+            asked.append(
+                Question(parameter=field.path, candidates=question.names, why=question.why)
+            )
+        elif question is not None:
+            answers.append(question)
+        if question is not None:
+            continue
         verdicts = [judge(r, tool, known, siblings[field.path]) for r in ways[field.path]]
         outcome = _decided(field, verdicts, tool) or _ambiguous(field, known, tool)
         if isinstance(outcome, Binding):
@@ -238,44 +257,96 @@ def understand(
         if path not in texts
     ]
     spoken = {b.parameter for b in bindings} | {q.parameter for q in asked}
+    told = {a.parameter for a in answers}
     order = {field.path: place for place, field in enumerate(fields)}
     return ToolMap(
         tool=tool_name,
         bindings=tuple(sorted(bindings, key=lambda b: order[b.parameter])),
         asked=tuple(sorted(asked, key=lambda q: order.get(q.parameter, len(order)))),
         formula=None if formula is None else formula.template,
-        unbound=tuple(field.path for field in fields if field.path not in spoken),
+        unbound=tuple(
+            f.path for f in fields if f.path not in spoken and not {f.path, f.path[:-1]} & told
+        ),
+        answers=tuple(answers),
     )
 
 
-_DOCUMENTED: Final = (
-    r"(?m)^[ \t]*(?:[-*]\s*|:param\s+|@param\s+)?[`*]*{}[`*]*\s*"
-    r"(?:\([^)\n]*\))?\s*[:\u2013-]\s*(.+)$"
+def _company(texts: Iterable[str]) -> frozenset[str]:
+    """The words of all parameters that say what a tool is about, or that it is about a person."""
+    lists = data()
+    words = {word for text in texts for word in text_words(text)}
+    return frozenset(words & (lists["medicine"] | lists["finance"] | lists["self"]))
+
+
+def _question(
+    field: Field, text: str, recognizer: Recognizer, tool: Tool, known: Meanings
+) -> Answer | Unanswerable | None:
+    """A question about values that takes more, or less, than one number."""
+    kept, _ = clean(text)
+    found = recognizer.read(field, kept)
+    if found is not None:
+        return found
+
+    def part(said: str) -> ReleasedMeasure | str | None:
+        """One place of a list: a value, or the name of one whose unit is not clear."""
+        one = replace(field, path=("value",), kind="number", several=False, description=said)
+        sure = [judge(reading, tool, known, ()) for reading in readings_of(one, said, known)]
+        good = [v for v in sure if not v.reading.found.extra and v.confidence > _OUT]
+        if len(good) != 1 or good[0].reading.meaning.sort != "value":
+            return None
+        if good[0].asked.problem:
+            return good[0].reading.meaning.name
+        meaning, unit = good[0].reading.meaning, good[0].asked.unit or ""
+        return ReleasedMeasure(
+            name=meaning.name,
+            unit=None if not unit or same_unit(unit, meaning) else unit,
+            own=meaning.unit,
+            substance=meaning.substance,
+            formula=meaning.formula,
+        )
+
+    return rows(field, kept, part)
+
+
+_OUT: Final = 0.4  # what `judge` gives to a reading with an objection
+
+
+def _described(field: Field, said: Docstring, *, lone: bool) -> Field:
+    """A parameter with what the tool's description says of it, if its own says nothing.
+
+    The only parameter of a form, if its name says nothing, is what the form asks for.
+    """
+    text = field.description or said.parameters.get(field.path[-1], "")
+    if not text and lone and set(words_of(field.path[-1])) <= data()["generic"] | data()["replies"]:
+        text = _ASKING.sub("", said.summary)
+    return replace(field, description=text, listed=choices_in(text))
+
+
+_ASKING: Final = re.compile(
+    r"(?i)\A\s*(?:please\s+)?(?:(?:enter|provide|give|type|tell us|tell me|specify|input|state|"
+    r"confirm|select|choose|what is|what's|what are|which is)\s+)?"
 )
 
 
-def _text_of(field: Field, description: str) -> str:
-    """What is said of a parameter: its description, else its line in the tool's, else its title."""
+def _text_of(field: Field) -> str:
+    """What is said of a parameter: its title, unless that repeats the name, and description."""
     title = field.title
     if words_of(title) in (words_of(field.path[-1]), ()):
         title = ""
     text = field.description
-    if not text:
-        line = re.search(_DOCUMENTED.format(re.escape(field.path[-1])), description)
-        text = "" if line is None else line[1]
     return f"{title}. {text}" if title and text else title or text
 
 
 def _tool(
     name: str,
     description: str,
+    open_: Sequence[Field],
     ways: Mapping[Path, Sequence[Reading]],
     pinned: Mapping[Path, Pin],
     templates: Sequence[Template],
 ) -> tuple[Tool, Known | None]:
     """What the tool is about, by its own words and by the company of its parameters."""
     text, _ = clean(description)
-    text = re.split(r"\n\s*(?:Args|Arguments|Parameters|Params|Returns)\s*:?", text)[0]
     whole = {
         reading.meaning.name
         for readings in ways.values()
@@ -297,16 +368,29 @@ def _tool(
         if not readings or any(r.field.kind in ("number", "integer") for r in readings)
     ]
     read = all(any(not r.found.extra for r in readings) for readings in numeric)
-    formula = formula_of(name, text, whole, templates, nothing_else=read)
+    inputs_of = {f.path: {r.meaning.name for r in ways[f.path] if not r.found.extra} for f in open_}
+    formula = formula_of(
+        name,
+        text,
+        whole,
+        templates,
+        nothing_else=read,
+        needed=[inputs_of[f.path] for f in open_ if f.required and _is_number(f)],
+        unread=sum(not names for names in inputs_of.values()),
+    )
     inputs = frozenset() if formula is None else formula.roots | frozenset(formula.behind)
     tool = Tool(
-        words=frozenset((*words_of(name), *text_words(text))),
-        name=frozenset(words_of(name)),
+        words=about(" ".join(words_of(name))) | about(text),
+        name=about(" ".join(words_of(name))),
         inputs=inputs,
         formula=None if formula is None else formula.template,
         company=sure,
     )
     return tool, formula
+
+
+def _is_number(field: Field) -> bool:
+    return field.kind in ("number", "integer") and not field.choices
 
 
 def _beside(field: Field, fields: Sequence[Field]) -> list[Words]:
@@ -342,14 +426,59 @@ def _decided(field: Field, verdicts: Sequence[Verdict], tool: Tool) -> Binding |
 
 
 def _worth_asking(verdict: Verdict, tool: Tool) -> bool:
-    """A weak name that says something else as well is no question, unless the tool is ours."""
-    found = verdict.reading.found
-    if not found.extra or not found.weak:
+    """Whether a partial name is a question: not if what it says besides makes it another thing.
+
+    A weak name that says something else as well is none, unless the tool is about such values.
+    """
+    found, lists = verdict.reading.found, data()
+    if not found.extra:
+        return not found.weak or _of_such_values(verdict, tool)
+    banded = lists["banded"] | lists["verdicts"]
+    if lists["apart"].intersection(found.after) and not banded.intersection(found.extra):
+        return False
+    before = set(found.extra) - set(found.after)
+    if before & lists["different"] and not before & lists["self"] and not found.after:
+        return False
+    if not found.weak:
         return True
-    telling = data()["others"] | data()["altering"]
-    if telling.intersection(found.extra):
+    if not _of_such_values(verdict, tool):
+        return False
+    if (lists["others"] | lists["altering"]).intersection(found.extra):
         return True
-    return bool(tool.words & (data()["medicine"] | data()["finance"]))
+    if banded.intersection(found.extra) or any(w[:1].isdigit() for w in found.extra):
+        return _same_field(verdict.reading.meaning, tool)
+    short = all(len(key) <= SHORT for key in _matched(verdict.reading))
+    return not short and _same_field(verdict.reading.meaning, tool)
+
+
+def _of_such_values(verdict: Verdict, tool: Tool) -> bool:
+    """Whether an everyday name (height, weight, age) may be a person's: not of a thing's tool."""
+    lists, reading = data(), verdict.reading
+    said = {*text_words(reading.text), *(w for part in reading.field.path for w in words_of(part))}
+    words = (tool.words | said) - _words_named(reading.meaning)
+    own = lists["finance" if reading.meaning.field == "finance" else "medicine"]
+    spoken = words & (own | lists["self"] | lists["others"])
+    return bool(spoken or tool.company) or not words & (lists["things"] - lists["passing"])
+
+
+def _words_named(meaning: Meaning) -> frozenset[str]:
+    return frozenset(word for bag in meaning.bags for word in bag)
+
+
+def _matched(reading: Reading) -> tuple[str, ...]:
+    """The words of a partial name that are the value's."""
+    words = words_of(reading.field.path[-1])
+    return tuple(w for w in words if w in reading.meaning.spellings) or ("",)
+
+
+def _same_field(meaning: Meaning, tool: Tool) -> bool:
+    """Whether a tool is about medicine or finance, and not only about the other of the two."""
+    lists = data()
+    medicine, finance = tool.words & lists["medicine"], tool.words & lists["finance"]
+    if meaning.sort == "identifier":
+        return bool(medicine or finance)
+    own, other = (finance, medicine) if meaning.field == "finance" else (medicine, finance)
+    return bool(own) or (bool(other) and meaning.field not in ("finance", "medicine"))
 
 
 def _outcome(field: Field, verdict: Verdict) -> Binding | Question:
@@ -382,7 +511,7 @@ def _binding(field: Field, meaning: Meaning, unit: str | None) -> Binding:
     return Binding(
         parameter=field.path,
         name=meaning.name,
-        unit=None if unit == meaning.unit else unit,
+        unit=None if unit is None or same_unit(unit, meaning) else unit,
         kind=field.kind,
         confidence=1.0,
         reason="pinned",

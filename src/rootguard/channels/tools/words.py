@@ -107,12 +107,17 @@ class Meaning:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Match:
-    """How far words name a meaning: `extra` are those that say something else as well."""
+    """How far words name a meaning: `extra` are those that say something else as well.
+
+    `after` are the extra words behind the name. In a compound the last noun is what is meant: an
+    insulin treatment is a treatment.
+    """
 
     meaning: Meaning
     weak: bool
     extra: Words
     periods: frozenset[str]
+    after: Words = ()
 
 
 def match(words: Words, meaning: Meaning) -> Match | None:
@@ -132,6 +137,7 @@ def match(words: Words, meaning: Meaning) -> Match | None:
             weak=weak,
             extra=tuple(w for w in rest if w not in neutral),
             periods=periods,
+            after=tuple(w for w in words[end:] if w not in neutral),
         )
         if best is None or (len(found.extra), found.weak) < (len(best.extra), best.weak):
             best = found
@@ -180,6 +186,15 @@ class Meanings:
         self.lexicon = frozenset(
             word for m in self.all for bag in m.bags for word in bag
         ) | frozenset().union(*(data()[k] for k in ("plain", "neutral", "self", "medicine")))
+
+    def named(self, words: Words, meaning: Meaning) -> tuple[int, int] | None:
+        """Where the words of a text first name a meaning: the longest run of them."""
+        for size in range(min(_LONGEST, len(words)), 0, -1):
+            for start in range(len(words) - size + 1):
+                key = key_of(words[start : start + size])
+                if key in meaning.spellings and key not in meaning.said:
+                    return start, start + size
+        return None
 
     def mentions(self, words: Words) -> list[tuple[int, Meaning, bool]]:
         """Meanings named in the words of a text, in order: place, meaning, whether weakly."""

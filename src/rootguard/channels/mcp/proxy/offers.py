@@ -13,6 +13,7 @@ given is refused. The answer to an elicitation is the owner's, and the result of
 policy trusts counts as the owner's: these do.
 """
 
+import copy
 import hashlib
 import re
 import threading
@@ -27,6 +28,10 @@ from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.mcp.jsonrpc import Message
 from rootguard.channels.text.channel import SourceReader, TextChannel
 from rootguard.channels.tools import Binding, Pins, Question, ToolMap, fill, understand
+from rootguard.channels.tools.filling import measured
+from rootguard.channels.tools.shapes import Place
+from rootguard.channels.tools.shapes import stated as stated_in
+from rootguard.channels.tools.words import meanings
 from rootguard.errors import PrivateValueError, RootGuardError, shielded
 from rootguard.language.units import convert
 from rootguard.reading.claims import Source
@@ -305,13 +310,13 @@ class Arguments:
             pins=self._pins,
             identifiers=self._identifiers,
         )
-        bound = frozenset(binding.parameter for binding in tool_map.bindings)
+        bound = frozenset(each.parameter for each in (*tool_map.bindings, *tool_map.answers))
         return ParameterReading(
             tool_map=tool_map,
             bound=bound,
             ignored=frozenset(p for p, pin in self._pins.of(name).items() if pin.name is None),
             flat=all(len(path) == 1 for path in bound),
-            private=bool(tool_map.bindings or tool_map.asked),
+            private=bool(tool_map.bindings or tool_map.answers or tool_map.asked),
             choices=_choices(schema),
         )
 
@@ -323,6 +328,7 @@ class Arguments:
                     raise AmbiguousParameterError(reading.tool_map.tool, question)
         for binding in reading.tool_map.bindings if self._of_owner else ():
             self._sight(binding, arguments)
+        arguments, stated = self._hold_stated(reading.tool_map.tool, arguments)
         kept: Message = {}
         rest: Message = {}
         notes: Message = {}
@@ -341,14 +347,41 @@ class Arguments:
                 if cleaned.keys() & kept.keys():
                     raise RequestRefusedError("bad_value")
                 kept.update(cleaned)
-        return self._filled(reading, kept)
+        made = self._filled(reading, kept)
+        for place, number in stated:
+            _set(made, place, number)
+        return made
+
+    def _hold_stated(
+        self, tool: str, arguments: Message
+    ) -> tuple[Message, list[tuple[Place, float]]]:
+        """Arguments in which the numbers of observations only hold their places, and what to send.
+
+        One whose unit is not said is refused.
+        """
+        known = meanings(self._person.roots, self._person.templates, self._identifiers)
+        found = stated_in(arguments, known)
+        if not found:
+            return arguments, []
+        held = copy.deepcopy(arguments)
+        made: list[tuple[Place, float]] = []
+        for each in found:
+            if each.measure is None:
+                where = tuple("*" if isinstance(part, int) else part for part in each.place)
+                why = "it does not say in which unit"
+                raise AmbiguousParameterError(
+                    tool, Question(parameter=where, candidates=(each.name,), why=why)
+                )
+            _set(held, each.place, _HELD)
+            made.append((each.place, measured(each.measure, self._person)))
+        return held, made
 
     def _filled(self, reading: ParameterReading, kept: Message) -> Message:
         """Released values in their places; those that this service was given before are at hand."""
         wanted = [
-            binding.parameter[0]
-            for binding in reading.tool_map.bindings
-            if binding.required or kept.get(binding.parameter[0]) is not None
+            each.parameter[0]
+            for each in (*reading.tool_map.bindings, *reading.tool_map.answers)
+            if each.required or kept.get(each.parameter[0]) is not None
         ]
         if reading.flat and reading.filled.keys() >= set(wanted):
             kept.update((key, reading.filled[key]) for key in wanted)
@@ -461,6 +494,25 @@ def _values(node: object, path: Path) -> list[object]:
     if isinstance(node, dict) and path[0] in node:
         return _values(node[path[0]], path[1:])
     return []
+
+
+def _set(node: object, place: Place, value: object) -> None:
+    """Put a value where another stands; nothing if that is gone."""
+    for part in place[:-1]:
+        node = _inside(node, part)
+    last = place[-1]
+    if isinstance(node, dict) and last in node:  # noqa: SIM114 - the types narrow apart
+        node[last] = value
+    elif isinstance(node, list) and isinstance(last, int) and last < len(node):
+        node[last] = value
+
+
+def _inside(node: object, part: str | int) -> object:
+    if isinstance(node, dict):
+        return node.get(part)
+    if isinstance(node, list) and isinstance(part, int) and part < len(node):
+        return node[part]
+    return None
 
 
 def _held(node: object, path: Path, bound: frozenset[Path]) -> object:

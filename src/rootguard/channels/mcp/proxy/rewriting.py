@@ -160,7 +160,7 @@ class RequestRewriter:
         reading = self._reading("tool", name, tool, schema if isinstance(schema, dict) else {})
         made: Message = {"name": name}
         given = params.get("arguments")
-        if given is not None or reading.tool_map.bindings:
+        if given is not None or reading.bound:
             made["arguments"] = self._arguments.fill(reading, _object(given or {}))
         if "task" in params:
             ttl = _object(params["task"]).get("ttl")
@@ -173,7 +173,7 @@ class RequestRewriter:
         reading = self._prompt_reading(name)
         given = params.get("arguments")
         made: Message = {"name": name}
-        if given is not None or reading.tool_map.bindings:
+        if given is not None or reading.bound:
             made["arguments"] = self._texts(reading, _object(given or {}))
         return made
 

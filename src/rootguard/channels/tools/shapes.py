@@ -1,0 +1,158 @@
+"""Values that arguments name themselves: FHIR observations, and arrays of names beside values.
+
+A tool with an open schema says nothing of what it takes; the arguments do. Read are objects that
+hold a quantity and what it is of (`code` and `valueQuantity` of an Observation and its components),
+and two arrays of one length of which one names what the other holds. A place is decided by names
+and units alone, never by the number that stands there. Names beside numbers in other ways are the
+text channel's to read.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rootguard.channels.tools.answers import ReleasedMeasure
+from rootguard.channels.tools.units import fitting, in_unit, same_unit
+from rootguard.channels.tools.words import Meaning, Meanings, match, text_words
+from rootguard.language.units import canonical
+
+Place = tuple[str | int, ...]
+MAX_DEPTH: Final = 32
+_QUANTITIES: Final = ("valueQuantity", "valueInteger", "valueDecimal")
+# LOINC codes of the roots that laboratories and monitors send most, from the public LOINC table.
+_LOINC: Final[Mapping[str, str]] = {
+    "1920-8": "ast",
+    "1742-6": "alt",
+    "777-3": "plt",
+    "26515-7": "plt",
+    "29463-7": "wt",
+    "3141-9": "wt",
+    "8302-2": "ht",
+    "2160-0": "scr",
+    "8480-6": "sbp",
+    "8462-4": "dbp",
+    "8867-4": "hr",
+    "1558-6": "glu",
+    "4548-4": "a1c",
+    "718-7": "hb",
+    "1975-2": "bili",
+    "1751-7": "alb",
+    "2951-2": "na",
+    "2093-3": "tc",
+    "2085-9": "hdl",
+    "2571-8": "tg",
+    "30525-0": "age",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stated:
+    """A number that arguments say is one of the person's values; `measure` None: unit not clear."""
+
+    place: Place
+    name: str
+    measure: ReleasedMeasure | None
+
+
+def stated(arguments: Mapping[str, object], known: Meanings) -> tuple[Stated, ...]:
+    """The values that arguments name themselves, and where they stand."""
+    return tuple(_walk(arguments, (), known, 0))
+
+
+def _walk(node: object, place: Place, known: Meanings, depth: int) -> Iterator[Stated]:
+    if depth > MAX_DEPTH:
+        return
+    if isinstance(node, Mapping):
+        yield from _observed(node, place, known)
+        yield from _parallel(node, place, known)
+        for key, value in node.items():
+            yield from _walk(value, (*place, str(key)), known, depth + 1)
+    elif isinstance(node, list):
+        for at, value in enumerate(node):
+            yield from _walk(value, (*place, at), known, depth + 1)
+
+
+def _observed(node: Mapping[str, object], place: Place, known: Meanings) -> Iterator[Stated]:
+    """The quantity of a FHIR Observation, or of one of its components."""
+    key = next((key for key in _QUANTITIES if key in node), None)
+    meaning = None if key is None else _meant(node, known)
+    if key is None or meaning is None:
+        return
+    quantity = node[key]
+    if isinstance(quantity, Mapping):
+        if not _is_number(quantity.get("value")):
+            return
+        said = [str(quantity[part]) for part in ("unit", "code") if quantity.get(part)]
+        yield _stated((*place, key, "value"), meaning, said)
+    elif _is_number(quantity):
+        yield _stated((*place, key), meaning, [])
+
+
+def _parallel(node: Mapping[str, object], place: Place, known: Meanings) -> Iterator[Stated]:
+    """Numbers in one array that another of its length names; a third may have their units."""
+    arrays = {str(key): value for key, value in node.items() if isinstance(value, list) and value}
+    texts = {k: v for k, v in arrays.items() if all(isinstance(each, str) for each in v)}
+    for key, numbers in arrays.items():
+        if not all(map(_is_number, numbers)):
+            continue
+        beside = [v for v in texts.values() if len(v) == len(numbers)]
+        named = [[_called(text, known) for text in texts_] for texts_ in beside]
+        for at in range(len(numbers)):
+            found = {m.name: m for row in named for m in row[at]}
+            if len(found) == 1:
+                units = [row[at] for row in beside if canonical(row[at]) is not None]
+                yield _stated((*place, key, at), next(iter(found.values())), units)
+
+
+def _meant(node: Mapping[str, object], known: Meanings) -> Meaning | None:
+    """What a coded thing is, by its code or by the texts beside it."""
+    texts: list[str] = []
+    for part in (node.get("code"), node.get("display"), node.get("text"), node.get("name")):
+        texts += _texts(part)
+    for text in texts:
+        if text in _LOINC and _LOINC[text] in known.by_name:
+            return known.by_name[_LOINC[text]]
+    found = {m.name: m for text in texts for m in _called(text, known)}
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _texts(part: object) -> list[str]:
+    if isinstance(part, str):
+        return [part]
+    if isinstance(part, Mapping):
+        return [t for key in ("text", "display", "code", "coding") for t in _texts(part.get(key))]
+    if isinstance(part, Sequence):
+        return [text for each in part for text in _texts(each)]
+    return []
+
+
+def _called(text: str, known: Meanings) -> list[Meaning]:
+    """The values that a text names and nothing else."""
+    words = text_words(text)
+    found = [m for each in known.all if (m := match(words, each)) is not None] if words else []
+    return [m.meaning for m in found if not m.extra and m.meaning.sort == "value"]
+
+
+def _stated(place: Place, meaning: Meaning, said: Sequence[str]) -> Stated:
+    for text in said:
+        unit = canonical(text.strip("{}[]"))
+        fit = None if unit is None else fitting(unit, meaning)
+        if fit is not None and in_unit(1.0, meaning, fit) is not None:
+            return Stated(place=place, name=meaning.name, measure=_measure(meaning, fit))
+    alone = not said and len(meaning.usual or (meaning.unit,)) == 1
+    measure = _measure(meaning, (meaning.usual or (meaning.unit,))[0]) if alone else None
+    return Stated(place=place, name=meaning.name, measure=measure)
+
+
+def _measure(meaning: Meaning, unit: str) -> ReleasedMeasure:
+    return ReleasedMeasure(
+        name=meaning.name,
+        unit=None if same_unit(unit, meaning) else unit,
+        own=meaning.unit,
+        substance=meaning.substance,
+        formula=meaning.formula,
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
