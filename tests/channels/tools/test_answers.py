@@ -47,6 +47,7 @@ def given_(**values: float) -> Callable[[ReleasedMeasure], float]:
         ("astOver40", "", False, True),
         ("ast_gt_40.0", "", False, True),
         ("ast_40_or_more", "", True, True),
+        ("q1", "肝功能 AST >40 U/L", False, True),
         ("liver", "AST < 40 U/L", False, False),
         ("liver", "AST up to 40 U/L", True, False),
         ("liver", "Your AST, 40 U/L or less", True, False),
@@ -62,6 +63,11 @@ def test_a_threshold_is_answered_from_the_released_value(
     assert answer(asked, given_(ast=41.0)) is above
     assert answer(asked, given_(ast=40.0)) is at
     assert answer(asked, given_(ast=39.0)) is not above
+
+
+def test_a_decimal_in_a_name_is_one_number() -> None:
+    (asked,) = read("inr_gt_1_5", BOOLEAN).answers
+    assert [answer(asked, given_(inr=x)) for x in (1.4, 1.6)] == [False, True]
 
 
 def test_a_threshold_is_compared_in_its_own_unit() -> None:
@@ -164,6 +170,7 @@ def test_statements_that_hold_are_selected() -> None:
         ({**BOOLEAN, "description": "Patient's weight > 100"}, "unit"),
         ({**BOOLEAN, "description": "False if the patient's AST > 40 U/L"}, "not clear"),
         ({**BOOLEAN, "description": "Patient's glucose > 200 mg/dL"}, "fasting"),
+        ({**BOOLEAN, "description": "Patient's blood pressure >= 140/90 mmHg"}, "any of these"),
         (
             {
                 "type": "array",

@@ -118,6 +118,7 @@ def test_what_modifies_a_value_makes_another_of_it(name: str, text: str) -> None
         ("Child-Pugh score of the patient", "albumin", "Albumin in g/dL", "alb"),
         ("Creatinine clearance of the patient", "weight", "Weight in kg", "wt"),
         ("Model for end-stage liver disease", "bilirubin", "Total bilirubin in mg/dL", "bili"),
+        ("Child-Pugh: Child A to C, of the patient", "albumin", "白蛋白 Albumin in g/dL", "alb"),
         ("From a cohort study. Risk of the patient", "age", "Age in years", "age"),
     ],
 )

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from rootguard.channels.tools.comparisons import Inequality, NumberRange, comparisons, flat
-from rootguard.channels.tools.evidence import LINKS
+from rootguard.channels.tools.evidence import LINKS, latin
 from rootguard.channels.tools.fields import Field, Path
 from rootguard.channels.tools.units import fitting, in_unit, same_unit, units_in, without_units
-from rootguard.channels.tools.words import Meaning, Meanings, data, key_of, text_words
+from rootguard.channels.tools.words import Meaning, Meanings, data, key_of, several, text_words
+from rootguard.language.names import SHORT
 from rootguard.language.units import readings
 
 
@@ -216,13 +217,31 @@ class Recognizer:
         self, field: Field, name: str, said: str, choices: Sequence[object]
     ) -> Answer | Unanswerable | None:
         terms = self._condition(said, name)
-        if not isinstance(terms, tuple):
+        if terms is None:
+            return self._several(f"{name} {said}")
+        if isinstance(terms, Unanswerable):
             return terms
         no, yes = _truths(choices) or (False, True)
         cases = (Case(choice=yes, terms=terms), Case(choice=no))
         return ThresholdAnswer(
             parameter=field.path, cases=cases, why=_told(terms), required=field.required
         )
+
+    def _several(self, said: str) -> Unanswerable | None:
+        """A comparison of words that name several values at once: "blood pressure >= 140/90"."""
+        if not comparisons(said) or not (self._words | self._around) & data()["medicine"]:
+            return None
+        words = text_words(said)
+        for size in (2, 1):
+            for start in range(len(words) - size + 1):
+                key = key_of(words[start : start + size])
+                if len(key) <= SHORT - 1 and key != "bp":  # "RR" breathes in most schemas
+                    continue
+                names = several().get(key, ())
+                known = tuple(name for name in names if name in self._meanings.by_name)
+                if known:
+                    return Unanswerable(names=known, why="it may be any of these")
+        return None
 
     def _coded(
         self, field: Field, name: str, said: str, choices: Sequence[object]
@@ -350,7 +369,7 @@ class Recognizer:
         fine = fine | lists["verdicts"] | LINKS | _FILLER | own | lists["banded"]
         rest = set()
         for word in text_words(_cut(without_units(body), found)):
-            if not (word in fine or word[:1].isdigit() or _is_unit(word)):
+            if latin(word) and not (word in fine or word[:1].isdigit() or _is_unit(word)):
                 rest.add(word)
         return rest
 
@@ -552,11 +571,13 @@ def _truths(choices: Sequence[object]) -> tuple[object, object] | None:
 
 
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_DECIMALS: Final = re.compile(r"(gt|lt|gte|lte|ge|le|over|under|above|below)_(\d+)_(\d+)\Z")
 _GLUED: Final = re.compile(r"(over|under|above|below|gt|lt|gte|lte|least|most|than)(?=\d)")
 
 
 def spoken(name: str) -> str:
-    """A name as words, its decimals whole: "ast_gt_43.2" is "ast gt 43.2"."""
+    """A name as words, its decimals whole: "inr_gt_1_5" is "inr gt 1.5"."""
+    name = _DECIMALS.sub(r"\1_\2.\3", name)
     apart = _CAMEL.sub(" ", re.sub(r"[_\s]+|(?<=\w)-(?=[^\W\d])", " ", name))
     return _GLUED.sub(r"\1 ", flat(apart))
 

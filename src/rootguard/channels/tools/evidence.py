@@ -12,6 +12,7 @@ says which roots matter how much (Level 2).
 
 import functools
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -59,6 +60,7 @@ class Tool:
 
     words: frozenset[str]
     name: frozenset[str]
+    called: Words = ()
     inputs: frozenset[str] = frozenset()
     formula: str | None = None
     company: frozenset[str] = frozenset()
@@ -106,8 +108,8 @@ def clean(description: str) -> tuple[str, bool]:
 
 
 def first_sentence(text: str) -> str:
-    """A description up to its first full stop or line break."""
-    return re.split(r"\.\s|[;\n]", text, maxsplit=1)[0]
+    """A description up to its first full stop, bar or line break."""
+    return re.split(r"\.\s|[;\n]|\s\|\s", text, maxsplit=1)[0]
 
 
 def readings_of(field: Field, text: str, meanings: Meanings) -> list[Reading]:
@@ -264,7 +266,9 @@ def _objection(reading: Reading, tool: Tool, meanings: Meanings) -> str:
     if measured and tool.words & lists["specimens"] and not lists["blood"] & (name | said):
         return "the tool is not about blood"
     aims = sorted(tool.name & lists["aims"])
-    if aims and not _in_formula(reading, tool):
+    aimed = [m for _, m, _ in meanings.mentions(tuple(tool.called))]
+    own_aim = not aimed or reading.meaning in aimed
+    if aims and own_aim and not _in_formula(reading, tool):
         return f"the tool is about another quantity ({aims[0]})"
     outside = set(text_words(_APART.sub(" ", head)))
     things = lists["things"] - lists["passing"]
@@ -354,7 +358,9 @@ def _phrase(reading: Reading, head: str, meanings: Meanings) -> str:
     fine = lists["harmless"] | lists["neutral"] | lists["self"] | _words_of_meaning(reading.meaning)
 
     def joined(left: int) -> bool:
-        return bool(_JOINT.fullmatch(text, tokens[left].end(), tokens[left + 1].start()))
+        """Whether two words stand in one phrase; one in another script is a translation beside."""
+        together = _JOINT.fullmatch(text, tokens[left].end(), tokens[left + 1].start())
+        return bool(together) and latin(words[left]) == latin(words[left + 1])
 
     before = start - 1
     while before >= 0 and joined(before) and words[before] not in LINKS:
@@ -374,6 +380,11 @@ def _phrase(reading: Reading, head: str, meanings: Meanings) -> str:
         ):
             return f"{words[end - 1]} {word}"
     return ""
+
+
+def latin(word: str) -> bool:
+    """Whether a word is in Latin letters or digits."""
+    return word.isascii() or unicodedata.name(word[0], "").startswith("LATIN")
 
 
 def _reads(word: str) -> bool:
@@ -437,8 +448,9 @@ def _eponyms() -> re.Pattern[str]:
 
 
 def about(text: str) -> frozenset[str]:
-    """The words that say what a tool is about."""
-    return frozenset(text_words(_without_names(text)))
+    """The words that say what a tool is about; a name that it has once it may shorten later."""
+    named = {word for found in _eponyms().findall(text) for word in text_words(found)}
+    return frozenset(text_words(_without_names(text))) - named
 
 
 def _words_of_meaning(meaning: Meaning) -> set[str]:
@@ -494,7 +506,7 @@ def _confidence(reading: Reading, reasons: dict[str, str], meanings: Meanings) -
     contextual = len(reasons.keys() - {"unit"})
     head = re.sub(r"\S+/\S+", " ", first_sentence(without_units(reading.text)))
     unknown = [w for w in text_words(head) if w not in meanings.lexicon]
-    puzzling = [w for w in unknown if not w[:1].isdigit() and not suffix_units((w,))]
+    puzzling = [w for w in unknown if not w[:1].isdigit() and not suffix_units((w,)) and latin(w)]
     if reading.described:
         enough = "unit" in reasons and contextual >= 1
         return 0.91 + 0.02 * contextual if enough else 0.6

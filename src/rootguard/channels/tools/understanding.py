@@ -382,6 +382,7 @@ def _tool(
     tool = Tool(
         words=about(" ".join(words_of(name))) | about(text),
         name=about(" ".join(words_of(name))),
+        called=words_of(name),
         inputs=inputs,
         formula=None if formula is None else formula.template,
         company=sure,
@@ -439,6 +440,8 @@ def _worth_asking(verdict: Verdict, tool: Tool) -> bool:
     before = set(found.extra) - set(found.after)
     if before & lists["different"] and not before & lists["self"] and not found.after:
         return False
+    if verdict.reading.meaning.sort == "identifier" and before:
+        return bool(before & (lists["self"] | lists["others"] | lists["naming"]))
     if not found.weak:
         return True
     if not _of_such_values(verdict, tool):

@@ -135,7 +135,7 @@ def match(words: Words, meaning: Meaning) -> Match | None:
         found = Match(
             meaning=meaning,
             weak=weak,
-            extra=tuple(w for w in rest if w not in neutral),
+            extra=tuple(w for w in rest if w not in neutral and w not in meaning.spellings),
             periods=periods,
             after=tuple(w for w in words[end:] if w not in neutral),
         )
