@@ -2,10 +2,13 @@
 
 It speaks to a `Person`, so that whatever is asked, through whichever tool, in whatever words and
 however often, is answered from what was noised once. Every tool only reads. A refusal is a tool
-error with the code and the fixed text of `channels.faults`; no error quotes an argument.
+error with the code and the fixed text of `channels.faults`; no error quotes an argument, but for
+the names of a formula: whoever misspells one is told which, where, and what it may have been.
 """
 
+import difflib
 import json
+import re
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Any, Final
@@ -27,12 +30,17 @@ from rootguard.channels.mcp.transport import (
     plain_errors,
     stdio_streams,
 )
-from rootguard.errors import RootGuardError
+from rootguard.channels.tools.words import text_words
+from rootguard.errors import FormulaError, FormulaNameError, FormulaSyntaxError, RootGuardError
 from rootguard.events import to_record
-from rootguard.expressions import Variable
+from rootguard.expressions import Variable, parse, substitute, to_text
+from rootguard.expressions import names as names_in
 from rootguard.graph import Graph, GraphNode
+from rootguard.language.fold import key_of
+from rootguard.language.names import formulas, spellings_of
 from rootguard.session import Person
 from rootguard.session.transcript import speak_to
+from rootguard.template import Template
 from rootguard.values import RootName
 
 PROFILE_URI: Final = "rootguard://profile"
@@ -154,6 +162,40 @@ def http_app(person: Person, *, key: str | None = None, loopback: bool = True) -
     return RequestFilter(app, key=key)
 
 
+_SHOWN: Final = 64  # characters of a name that somebody wrote
+_LONGEST: Final = 5  # words of what a calculation is called
+_JUDGED: Final = frozenset(
+    (
+        *("high", "low", "normal", "elevated", "raised", "abnormal", "risk", "risky", "healthy"),
+        *("ok", "okay", "fine", "bad", "good", "class", "category", "dangerous", "worrying"),
+    )
+)
+
+
+class NamedMistakeError(FormulaError):
+    """A formula of the caller's own cannot be used; says which name or place, never a value."""
+
+
+def _spellings(person: Person, nodes: Mapping[str, object]) -> dict[str, str]:
+    """Every spelling of the person's values that means one of them only, and which."""
+    found: dict[str, set[str]] = {}
+    for name in person.names:
+        root = person.roots.get(RootName(name))
+        aliases = () if root is None else root.aliases
+        texts = [s.text for s in spellings_of(name, aliases)] if name in nodes else [name]
+        for text in texts:
+            found.setdefault(key_of(text), set()).add(name)
+    for name in person.names:
+        found[key_of(name)] = {name}
+    return {key: next(iter(all_)) for key, all_ in found.items() if len(all_) == 1 and key}
+
+
+def _keys_of(template: Template) -> set[str]:
+    """What a template's calculation is called."""
+    texts = (*formulas().get(template.name, ()), template.name, template.target.name)
+    return {key_of(text) for text in texts}
+
+
 class _Answers:
     """What the tools and resources say. Called from worker threads."""
 
@@ -163,6 +205,7 @@ class _Answers:
         for graph in map(Graph.of, person.templates):
             for node in graph.order:
                 self._nodes.setdefault(node.name, (node, graph))
+        self._called = _spellings(person, self._nodes)
         self.calls: dict[str, Callable[[_Arguments], dict[str, object]]] = {
             "list_values": self._list,
             "get_values": self._get,
@@ -184,11 +227,12 @@ class _Answers:
             text = _text(content)
         except Exception as problem:  # noqa: BLE001 - only its class decides what is said
             fault = fault_of(problem)
+            message = str(problem) if isinstance(problem, NamedMistakeError) else fault.text
         else:
             said = types.TextContent(type="text", text=text)
             return types.CallToolResult(content=[said], structured_content=content)
         refused = types.TextContent(
-            type="text", text=_text({"code": fault.code, "message": fault.text})
+            type="text", text=_text({"code": fault.code, "message": message})
         )
         return types.CallToolResult(content=[refused], is_error=True)
 
@@ -244,7 +288,8 @@ class _Answers:
         values: list[dict[str, object]] = []
         refused: list[dict[str, object]] = []
         first: RootGuardError | None = None
-        for place, name in enumerate(names):
+        for place, asked in enumerate(names):
+            name = self._called.get(key_of(asked), asked)
             try:
                 value = self._person.release(name)
                 values.append({"name": name, "value": value, "unit": self._person.unit(name)})
@@ -257,10 +302,62 @@ class _Answers:
         return {"values": values, "refused": refused}
 
     def _compute(self, arguments: _Arguments) -> dict[str, object]:
-        return {"value": self._person.derive(_line(arguments, "formula"))}
+        formula = _line(arguments, "formula")
+        try:
+            return {"value": self._person.derive(self._in_own_names(formula))}
+        except (FormulaNameError, FormulaSyntaxError) as problem:
+            mistake = self._mistake(formula, problem)
+        raise mistake
+
+    def _in_own_names(self, formula: str) -> str:
+        """A formula with the names of values in the place of other spellings of them."""
+        tree = parse(formula)
+        own = {
+            name: Variable(self._called[key_of(name)])
+            for name in names_in(tree)
+            if name not in self._nodes and key_of(name) in self._called
+        }
+        return to_text(substitute(tree, own)) if own else formula
+
+    def _mistake(
+        self, formula: str, problem: FormulaNameError | FormulaSyntaxError
+    ) -> "NamedMistakeError":
+        """What is wrong with a formula, where, and what was probably meant."""
+        if isinstance(problem, FormulaSyntaxError):
+            return NamedMistakeError(f"the formula cannot be read: {problem}")
+        name = problem.name[:_SHOWN]
+        found = re.search(rf"(?<!\w){re.escape(problem.name)}(?!\w)", formula)
+        where = "" if found is None else f" (at character {found.start() + 1} of the formula)"
+        known = [each for each in problem.known if each in self._person.names] or problem.known
+        near = difflib.get_close_matches(name.casefold(), known, n=1, cutoff=0.5)
+        hint = f"; did you mean {near[0]}?" if near else "; list_values says what there is"
+        return NamedMistakeError(f"there is nothing called {name}{where}{hint}")
 
     def _answer(self, arguments: _Arguments) -> dict[str, object]:
-        return {"answer": self._person.answer(_line(arguments, "question"))}
+        question = _line(arguments, "question")
+        said = self._person.answer(question)
+        judged = [self._judged(name) for name in self._meant(question)]
+        return {"answer": " ".join((said, *judged))}
+
+    def _meant(self, question: str) -> list[str]:
+        """The templates of which a question asks whether a value is high, low or normal."""
+        words = text_words(question)
+        if not _JUDGED & set(words):
+            return []
+        keys = {
+            key_of("".join(words[start : start + size]))
+            for size in range(1, _LONGEST + 1)
+            for start in range(len(words) - size + 1)
+        }
+        found = [t.name for t in self._person.templates if t.risk and _keys_of(t) & keys]
+        only = [t.name for t in self._person.templates if t.risk]
+        named = any(key in self._called for key in keys)
+        return found or (only if len(only) == 1 and not named else [])
+
+    def _judged(self, template: str) -> str:
+        """In which of a template's classes its target lies."""
+        found = self._person.assess(template)
+        return f"By the classes of {template}: {found['risk'] or 'none of them'}."
 
     def _assess(self, arguments: _Arguments) -> dict[str, object]:
         return self._person.assess(_line(arguments, "template"))
