@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -20,6 +21,8 @@ from rootguard.cli.output import EXIT_CODES
 
 if TYPE_CHECKING:
     from rootguard.channels.mcp.inspection import Inspection
+    from rootguard.channels.tools import ToolMap
+    from rootguard.channels.tools.answers import Answer
     from rootguard.session import Person, Profile
     from rootguard.store import Store
 
@@ -159,7 +162,7 @@ def proxy(
         command=command,
         url=url,
         config=config_path,
-        pins=pins_path,
+        pins=_pins_of(profile_path, pins_path),
         limits=Limits(start=min(timeout, 60.0), answer=timeout),
     )
 
@@ -167,14 +170,36 @@ def proxy(
 @command.command("inspect", epilog=EXIT_CODES)
 @_profile
 @click.option("--url", help="Of a server on HTTP, in place of a command.")
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(dir_okay=False),
+    help="An mcpServers file: look at all servers that it lists.",
+)
+@click.option(
+    "--openapi",
+    "openapi_path",
+    type=click.Path(dir_okay=False),
+    help="An OpenAPI document: its operations are read as tools.",
+)
 @_pins
+@click.option(
+    "--pin",
+    "typed",
+    multiple=True,
+    metavar="TOOL.PARAMETER=ROOT[:UNIT]",
+    help="Write a correction to the file of --pins (pins.toml beside the profile); =ignore: none.",
+)
 @json_option
 @_command
 def inspect(
     *,
     profile_path: str,
     url: str | None,
+    config_path: str | None,
+    openapi_path: str | None,
     pins_path: str | None,
+    typed: tuple[str, ...],
     as_json: bool,
     command: tuple[str, ...],
 ) -> None:
@@ -183,18 +208,44 @@ def inspect(
     Starts the server, reads its list of tools, and calls none of them. Nothing is noised.
 
     \b
-    Example:
+    Examples:
       rootguard mcp inspect --profile me.toml -- clinic-mcp-server --stdio
+      rootguard mcp inspect --profile me.toml --openapi clinic.json
+      rootguard mcp inspect --profile me.toml --pin score.x1=ast:U/L -- clinic-mcp-server
     """
-    _one_of(command=command, url=url)
+    _one_of(command=command, url=url, config=config_path, openapi=openapi_path)
     from rootguard.channels.faults import RequestRefusedError
     from rootguard.channels.mcp.inspection import inspect_server
+    from rootguard.channels.tools.corrections import read_corrections, with_corrections
 
+    file = pins_path or _pins_beside(profile_path)
+    corrections = read_corrections(typed) if typed else None
     try:
-        found = inspect_server(profile_path, command=command, url=url, pins_path=pins_path)
+        found = inspect_server(
+            profile_path,
+            command=command,
+            url=url,
+            config=config_path,
+            openapi=openapi_path,
+            pins_path=file if Path(file).exists() or (pins_path and not typed) else None,
+            corrections=corrections,
+        )
     except RequestRefusedError:
         raise click.ClickException("the server could not be started, reached or read") from None
+    if corrections is not None:  # only now: what names no root or no unit is refused above
+        text = Path(file).read_text("utf-8") if Path(file).exists() else ""
+        Path(file).write_text(with_corrections(text, corrections, file=file), "utf-8")
     _show(found, as_json=as_json)
+
+
+def _pins_beside(profile_path: str) -> str:
+    """Where corrections are kept unless somebody says otherwise."""
+    return str(Path(profile_path).with_name("pins.toml"))
+
+
+def _pins_of(profile_path: str, pins_path: str | None) -> str | None:
+    beside = _pins_beside(profile_path)
+    return pins_path or (beside if Path(beside).exists() else None)
 
 
 def _show(found: "Inspection", *, as_json: bool) -> None:
@@ -206,7 +257,7 @@ def _show(found: "Inspection", *, as_json: bool) -> None:
     if as_json:
         write_json(
             {
-                "tools": [asdict(each) for each in found.tools],
+                "tools": [_described(each) for each in found.tools],
                 "plan": {
                     "roots": [asdict(share) for share in found.shares],
                     "computed": list(found.computed),
@@ -225,6 +276,10 @@ def _show(found: "Inspection", *, as_json: bool) -> None:
                 _plain(b.reason),
             )
             for b in each.bindings
+        ]
+        rows += [
+            (_dotted(a.parameter), ", ".join(_about(a)), "", "answered", _plain(a.why))
+            for a in each.answers
         ]
         rows += [
             (_dotted(q.parameter), " or ".join(q.candidates) or "?", "", "asked", _plain(q.why))
@@ -249,7 +304,36 @@ def _show(found: "Inspection", *, as_json: bool) -> None:
     if found.computed:
         out.print(f"Computed from these at no further cost: {', '.join(found.computed)}.")
     if any(each.asked for each in found.tools):
-        out.print("What is asked is not acted on; say which it is in a file for --pins.")
+        out.print(
+            "What is asked is not acted on; say which it is with --pin, or in a file for --pins."
+        )
+
+
+def _described(tool: "ToolMap") -> dict[str, object]:
+    """A tool as it was understood, for programs; answers by their kind and values."""
+    answers = [
+        {
+            "parameter": list(a.parameter),
+            "kind": type(a).__name__,
+            "values": _about(a),
+            "why": a.why,
+        }
+        for a in tool.answers
+    ]
+    return {
+        "tool": tool.tool,
+        "formula": tool.formula,
+        "bindings": [asdict(binding) for binding in tool.bindings],
+        "answers": answers,
+        "asked": [asdict(question) for question in tool.asked],
+        "unbound": [list(path) for path in tool.unbound],
+    }
+
+
+def _about(asked: "Answer") -> list[str]:
+    from rootguard.channels.tools.answers import measures_of
+
+    return list(dict.fromkeys(measure.name for measure in measures_of(asked)))
 
 
 def _dotted(path: Sequence[str]) -> str:

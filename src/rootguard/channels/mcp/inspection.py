@@ -1,6 +1,7 @@
 """What a server's tools ask for: which parameter is which value, and the plan that this implies.
 
-The server is started, asked for its list of tools, and ended; no tool is called. The profile is
+The server is started, asked for its list of tools, and ended; no tool is called. Of an `mcpServers`
+file every server is, of an OpenAPI document none: its operations are read as tools. The profile is
 read for its public part: nothing is noised and no vault is opened.
 """
 
@@ -14,8 +15,13 @@ from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
 from rootguard.channels.faults import RequestRefusedError
+from rootguard.channels.mcp.proxy.links import Connect, ServerCommand
 from rootguard.channels.mcp.proxy.offers import MAX_PAGES
-from rootguard.channels.tools import ToolMap, load_pins, understand
+from rootguard.channels.mcp.proxy.servers import read_config
+from rootguard.channels.tools import Pins, ToolMap, load_pins, understand
+from rootguard.channels.tools.answers import measures_of
+from rootguard.channels.tools.corrections import joined
+from rootguard.channels.tools.openapi import load_operations
 from rootguard.expressions import Node, Variable, names, parse
 from rootguard.graph import Graph
 from rootguard.session import Profile, load_profile
@@ -44,26 +50,38 @@ class Inspection:
 
 
 def inspect_server(
-    profile_path: str, *, command: Sequence[str], url: str | None, pins_path: str | None
+    profile_path: str,
+    *,
+    command: Sequence[str],
+    url: str | None,
+    pins_path: str | None,
+    config: str | None = None,
+    openapi: str | None = None,
+    corrections: Pins | None = None,
 ) -> Inspection:
-    """Look at a server with one person's templates in mind."""
+    """Look at a server, several, or a document, with one person's templates in mind."""
     profile = load_profile(profile_path)
-    pins = None if pins_path is None else load_pins(pins_path)
-    tools = _listed(command, url)
+    pins = Pins() if pins_path is None else load_pins(pins_path)
+    if corrections is not None:
+        pins = joined(pins, corrections)
+    tools = _tools(command, url, config, openapi)
     roots = _roots(profile)
     maps = tuple(
         understand(
-            tool.name,
-            tool.description or "",
-            tool.input_schema,
+            name,
+            description,
+            schema,
             roots,
             profile.templates,
             pins=pins,
             identifiers=profile.identifiers.names,
         )
-        for tool in tools
+        for name, description, schema in tools
     )
     asked = {each.name: each.formula or each.name for made in maps for each in made.bindings}
+    for made in maps:
+        for measure in (m for each in made.answers for m in measures_of(each)):
+            asked.setdefault(measure.name, measure.formula or measure.name)
     tokens = set(profile.identifiers.names)
     formulas = {name: parse(formula) for name, formula in asked.items() if name not in tokens}
     return Inspection(
@@ -77,13 +95,48 @@ _PATIENCE = 60
 """Seconds to start and list: some servers are fetched by npx or uvx first."""
 
 
-def _listed(command: Sequence[str], url: str | None) -> list[types.Tool]:
-    """Every tool of a server."""
-    server: StdioServerParameters | str
-    if url is None:
-        server = StdioServerParameters(command=command[0], args=list(command[1:]))
+_Listed = tuple[str, str, Mapping[str, object]]
+
+
+def _tools(
+    command: Sequence[str], url: str | None, config: str | None, openapi: str | None
+) -> list[_Listed]:
+    """Every tool that there is: its name, description and schema."""
+    if openapi is not None:
+        return [
+            (str(each["name"]), str(each["description"]), _schema(each["inputSchema"]))
+            for each in load_operations(openapi)
+        ]
+    servers: list[StdioServerParameters | str] = []
+    if config is not None:
+        servers = [_endpoint(each) for each in read_config(config).values()]
+    elif url is not None:
+        servers = [url]
     else:
-        server = url
+        servers = [StdioServerParameters(command=command[0], args=list(command[1:]))]
+    found = [tool for server in servers for tool in _listed(server)]
+    return [(tool.name, tool.description or "", tool.input_schema) for tool in found]
+
+
+def _schema(node: object) -> Mapping[str, object]:
+    return node if isinstance(node, Mapping) else {}
+
+
+def _endpoint(connect: Connect) -> StdioServerParameters | str:
+    """A server of an `mcpServers` file as the SDK's client takes it."""
+    if isinstance(connect, ServerCommand):
+        words = list(connect.words)
+        return StdioServerParameters(
+            command=words[0],
+            args=words[1:],
+            env=dict(connect.variables) or None,
+            cwd=connect.folder,
+        )
+    return str(getattr(connect, "url", ""))
+
+
+def _listed(server: StdioServerParameters | str) -> list[types.Tool]:
+    """Every tool of a server."""
 
     async def read() -> list[types.Tool]:
         found: list[types.Tool] = []
