@@ -31,7 +31,7 @@ from rootguard.channels.tools import Binding, Pins, Question, ToolMap, fill, und
 from rootguard.channels.tools.filling import measured
 from rootguard.channels.tools.shapes import Place
 from rootguard.channels.tools.shapes import stated as stated_in
-from rootguard.channels.tools.words import meanings
+from rootguard.channels.tools.words import Meanings, meanings
 from rootguard.errors import PrivateValueError, RootGuardError, shielded
 from rootguard.language.units import convert
 from rootguard.reading.claims import Source
@@ -272,6 +272,10 @@ class Arguments:
                 reader.learn(block["text"])
 
     @cached_property
+    def _known(self) -> Meanings:
+        return meanings(self._person.roots, self._person.templates, self._identifiers)
+
+    @cached_property
     def _detectors(self) -> tuple[Detector, ...]:
         chosen = self._person.detection
         return make_detectors(
@@ -359,8 +363,7 @@ class Arguments:
 
         One whose unit is not said is refused.
         """
-        known = meanings(self._person.roots, self._person.templates, self._identifiers)
-        found = stated_in(arguments, known)
+        found = stated_in(arguments, self._known)
         if not found:
             return arguments, []
         held = copy.deepcopy(arguments)

@@ -1,0 +1,69 @@
+"""Tools that say what they ask get released values, whatever shape the question has."""
+
+import pytest
+
+from rootguard import MemoryStore
+from rootguard.channels.mcp.proxy.offers import AmbiguousParameterError, Arguments
+from rootguard.session import Person, parse_profile
+from tests.support.tool_attacks import ATTACKS, Attacked
+
+BOOLEAN = {"type": "boolean"}
+
+
+def person(ast: float = 30) -> Person:
+    text = f'templates = ["fib4", "bmi"]\nbudget = "1"\n[values]\nage = 50\nast = {ast}\n'
+    text += "alt = 31\nplt = 210\nwt = 80\nht = 1.8\n"
+    return Person.open(parse_profile(text, file="me.toml"), store=MemoryStore())
+
+
+def bisected(me: Person, raw: float) -> tuple[float, float]:
+    """What a server learns from an agent that answers each question from the raw value."""
+    arguments, low, high = Arguments(me), 0.0, 400.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        asked = {**BOOLEAN, "description": f"Is the patient's AST above {middle:.9f} U/L?"}
+        reading = arguments.reading("q", "Liver", {"type": "object", "properties": {"a": asked}})
+        if arguments.fill(reading, {"a": raw > middle})["a"]:
+            low = middle
+        else:
+            high = middle
+    return low, high
+
+
+def test_a_bisection_by_thresholds_ends_at_the_released_value() -> None:
+    me = person()
+    low, high = bisected(me, 30)
+    released = float(me.release("ast"))
+    assert low - 1e-5 <= released <= high + 1e-5
+    assert bisected(me, 200) == (low, high)  # whatever the agent says
+
+
+def test_an_observation_gets_the_released_value_in_its_own_unit() -> None:
+    me = person()
+    arguments = Arguments(me)
+    reading = arguments.reading("store", "Store an Observation", {"type": "object"})
+    node = {"code": {"text": "Body weight"}, "valueQuantity": {"value": 176.4, "unit": "lb"}}
+    sent = arguments.fill(reading, {"resource": node})["resource"]
+    assert sent["valueQuantity"]["unit"] == "lb"
+    released = float(me.release("wt")) / 0.45359237
+    assert sent["valueQuantity"]["value"] == pytest.approx(released)
+    assert node["valueQuantity"] == {"value": 176.4, "unit": "lb"}
+
+
+def test_an_observation_without_a_unit_is_refused() -> None:
+    arguments = Arguments(person())
+    reading = arguments.reading("store", "Store an Observation", {"type": "object"})
+    node = {"code": {"text": "Body weight"}, "valueQuantity": {"value": 80}}
+    with pytest.raises(AmbiguousParameterError, match="wt"):
+        arguments.fill(reading, {"resource": node})
+
+
+@pytest.mark.skipif(not ATTACKS.exists(), reason="the shared cases are not here")
+def test_nothing_of_the_shared_attacks_leaves() -> None:
+    """For each of three fresh persons: noise may meet the raw value of one by chance.
+
+    A released number is one of a thousand grid points, so a false alarm is rarer than 1e-6.
+    """
+    people = [Attacked() for _ in range(3)]
+    cases = ATTACKS.read_text("utf-8").splitlines()
+    assert [case for case in cases if all(each.leaks(case) for each in people)] == []
