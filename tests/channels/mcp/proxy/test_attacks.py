@@ -60,9 +60,9 @@ def test_an_observation_without_a_unit_is_refused() -> None:
 
 @pytest.mark.skipif(not ATTACKS.exists(), reason="the shared cases are not here")
 def test_nothing_of_the_shared_attacks_leaves() -> None:
-    """For each of three fresh persons: noise may meet the raw value of one by chance.
+    """For each of three fresh persons, since a token may meet an identifier by chance.
 
-    A released number is one of a thousand grid points, so a false alarm is rarer than 1e-6.
+    No number of the cases is a point of its root's grid, so a released one is never the raw one.
     """
     people = [Attacked() for _ in range(3)]
     cases = ATTACKS.read_text("utf-8").splitlines()
