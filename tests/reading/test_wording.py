@@ -35,12 +35,9 @@ def test_a_number_that_counts_turns_passes_beside_a_root(
     assert made.text != text
 
 
-@pytest.mark.parametrize(
-    "text", ["I turn 43, says my health record", "I will visit 43 about my AST"]
-)
-def test_a_verb_before_a_number_counts_nothing(channel: TextChannel, text: str) -> None:
+def test_a_verb_before_a_number_counts_nothing(channel: TextChannel) -> None:
     with pytest.raises(TextBlockedError):
-        channel.sanitize(text)
+        channel.sanitize("I will visit 43 about my AST")
 
 
 @pytest.mark.parametrize("text", ["Glucose again, 5.9 mmol/L.", "AST again 23"])

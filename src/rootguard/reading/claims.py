@@ -15,7 +15,7 @@ import re
 import tomllib
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from rootguard.language.fold import Spans, caseless, key_of
@@ -24,7 +24,7 @@ from rootguard.language.units import canonical, currency_before, read_currency
 from rootguard.reading.formulas import ComputedNames, positional
 from rootguard.reading.mentions import RootMention, bind, mention_of
 from rootguard.reading.ordinary import OrdinarySort, sorts
-from rootguard.reading.page import Page, wording
+from rootguard.reading.page import Measure, Page, wording
 from rootguard.reading.subjects import Clause, Whose, clause_at, clauses
 from rootguard.reading.unplaced import Surroundings
 from rootguard.values import RootName
@@ -68,7 +68,7 @@ DECISIONS: Final[Mapping[Source, Mapping[Standing, tuple[Decision, Decision]]]] 
     "tool": {
         "owner": ("release", "redact"),
         "likely": ("release", "redact"),
-        "open": ("keep", "keep"),
+        "open": ("doubt", "doubt"),
         "other": ("keep", "keep"),
         "nobody": ("keep", "keep"),
     },
@@ -131,6 +131,8 @@ class Claim:
     mention: RootMention | None = None
     computed: str = ""
     """The computed value that it is, by the name that it goes by here ("fib4")."""
+    idle: bool = False
+    """Whether it is a small number word, which is seldom a value: "two ways"."""
     writing: str = ""
     """How a computed value is written here: the number itself, so private."""
 
@@ -268,7 +270,8 @@ class _Reader:
             if mention is not None:
                 claims.append(self._bound(mention, number, sort))
             elif number.start not in self.bound:  # else the inches of feet and inches
-                claims.append(self._unbound(number, sort, start, end))
+                claim = self._unbound(number, sort, start, end)
+                claims.append(replace(claim, idle=True) if self._is_idle(number) else claim)
         heard = Heard(
             numbers=bool(claims),
             answered=tuple(self.answered),
@@ -316,8 +319,7 @@ class _Reader:
         careers of Messi and Ronaldo at age 30" is not. What a laboratory measures is a person's;
         ages, sizes and amounts have many things.
         """
-        measure = self.page.vocabulary.measures[root]
-        everyday = measure.money or measure.concept in ("age", "ht", "wt", "waist")
+        everyday = _is_everyday(self.page.vocabulary.measures[root])
         if self.personal or not everyday or self.source not in ("owner", "developer"):
             return False
         clause = clause_at(self.said, number.start)
@@ -578,6 +580,8 @@ class _Reader:
             return None
         if self._is_anothers(number):
             return None
+        if self._is_second(number):  # of a pair, whose other root the person does not have
+            return Claim(start=start, end=end, standing="likely", reason="one_of_several")
         clause = clause_at(self.said, number.start)
         here = self._before(number, whose)
         beside = any(at >= clause.start for at, _ in here)
@@ -672,7 +676,7 @@ class _Reader:
     def _open(self, number: WrittenNumber, whose: Whose, start: int, end: int) -> Claim:
         """A number beside a private word: by its unit the owner's, or in doubt."""
         nobodys = Claim(start=start, end=end, standing="nobody", reason="unbound")
-        if self.source not in ("owner", "trusted"):
+        if self.source not in ("owner", "trusted", "tool"):
             return nobodys
         if self._in_foreign_money(number):
             return Claim(start=start, end=end, standing="likely", reason="one_of_several")
@@ -687,13 +691,27 @@ class _Reader:
             if len(fitting) == 1 and (private or self._is_telling(number, fitting[0])):
                 return _claim(fitting[0], "likely", "by_unit")
             # In a currency or a unit that nobody converts, beside the name of a quantity.
-            if private and (fitting or (whose == "owner" and self._before(number, whose))):
+            named = whose == "owner" and not self._is_anothers(number)
+            if private and (fitting or (named and self._before(number, whose))):
                 if self._is_price(number, fitting):
                     return nobodys
                 return Claim(start=start, end=end, standing="likely", reason="one_of_several")
-        if private and (whose == "owner" or self.near.tied(number)):
+        if private and (
+            whose == "owner" or self._is_by_laboratory(number) or self.near.tied(number)
+        ):
             return Claim(start=start, end=end, standing="open", reason="private_word")
         return nobodys
+
+    def _is_by_laboratory(self, number: WrittenNumber) -> bool:
+        """Whether a laboratory's quantity is named in its clause, so that it may be one of it."""
+        clause = clause_at(self.said, number.start)
+        measures = self.page.vocabulary.measures
+        near = [
+            measures[root]
+            for start, _, root in self.names
+            if clause.start <= start < clause.end and abs(start - number.start) <= _SENTENCE // 2
+        ]
+        return any(not _is_everyday(measure) for measure in near)
 
     def _in_foreign_money(self, number: WrittenNumber) -> bool:
         """Whether it is right behind the name of an amount, in a currency that nobody converts."""
@@ -790,6 +808,11 @@ class _Reader:
         cells = line.strip(" |").split(mark)
         short = all(len(cell.split()) <= _CELL_WORDS for cell in cells)
         return line if named > 1 and short and not any(map(str.isdigit, line)) else ""
+
+
+def _is_everyday(measure: Measure) -> bool:
+    """Whether many things have such a quantity, not only patients: ages, sizes, amounts."""
+    return measure.money or measure.concept in ("age", "ht", "wt", "waist")
 
 
 def _claim(mention: RootMention, standing: Standing, reason: Reason) -> Claim:

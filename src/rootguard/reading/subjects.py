@@ -322,6 +322,8 @@ class _Cutting:
         """A possessive: of a person it is that person, of a thing whose it is."""
         following = self._following(end)
         for place, word in enumerate(following):
+            if self._quantity_at(word, end) and word not in _set("ages"):
+                break  # "my patient age": the word is a part of the name
             if word in _set("persons", "professionals") and self._is_told(following[place + 1 :]):
                 return None
             if word in _persons():
@@ -337,8 +339,6 @@ class _Cutting:
                     "weak" if self._before(start) in _set("persons", "beside") else "strong"
                 )
                 return _Marker(start, self._end_of(word, end), "other", strength)
-            if self._quantity_at(word, end) and word not in _set("ages"):
-                break
         return _Marker(start, end, whose)
 
     def _quantity_at(self, word: str, end: int) -> bool:

@@ -37,6 +37,7 @@ from rootguard.channels.http_server import (
 from rootguard.channels.text.channel import MAX_CHARACTERS
 from rootguard.channels.text.edits import Sanitization
 from rootguard.errors import FileError
+from rootguard.reading.claims import NOTHING, Expectation, Source
 from rootguard.vault import open_store
 from tests.support.gateways import (
     EMAIL,
@@ -357,7 +358,9 @@ def test_the_metrics_count_replacements_refusals_and_strangers_and_hold_no_value
 class Broken(Unguarded):
     """A channel that fails with a private word in its message."""
 
-    def sanitize(self, text: str, *, teaches: bool) -> Sanitization:
+    def sanitize(
+        self, text: str, *, source: Source, expectation: Expectation = NOTHING
+    ) -> Sanitization:
         raise RuntimeError(text)
 
 

@@ -8,7 +8,7 @@ from tests.support.gateways import SENTINELS, TELLING, channel_of, open_person
 def test_nothing_private_is_remembered() -> None:
     channel = channel_of(open_person())
     told = TELLING * 5  # short texts are not remembered at all
-    assert channel.sanitize(told, teaches=True) == channel.sanitize(told, teaches=True)
+    assert channel.sanitize(told, source="owner") == channel.sanitize(told, source="owner")
     memory = channel._text._memory
     kept = pickle.dumps(
         [(mark, entry.text, dict(entry.replaced)) for mark, entry in memory._entries.items()]

@@ -109,20 +109,23 @@ def test_each_api_says_where_in_its_own_form(running: Running) -> None:
     assert "(function_call_output)" in refused.value.message
     with (
         anthropic.Anthropic(base_url=running.address, api_key="k", max_retries=0) as other,
-        pytest.raises(anthropic.UnprocessableEntityError, match=r"system\[0\]\.text, characters"),
+        pytest.raises(
+            anthropic.UnprocessableEntityError,
+            match=r"messages\[0\]\.content\[0\]\.text",
+        ),
     ):
         other.messages.create(
-            model="m", max_tokens=1, messages=[], system=[{"type": "text", "text": DOUBT}]
+            model="m",
+            max_tokens=1,
+            messages=[{"role": "user", "content": [{"type": "text", "text": DOUBT}]}],
         )
 
 
-def test_a_number_in_the_arguments_of_a_call_is_found_by_its_path(running: Running) -> None:
+def test_a_number_in_a_document_of_a_tool_is_found_by_its_path(running: Running) -> None:
     given = {"patient": {NAME: {"rows": [1, {"dose": 480.1736}]}}}
-    function = {"name": "f", "arguments": json.dumps(given)}
-    call = {"id": "c", "type": "function", "function": function}
-    body = {"model": "m", "messages": [{"role": "assistant", "tool_calls": [call]}]}
-    answer = post(running, body)
-    inside = "messages[0].tool_calls[0].function.arguments.patient.<field 0>.rows[1].dose"
+    item = {"type": "shell_call_output", "call_id": "c", "output": given}
+    answer = post(running, {"model": "m", "input": [item]}, "/v1/responses")
+    inside = "input[0].output.patient.<field 0>.rows[1].dose"
     assert answer.json()["error"]["param"] == inside
     quiet(answer.text)
 
@@ -205,9 +208,9 @@ def test_what_a_caller_asks_for_is_never_less_than_what_the_gateway_does() -> No
     """Where numbers pass by policy, a caller can have them taken out, and not the other way."""
     person = open_person()
     channel = PersonChannel(person, near_private="pass", elsewhere="block")
-    assert channel.on_doubt("redact").sanitize("3 cats", teaches=True).text == "[number] cats"
+    assert channel.on_doubt("redact").sanitize("3 cats", source="owner").text == "[number] cats"
     with pytest.raises(TextBlockedError):
-        channel.on_doubt("refuse").sanitize("3 cats", teaches=True)
+        channel.on_doubt("refuse").sanitize("3 cats", source="owner")
 
 
 @pytest.mark.parametrize("policy", get_args(UnknownFields))

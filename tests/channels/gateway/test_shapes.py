@@ -26,6 +26,7 @@ from rootguard.channels.gateway.openai import (
 )
 from rootguard.channels.gateway.shapes import MAX_ITEMS, OutgoingRequest, Shape, examine, read_json
 from rootguard.channels.text.edits import JsonSanitization, Sanitization
+from rootguard.reading.claims import NOTHING, Expectation, Source
 from tests.support.gateways import AST, NAME, RECORD, channel_of, open_person
 
 Body = dict[str, Any]
@@ -57,10 +58,14 @@ UNKNOWN = {
 class Marking(Unguarded):
     """Marks every text it is shown; an id with the record number in it is private."""
 
-    def sanitize(self, text: str, *, teaches: bool) -> Sanitization:
+    def sanitize(
+        self, text: str, *, source: Source, expectation: Expectation = NOTHING
+    ) -> Sanitization:
         return Sanitization(text=f"<{text}>", replaced={})
 
-    def sanitize_json(self, value: object, *, teaches: bool) -> JsonSanitization:
+    def sanitize_json(
+        self, value: object, *, source: Source, expectation: Expectation = NOTHING
+    ) -> JsonSanitization:
         return JsonSanitization(value=marked(value), replaced={})
 
     def is_private(self, label: str) -> bool:
@@ -201,7 +206,9 @@ class Showing(Marking):
     def __init__(self) -> None:
         self.shown: list[object] = []
 
-    def sanitize_json(self, value: object, *, teaches: bool) -> JsonSanitization:
+    def sanitize_json(
+        self, value: object, *, source: Source, expectation: Expectation = NOTHING
+    ) -> JsonSanitization:
         self.shown.append(value)
         return JsonSanitization(value=value, replaced={"root": 1})
 
@@ -232,7 +239,7 @@ def test_an_example_is_inspected_under_the_name_of_what_it_is_an_example_of(
 def test_a_private_number_in_an_alternative_of_a_schema_is_replaced(wrapper: str) -> None:
     person = open_person()
     channel = channel_of(person)
-    channel.sanitize(f"My AST is {AST} U/L.", teaches=True)
+    channel.sanitize(f"My AST is {AST} U/L.", source="owner")
     schema = {"properties": {"ast": {wrapper: [{"const": float(AST)}, {"type": "null"}]}}}
     made = shapes.schema(OutgoingRequest(channel), schema)
     released = person.release("ast")
@@ -242,7 +249,9 @@ def test_a_private_number_in_an_alternative_of_a_schema_is_replaced(wrapper: str
 @pytest.mark.parametrize("value", [{}, {"ast": 1, "alt": 2}, [1]])
 def test_an_example_that_comes_back_in_another_form_is_refused(value: object) -> None:
     class Other(Marking):
-        def sanitize_json(self, value: object, *, teaches: bool) -> JsonSanitization:
+        def sanitize_json(
+            self, value: object, *, source: Source, expectation: Expectation = NOTHING
+        ) -> JsonSanitization:
             return JsonSanitization(value=given, replaced={})
 
     given = value

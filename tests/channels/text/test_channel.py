@@ -148,7 +148,7 @@ def test_what_is_not_replaced_stays_to_the_character(channel: TextChannel) -> No
         ("block", "pass", "I have 3 cats", "I have 3 cats"),
         ("block", "redact", "I have 3 cats", "I have [number] cats"),
         ("block", "block", "I have 3 cats", None),
-        ("block", "pass", "AST tree with 23 nodes", None),  # documented: fails closed
+        ("block", "pass", "AST tree with 23 nodes", "AST tree with 23 nodes"),
         ("redact", "redact", "AST in 2023", "AST in [number]"),
     ],
 )
@@ -347,7 +347,7 @@ PIECES = st.lists(
 def test_any_pile_of_names_numbers_and_units_is_sanitized_idempotently(text: str) -> None:
     channel = TextChannel(SHARED, near_private="redact", elsewhere="redact")
     once = channel.sanitize(text).text
-    edits = channel.edits(once)
+    edits = channel.look(once)[0]
     assert all(once[edit.start : edit.end] == edit.text for edit in edits)
 
 
@@ -369,7 +369,7 @@ BETWEEN = st.lists(
 @given(
     st.sampled_from(NAMED),
     BETWEEN,
-    st.sampled_from(["", " U/L", " mg/dL", " furlongs", ";", " today", " kg"]),
+    st.sampled_from(["", " U/L", " mg/dL", " zz", ";", " today", " kg"]),
     st.booleans(),
 )
 def test_whatever_stands_between_a_name_and_its_number_the_number_does_not_leave(

@@ -146,7 +146,7 @@ def test_a_text_over_a_million_characters_is_read(monkeypatch: pytest.MonkeyPatc
     filler = "Nothing to see here. " * 50 + "\n\n"
     text = filler * 960 + "I am Jane Roe and my AST is 23 U/L.\n"
     assert len(text) > 1_000_000
-    made = channel.sanitize(text, teaches=False)
+    made = channel.sanitize(text, source="tool")
     assert max(read) <= channel_module.MAX_CHARACTERS
     assert "Roe" not in made.text
     assert "AST is 23 " not in made.text

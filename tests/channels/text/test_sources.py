@@ -27,11 +27,11 @@ def test_anothers_number_for_a_root_without_a_value_is_taken_out_under_every_pol
     person: Person, policy: NumberPolicy
 ) -> None:
     channel = TextChannel(person, near_private=policy, elsewhere="pass")
-    made = channel.sanitize("Your AST is 271 U/L, BP 134/64. Version 3 is out.", teaches=False)
+    made = channel.sanitize("Your AST is 271 U/L, BP 134/64. Version 3 is out.", source="tool")
     assert made.text == "Your AST is [number] U/L, BP [number]/[number]. Version 3 is out."
     assert made.missing == {"ast", "sbp", "dbp"}
     assert made.replaced == {"number": 3}
-    assert channel.sanitize(made.text, teaches=False).text == made.text
+    assert channel.sanitize(made.text, source="tool").text == made.text
     assert untouched(person)
 
 
@@ -44,7 +44,7 @@ def test_anothers_document_teaches_nothing_by_its_keys(person: Person) -> None:
         "note": "AST was 271",
         "cats": 3,
     }
-    made = channel.sanitize_json(document, teaches=False)
+    made = channel.sanitize_json(document, source="tool")
     assert made.value == {
         "ast": "[number]",
         "labs": {"alt": {"value": "[number]", "unit": "U/L"}},
@@ -59,7 +59,7 @@ def test_anothers_document_teaches_nothing_by_its_keys(person: Person) -> None:
 def test_a_number_that_only_the_whole_path_binds_does_not_pass_by_its_last_key(
     person: Person,
 ) -> None:
-    made = TextChannel(person).sanitize_json({"ast": {"latest": 271}}, teaches=False)
+    made = TextChannel(person).sanitize_json({"ast": {"latest": 271}}, source="tool")
     assert made.value == {"ast": {"latest": "[number]"}}
     assert untouched(person)
 
@@ -68,11 +68,11 @@ def test_the_owners_number_is_the_one_that_is_noised_and_anothers_text_then_gets
     profile = parse_profile('templates = ["fib4"]\nbudget = "200"', file="me.toml")
     person = Person.open(profile, store=MemoryStore())
     channel = TextChannel(person)
-    channel.sanitize("AST is 271 U/L", teaches=False)
+    channel.sanitize("AST is 271 U/L", source="tool")
     channel.sanitize("My AST is 23 U/L")
     value = float(person.release("ast"))
     assert abs(value - 23) < 2  # at this budget the noise hardly ever moves a value
-    made = channel.sanitize("AST is 271 U/L", teaches=False)
+    made = channel.sanitize("AST is 271 U/L", source="tool")
     assert made.text == f"AST is {value!r} U/L"
     assert made.missing == frozenset()
 
@@ -82,17 +82,17 @@ def test_a_remembered_text_of_another_is_read_again_once_the_root_has_a_value(
 ) -> None:
     channel = TextChannel(person, detectors=[Rules()])
     text = f"{PROSE}Your AST is 271 U/L. {PROSE}"
-    first = channel.sanitize(text, teaches=False)
+    first = channel.sanitize(text, source="tool")
     assert "AST is [number] U/L" in first.text
-    assert channel.sanitize(text, teaches=False) == first
+    assert channel.sanitize(text, source="tool") == first
     person.sight("ast", 23)
-    assert f"AST is {person.release('ast')!r} U/L" in channel.sanitize(text, teaches=False).text
+    assert f"AST is {person.release('ast')!r} U/L" in channel.sanitize(text, source="tool").text
 
 
 def test_a_text_is_remembered_apart_for_the_owner_and_for_others(person: Person) -> None:
     channel = TextChannel(person)
     text = f"{PROSE}My AST is 171 U/L. {PROSE}"
-    assert "[number]" in channel.sanitize(text, teaches=False).text
+    assert "[number]" in channel.sanitize(text, source="tool").text
     assert not person.known("ast")
     assert "[number]" not in channel.sanitize(text).text
     assert person.known("ast")

@@ -421,11 +421,13 @@ _ITEMS: Final[dict[str, Shape]] = {
         }
     ),
     "local_shell_call": record({**_ITEM, "action": json_value}),
-    "local_shell_call_output": record({**_ITEM, "output": json_text}),
+    "local_shell_call_output": spoken_by("tool", record({**_ITEM, "output": json_text})),
     "shell_call": record({**_ITEM, "action": json_value, "environment": json_value}),
-    "shell_call_output": record({**_ITEM, "output": json_value, "max_output_length": number}),
+    "shell_call_output": spoken_by(
+        "tool", record({**_ITEM, "output": json_value, "max_output_length": number})
+    ),
     "apply_patch_call": record({**_ITEM, "operation": json_value}),
-    "apply_patch_call_output": record({**_ITEM, "output": text}),
+    "apply_patch_call_output": spoken_by("tool", record({**_ITEM, "output": text})),
     "tool_search_call": record({**_ITEM, "arguments": json_value, "execution": keyword}),
     "computer_call": record(
         {**_ITEM, "action": json_value, "actions": json_value, "pending_safety_checks": json_value}

@@ -518,7 +518,7 @@ class TextChannel:
                 case "doubt":
                     doubts.append(claim)
                 case "keep":
-                    if claim.reason == "unbound":
+                    if not claim.idle:
                         doubts.append(claim)
 
     def _released(self, claim: Claim, look: _Look) -> Edit:
@@ -539,6 +539,8 @@ class TextChannel:
         for claim in doubts:
             if taken.meet(claim.start, claim.end):
                 continue
+            if claim.standing in ("owner", "likely"):
+                continue  # kept by decision: a model's or a prompt's own number
             policy = self._near_private if claim.standing == "open" else self._elsewhere
             if policy == "block":
                 raise TextBlockedError(start=claim.start, end=claim.end)
@@ -683,7 +685,7 @@ class SourceReader(TextChannel):
         """Teach the value, release none."""
         if claim.mention is not None and not self._person.known(claim.mention.root):
             self._person.sight(claim.mention.root, claim.mention.number)
-        return Edit(start=claim.start, end=claim.end, text="", kind="root")
+        return Edit(start=claim.start, end=claim.end, text=HOLE, kind="number")
 
 
 @contextmanager
