@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from rootguard import Guard
-from tests.support.mixed_writers import FIB4, PEOPLE, Seen, work_until
+from tests.support.mixed_writers import FIB4, PEOPLE, PLENTY, Seen, work_until
 from tests.support.patience import PATIENCE
 from tests.support.store_contents import sql
 from tests.support.store_writers import processes
@@ -34,10 +34,18 @@ def run(url: str, seconds: float) -> list[Seen]:
 
 
 def check(url: str, seconds: float) -> None:
-    sql(url).close()
+    with closing(sql(url)) as store:
+        for who in PEOPLE:
+            for root in FIB4.roots:
+                store.set_cap(who, root, PLENTY)
     seen = run(url, seconds)
-    done = sum((Counter(each.work) for each in seen), Counter[str]())
-    assert len(done) == 8, done  # each kind of work was done
+    done = sum((each.work for each in seen), Counter[str]())
+    refused = sum((each.refused for each in seen), Counter[str]())
+    print(f"done {dict(done)}, refused {dict(refused)}")  # noqa: T201 - how much of a race it was
+    assert len(done) == 8, (done, refused)  # each kind of work was done
+    # And budgets lasted: a race in which nothing more is drawn would find nothing.
+    for kind in ("_open", "_serve"):
+        assert done[kind] > refused[f"{kind} BudgetError"], (done, refused)
     problems = [problem for each in seen for problem in each.problems]
     assert problems == []
     with closing(sql(url)) as store:
@@ -66,7 +74,7 @@ def check(url: str, seconds: float) -> None:
 
 @pytest.mark.timeout(600)
 def test_a_mixed_race_leaves_a_sound_store(url: str) -> None:
-    check(url, 15)
+    check(url, 30)
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import random
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from rootguard import Guard, Session, load_template
-from rootguard.errors import ErasedError, RootGuardError
+from rootguard.errors import ErasedError, RootGuardError, StoreDamagedError, StoreKeyError
 from rootguard.session.policy import parse_policy
 from rootguard.store.sql import SqlStore
 from rootguard.values import Principal
@@ -19,9 +20,8 @@ from tests.support.store_contents import sql
 
 FIB4 = load_template("fib4")
 PEOPLE = tuple(Principal(f"person {number}") for number in range(5))
-POLICY = parse_policy(
-    '[tiers.low]\nbudget = "0.1"\n[services.app]\ntier = "low"\nroots = "*"\n', file="policy.toml"
-)
+PLENTY = 10**12
+"""A cap that no race reaches: totals outlive erasures, and soon nothing more would be drawn."""
 _VALUES = [{"age": 52.0, "ast": 61.0 + step, "alt": 40.0, "plt": 180.0} for step in (0.0, 4.0, 8.0)]
 
 
@@ -29,7 +29,10 @@ _VALUES = [{"age": 52.0, "ast": 61.0 + step, "alt": 40.0, "plt": 180.0} for step
 class Seen:
     """What one process did, and when: by a clock that all processes share."""
 
-    work: dict[str, int] = field(default_factory=dict)
+    work: Counter[str] = field(default_factory=Counter)
+    """What succeeded."""
+    refused: Counter[str] = field(default_factory=Counter)
+    """What did not, and why: `_open BudgetError`."""
     problems: list[str] = field(default_factory=list)
     releases: list[tuple[str, int, int]] = field(default_factory=list)
     """Of whom, under which epoch, and when the release was asked for."""
@@ -45,6 +48,7 @@ class _Worker:
         self._random = random.Random(seed)
         self._seen = seen
         self._sessions: list[tuple[Principal, Session]] = []
+        self._opened: dict[Principal, dict[str, float]] = {}
 
     def step(self) -> None:
         who = self._random.choice(PEOPLE)
@@ -59,19 +63,22 @@ class _Worker:
             (self._erase, 1),
         ]
         [chosen] = self._random.choices([each for each, _ in work], [often for _, often in work])
-        name = chosen.__name__
-        self._seen.work[name] = self._seen.work.get(name, 0) + 1
         try:
-            with suppress(RootGuardError):
-                chosen(who)
+            chosen(who)
+        except (StoreDamagedError, StoreKeyError):  # nobody damages anything here
+            self._seen.problems.append(traceback.format_exc(limit=-4))
+        except RootGuardError as refusal:
+            self._seen.refused[f"{chosen.__name__} {type(refusal).__name__}"] += 1
         except Exception:  # noqa: BLE001 - this is what is looked for
             self._seen.problems.append(traceback.format_exc(limit=-4))
+        else:
+            self._seen.work[chosen.__name__] += 1
 
     def _keep(self, who: Principal, session: Session) -> None:
         self._sessions = [*self._sessions[-3:], (who, session)]
 
     def _open(self, who: Principal) -> None:
-        values = self._random.choice(_VALUES)
+        values = self._opened[who] = self._random.choice(_VALUES)
         made = Guard.open(
             FIB4,
             values=values,
@@ -86,11 +93,18 @@ class _Worker:
         self._keep(who, Guard.resume(FIB4, store=self._store, principal=who))
 
     def _refine(self, who: Principal) -> None:
-        values, budget = self._random.choice(_VALUES), self._random.choice(("0.5", "0.6"))
+        values = self._opened.get(who, _VALUES[0])  # another thread may have changed them since
+        budget = self._random.choice(("0.5", "0.6"))
         Guard.refine(FIB4, values=values, budget=budget, store=self._store, principal=who)
 
     def _serve(self, who: Principal) -> None:
-        made = Guard.serve(FIB4, store=self._store, policy=POLICY, service="app", principal=who)
+        # A service of each epoch: what one was given outlives erasures, and it would soon have all.
+        name = f"app{self._store.epoch(who)}"
+        policy = parse_policy(
+            f'[tiers.low]\nbudget = "0.1"\n[services.{name}]\ntier = "low"\nroots = "*"\n',
+            file="policy.toml",
+        )
+        made = Guard.serve(FIB4, store=self._store, policy=policy, service=name, principal=who)
         self._keep(who, made)
 
     def _release(self, _: Principal) -> None:
@@ -101,7 +115,7 @@ class _Worker:
                 self._seen.releases.append((who, epoch, asked))
 
     def _cap(self, who: Principal) -> None:
-        self._store.set_cap(who, "ast", self._random.choice((2_000_000, 9_000_000)))
+        self._store.set_cap(who, "ast", self._random.choice((2_000_000, *3 * (PLENTY,))))
 
     def _tokens(self, who: Principal) -> None:
         list(self._store.tokens(who))
