@@ -17,6 +17,7 @@ from rootguard.errors import StoreError, StoreMissingError, StoreUnavailableErro
 from rootguard.session import parse_policy
 from rootguard.store import Store
 from rootguard.store.base import Transaction
+from rootguard.store.tables import PARTITIONS
 from rootguard.values import Principal
 from rootguard.vault import open_store
 from tests.support.patience import PATIENCE
@@ -668,3 +669,15 @@ def test_sessions_take_few_round_trips(url: str) -> None:
         )
         taken = {"open": opened, "resume": resumed, "serve": served}
         assert {name: count for name, count in taken.items() if count > LIMITS[name]} == {}
+
+
+def test_a_table_takes_a_round_trip_for_eight_partitions_and_not_for_each(url: str) -> None:
+    """Each partition by itself was a round trip to read and one to write: 512 and more."""
+
+    def keep() -> None:
+        store.keep_table("t", lambda *_: b"x" * 16, tuple)
+
+    with counting(url) as relay, closing(sql(relay.url)) as store:
+        pages = PARTITIONS // 8
+        assert pages <= trips(relay, keep) <= pages + 10
+        assert 2 * pages <= trips(relay, keep) <= 2 * pages + 10

@@ -371,11 +371,13 @@ def _lone(tags: Words) -> NDArray[np.bool_]:
 
 LOCK = "(tables)"
 """The name under which writers of tables wait for each other."""
+_PAGE = 8  # partitions in one exchange: one of a table of millions has a megabyte
 _HEAD = 0  # the sequence of the row that counts the others
 _RUNS = "SELECT sequence, content, mac FROM table_runs ORDER BY sequence"
 _ADD_RUN = "INSERT INTO table_runs (sequence, content, mac) VALUES (?, ?, ?)"
 _DROP_HEAD = "DELETE FROM table_runs WHERE sequence = 0"
 _READ_PARTITION = "SELECT place, entries, mac FROM table_marks WHERE place = ?"
+_READ_PAGE = "SELECT place, entries, mac FROM table_marks WHERE place >= ? AND place < ?"
 _READ_PARTITIONS = "SELECT place, entries, mac FROM table_marks"
 _COUNT = "SELECT COUNT(*) FROM table_marks"
 _ADD_PARTITION = "INSERT INTO table_marks (place, entries, mac) VALUES (?, ?, ?)"
@@ -414,7 +416,7 @@ def _find(db: Transaction, integrity: Integrity, place: int) -> bytes | None:
         integrity.check("table_marks", *row)
         return bytes(row[1])
     if place < db.execute(_COUNT)[0][0]:  # a table has all its partitions, and some may be empty
-        raise StoreDamagedError("a partition of a table is missing; restore the backup")
+        raise _lost_partition()
     return None
 
 
@@ -429,18 +431,42 @@ def keep(
     there = runs(db, integrity)
     partitions = db.execute(_COUNT)[0][0]
     first = table_number(there, table) * PARTITIONS
+    known = first < partitions  # a table has all its partitions, and some may be empty
     view = TableView(runs=there, fingerprints=lambda place: partition(db, integrity, place))
-    for number in range(PARTITIONS):
-        old = _find(db, integrity, first + number)
-        new = merge(number, old or b"", view)
-        if new is not None or old is None:
-            _put(db, integrity, first + number, new or b"", there=old is not None)
-            partitions += old is None
+    for page in range(first, first + PARTITIONS, _PAGE):
+        places = range(page, page + _PAGE)
+        found = _page(db, integrity, places) if known else dict.fromkeys(places, b"")
+        merged = ((place, merge(place - first, found[place], view)) for place in places)
+        # Together, because each would be a round trip to a server. A merge looks at partitions of
+        # its own number only, so none misses what waits here.
+        db.batch(
+            [
+                _put(integrity, place, new or b"", there=known)
+                for place, new in merged
+                if new is not None or not known
+            ]
+        )
     new_runs = report()
     for sequence, run in enumerate(new_runs, start=len(there) + 1):
         content = _written(run)
         db.execute(_ADD_RUN, sequence, content, integrity.seal("table_runs", sequence, content))
+    partitions += 0 if known else PARTITIONS
     _count(db, integrity, len(there) + len(new_runs), partitions)
+
+
+def _page(db: Transaction, integrity: Integrity, places: range) -> dict[int, bytes]:
+    """Partitions that stand side by side."""
+    found: dict[int, bytes] = {}
+    for row in db.execute(_READ_PAGE, places.start, places.stop):
+        integrity.check("table_marks", *row)
+        found[row[0]] = bytes(row[1])
+    if len(found) < len(places):
+        raise _lost_partition()
+    return found
+
+
+def _lost_partition() -> StoreDamagedError:
+    return StoreDamagedError("a partition of a table is missing; restore the backup")
 
 
 def forget(db: Transaction, integrity: Integrity, tag: int) -> None:
@@ -449,7 +475,7 @@ def forget(db: Transaction, integrity: Integrity, tag: int) -> None:
     for place, roots in places_of(there, tag):
         left = without_person(partition(db, integrity, place), roots, tag)
         if left is not None:
-            _put(db, integrity, place, left, there=True)
+            db.batch([_put(integrity, place, left, there=True)])
 
 
 def audit(db: Transaction, integrity: Integrity) -> Iterator[str]:
@@ -462,12 +488,11 @@ def audit(db: Transaction, integrity: Integrity) -> Iterator[str]:
         yield f"tables: {damage}"
 
 
-def _put(db: Transaction, integrity: Integrity, place: int, entries: bytes, *, there: bool) -> None:
+def _put(integrity: Integrity, place: int, entries: bytes, *, there: bool) -> Statement:
     seal = integrity.seal("table_marks", place, entries)
     if there:
-        db.execute(_SET_PARTITION, entries, seal, place)
-    else:
-        db.execute(_ADD_PARTITION, place, entries, seal)
+        return _SET_PARTITION, (entries, seal, place)
+    return _ADD_PARTITION, (place, entries, seal)
 
 
 def _count(db: Transaction, integrity: Integrity, runs: int, partitions: int) -> None:
