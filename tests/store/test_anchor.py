@@ -358,8 +358,13 @@ def test_a_new_anchor_under_the_number_of_an_old_one_is_read_whole(
 
 
 def test_a_vault_copied_without_its_log_is_noticed(file: Path, anchor: Path) -> None:
-    """`cp` of the main file of an open vault: what stands in the -wal is not in the copy."""
-    with closing(anchored(at(file), anchor, create=True)) as store:
+    """`cp` of the main file of an open vault: what a reader keeps in the -wal is not in it."""
+    with (
+        closing(anchored(at(file), anchor, create=True)) as store,
+        closing(sql(at(file))) as another,
+        another._database.reading() as db,
+    ):
+        db.execute("SELECT COUNT(*) FROM people")
         fill(store)
         copied = file.with_name("copied.db")
         shutil.copy(file, copied)

@@ -1,6 +1,9 @@
 """Backup, restore and copy: the same vault elsewhere, taken while others write to it."""
 
 import os
+import random
+import shutil
+import signal
 import stat
 from collections.abc import Callable
 from contextlib import closing
@@ -34,6 +37,7 @@ from tests.support.store_contents import (
     EVE,
     KEY,
     OTHER_KEY,
+    SEED,
     at,
     content,
     database_of,
@@ -41,9 +45,15 @@ from tests.support.store_contents import (
     fill,
     sql,
 )
-from tests.support.store_writers import processes, release_until_told, values_of
+from tests.support.store_writers import (
+    processes,
+    release_until_told,
+    restore_until_killed,
+    values_of,
+)
 
 VALUES = {"age": 54, "ast": 23, "alt": 30, "plt": 220}
+LONG = (pytest.mark.slow, pytest.mark.timeout(1800))
 
 
 @pytest.fixture
@@ -424,6 +434,65 @@ def test_an_older_backup_is_not_restored_against_the_anchor(url: str, tmp_path: 
         with pytest.raises(StoreRolledBackError):
             restore_store(out, at(new), key=KEY, anchor=anchor)
     assert not new.exists()
+
+
+def test_a_plain_copy_of_an_open_vault_where_nobody_reads_has_every_draw(
+    file: Path, tmp_path: Path
+) -> None:
+    """Of the file alone, without its log: who is in it must not be drawn again elsewhere."""
+    fib4 = load_template("fib4")
+    with closing(sql(at(file))) as store:
+        session = Guard.open(fib4, values=VALUES, budget="0.9", store=store, principal="ann")
+        released = values_of(session)
+        shutil.copy(file, tmp_path / "copied.db")
+    with closing(sql(at(tmp_path / "copied.db"))) as store:
+        again = Guard.open(fib4, values=VALUES, budget="0.9", store=store, principal="ann")
+        assert values_of(again) == released
+        assert store.verify() == ()
+
+
+@pytest.mark.parametrize("kills", [6, pytest.param(100, marks=LONG)])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_restore_that_is_killed_anywhere_is_done_again(
+    kind: str, kills: int, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """There is all of a vault afterwards, or none and nothing that is in the way of another try."""
+    source, backup = tmp_path / "source.db", tmp_path / "backup"
+    with closing(sql(at(source), None)) as store:
+        fill(store)
+        before = content(store)
+        backup_store(store, backup)
+    copy_key = (source.with_name("source.db.key"), backup.with_name("backup.key"))
+    copy_key[1].touch(mode=0o600)
+    copy_key[1].write_text(copy_key[0].read_text())
+    rng = random.Random(SEED)
+    whole = 0
+    for number in range(kills):
+        if kind == "sqlite":
+            folder = tmp_path / str(number)
+            url = at(folder / "vault.db")
+        else:
+            url = str(request.getfixturevalue("new_postgres")())
+        # It has about 250 steps; a store that was restored by then is whole.
+        step, moment = rng.randrange(1, 250), rng.choice(["before", "after"])
+        process = processes.Process(
+            target=restore_until_killed, args=(dict(os.environ), str(backup), url, step, moment)
+        )
+        process.start()
+        process.join(timeout=PATIENCE)
+        assert process.exitcode in {0, -signal.SIGKILL}
+        try:
+            restore_store(backup, url)
+        except StoreError as refused:
+            assert "already" in str(refused)  # noqa: PT017 - it may be there or not
+            whole += 1
+        with closing(sql(url, None)) as store:
+            assert content(store) == before
+            assert store.verify() == ()
+            store._database.scrub()  # as an erasure does: who was killed left nothing that stays
+        if kind == "sqlite":
+            assert contents_of(folder) == ["vault.db", "vault.db.key"]
+    assert whole < kills
 
 
 def busy_backup(url: str, tmp_path: Path, other: str, *, writers: int, backups: int) -> None:

@@ -3,21 +3,23 @@
 import errno
 import os
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from rootguard.errors import StoreKeyError, StoreUnavailableError
 from rootguard.store.dialects import sqlite
-from rootguard.vault import open_store
+from rootguard.values import Principal
+from rootguard.vault import backup_store, open_store
 from tests.support.patience import PATIENCE
-from tests.support.store_contents import ANA, KEY, at, content, draw, fill, sql
+from tests.support.store_contents import ANA, EVE, KEY, OTHER_KEY, at, content, draw, fill, sql
 
 NOBODY = 65534
 ROOT = os.geteuid() == 0
@@ -189,6 +191,79 @@ def test_a_full_disk_is_named_and_nothing_is_lost(tmp_path: Path) -> None:
         assert store.verify() == ()
         assert content(store) == before
         store.commit(ANA, many)
+
+
+def test_only_what_a_killed_maker_left_is_cleared_away(tmp_path: Path) -> None:
+    """Not what one who lives is writing, a folder of other things, or where a link leads."""
+    file, mine = tmp_path / "vault.db", tmp_path / "mine"
+    left, alive, other, link = (tmp_path / f".vault.db.{digit * 16}" for digit in "0123")
+    for folder in (left, alive, other, mine):
+        folder.mkdir()
+        (folder / "vault.db").touch()
+    (left / "vault.db-wal").touch()
+    (other / "letter").touch()
+    link.symlink_to(mine)
+    held = sqlite._locked(alive, wait=True)
+    assert held is not None
+    sql(at(file)).close()
+    os.close(held)
+    assert not left.exists()
+    assert [each.name for each in other.iterdir()] == ["letter"]
+    assert (mine / "vault.db").exists()
+    assert (alive / "vault.db").exists()
+    with closing(sql(at(file))) as store:
+        store.erase(ANA)
+    assert not alive.exists()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A real disk of two megabytes."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)]
+    if shutil.which("mount") is None or subprocess.run(mount, check=False).returncode:
+        pytest.skip("this user may not mount a disk in memory")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)  # and so nobody holds a file there
+
+
+def test_a_disk_that_fills_up_takes_nothing_that_was_there(small_disk: Path) -> None:
+    url, ballast = at(small_disk / "vault.db"), small_disk / "ballast"
+    with closing(sql(url, None)) as store:
+        fill(store)
+        store.flush()
+        with suppress(OSError), ballast.open("wb", buffering=0) as out:
+            while out.write(bytes(4096)) == 4096:
+                pass
+
+        def go_on() -> None:
+            for name in (Principal(f"person {number}") for number in range(1000)):
+                store.commit(name, [draw("age", 3, principal=name)])
+
+        with pytest.raises(StoreUnavailableError, match="the disk is full"):
+            go_on()
+        before = content(store)
+        for work in (
+            lambda: store.rotate_key(OTHER_KEY),
+            lambda: backup_store(store, small_disk / "backup"),
+            lambda: sql(at(small_disk / "second.db")),
+        ):
+            with pytest.raises(StoreUnavailableError, match="the disk is full"):
+                work()
+        assert content(store) == before
+        assert store.verify() == ()
+    with closing(sql(url, None)) as store:  # on the full disk
+        assert content(store) == before
+    ballast.unlink()
+    with closing(sql(url, None)) as store:
+        store.commit(EVE, [draw("alt", 5, principal=EVE)])
+        assert store.rotate_key(OTHER_KEY)
+        assert store.verify() == ()
+    left = {each.name for each in small_disk.iterdir()}
+    assert left - {"second.db.key.new"} == {"vault.db", "vault.db.key"}
 
 
 def test_a_key_file_that_cannot_be_read_or_written_says_why(file: Path, folder: Path) -> None:

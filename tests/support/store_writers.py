@@ -20,7 +20,7 @@ from rootguard.store.dialects.sqlite import SqliteDatabase
 from rootguard.store.envelope import UnlockedDatabase
 from rootguard.store.sql import SqlStore
 from rootguard.template import load_template
-from rootguard.vault import open_store
+from rootguard.vault import open_store, restore_store
 from tests.support.patience import PATIENCE
 from tests.support.store_contents import ANA, draw, sql
 
@@ -213,6 +213,19 @@ def rotate_until_killed_anywhere(
     with counted_steps(url, die):
         while True:
             store.rotate_key(os.urandom(32))
+
+
+def restore_until_killed(
+    environment: dict[str, str], backup: str, url: str, step: int, moment: str
+) -> None:  # pragma: no cover - runs in a process of its own
+    os.environ.update(environment)
+
+    def die(number: int, when: str, _: str) -> None:
+        if (number, when) == (step, moment):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with counted_steps(url, die):
+        restore_store(Path(backup), url)
 
 
 def open_and_go_on(

@@ -2,12 +2,13 @@
 
 Write-ahead log, full synchronisation, one writer at a time, one connection per thread. A new store
 is made in a file beside its place and linked there when it is whole, so that a file in that place
-is a store or it is damage; it is never quietly replaced. What was committed last is in its `-wal`:
-a copy of the file alone is an older store (see `backup`).
+is a store or it is damage; it is never quietly replaced. What was committed last may be in its
+`-wal` only, so a copy of the file alone may be an older store (see `backup`).
 """
 
 import errno
 import os
+import re
 import secrets
 import sqlite3
 import threading
@@ -199,30 +200,91 @@ def _write(path: Path, fill: Callable[[Transaction], T]) -> tuple[bool, T]:
 
     Whether it was linked, and what the writer returned.
     """
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     problem = ""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        database = SqliteDatabase(draft, new=True)
-        try:
-            with database.exclusive() as db:
-                filled = fill(db)
-            if database.check() or not database.scrub():
-                raise StoreUnavailableError(
-                    f"the store {path} was not written whole; nothing was kept of it: check the"
-                    " disk, and try again"
-                )
-        finally:
-            database.close()
-        return _link(draft, path), filled
+        with _draft(path) as draft:
+            database = SqliteDatabase(draft, new=True)
+            try:
+                with database.exclusive() as db:
+                    filled = fill(db)
+                if database.check() or not database.scrub():
+                    raise StoreUnavailableError(
+                        f"the store {path} was not written whole; nothing was kept of it: check the"
+                        " disk, and try again"
+                    )
+            finally:
+                database.close()
+            return _link(draft, path), filled
     except OSError as error:
         problem = refusal_of(error, path.parent)
-    finally:
-        for suffix in ("", "-wal", "-shm"):
-            with suppress(OSError):
-                draft.with_name(draft.name + suffix).unlink(missing_ok=True)
     raise StoreUnavailableError(f"the store {path} cannot be made: {problem}")
+
+
+@contextmanager
+def _draft(path: Path) -> Iterator[Path]:
+    """An empty file beside a place, in a folder of its own that is gone afterwards.
+
+    The folder is locked for as long as its maker lives, so that others can tell what somebody who
+    was killed has left, and clear it away. Not the file: another lock on it would disturb SQLite's.
+    """
+    _clear_drafts(path)
+    while True:
+        folder = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        folder.mkdir(mode=0o700)
+        held = _locked(folder, wait=True)
+        if folder.exists():
+            break
+        if held is not None:  # another took it for left, before it was locked
+            os.close(held)
+    try:
+        draft = folder / path.name
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        yield draft
+    finally:
+        _remove_draft(folder, path.name)
+        if held is not None:
+            os.close(held)
+
+
+def _clear_drafts(path: Path) -> None:
+    """Remove what those who were killed while they wrote a store have left beside its place.
+
+    It may hold rows of somebody who was erased since.
+    """
+    name = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{16}}")
+    with suppress(OSError):
+        for folder in [each for each in path.parent.iterdir() if name.fullmatch(each.name)]:
+            held = _locked(folder, wait=False)
+            if held is not None:
+                _remove_draft(folder, path.name)
+                os.close(held)
+
+
+def _remove_draft(folder: Path, name: str) -> None:
+    """Without opening anything, for too many files may be open; and nothing that is not ours."""
+    with suppress(OSError):
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            (folder / f"{name}{suffix}").unlink(missing_ok=True)
+        folder.rmdir()
+
+
+def _locked(folder: Path, *, wait: bool) -> int | None:
+    """A descriptor that holds the lock of a folder; None if another has it or there are none."""
+    if os.name != "posix":
+        return None
+    import fcntl
+
+    with suppress(OSError):
+        # Not where a link leads: in a folder that others can write, it may lead to anything.
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError:
+            os.close(descriptor)
+        else:
+            return descriptor
+    return None
 
 
 def _link(draft: Path, path: Path) -> bool:
@@ -276,21 +338,24 @@ class SqliteDatabase:
         # Never read the file by other means: closing it would drop SQLite's locks on it.
         if not new and path.exists() and path.stat().st_size == 0:
             raise StoreDamagedError(f"the store {path} is an empty file; restore its backup")
+        try:
+            self._prepare(new=new)
+        except BaseException:  # whoever keeps the error would keep the file open
+            self.close()
+            raise
+
+    def _prepare(self, *, new: bool) -> None:
+        """Refuse a file that is not ours or not sound."""
         connection = self._connection()
         if new:
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         elif connection.execute("PRAGMA application_id") != [(APPLICATION_ID,)]:
-            self.close()
-            raise StoreDamagedError(f"the file {path} is not a RootGuard store; it is left alone")
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            sound = connection.execute("PRAGMA quick_check(1)") == [("ok",)]
-        except StoreError:
-            self.close()
-            raise
-        if not sound:
-            self.close()
-            raise StoreDamagedError(f"the store {path} is damaged; restore its backup")
+            raise StoreDamagedError(
+                f"the file {self._path} is not a RootGuard store; it is left alone"
+            )
+        connection.execute("PRAGMA journal_mode = WAL")
+        if connection.execute("PRAGMA quick_check(1)") != [("ok",)]:
+            raise StoreDamagedError(f"the store {self._path} is damaged; restore its backup")
 
     def reading(self) -> AbstractContextManager[Transaction]:
         return self._transaction("BEGIN")
@@ -298,17 +363,24 @@ class SqliteDatabase:
     def look(self, sql: str, *cells: Cell) -> list[Row]:
         return self._connection().execute(sql, *cells)
 
-    def writing(self, principal: str) -> AbstractContextManager[Transaction]:  # noqa: ARG002
+    @contextmanager
+    def writing(self, principal: str) -> Iterator[Transaction]:  # noqa: ARG002
         """A transaction that no other writer runs beside: SQLite has one writer at a time."""
-        return self._transaction("BEGIN IMMEDIATE")
+        with self.exclusive() as db:
+            yield db
+        # What was committed goes from the log into the file as well. Nobody should copy an open
+        # file, but somebody will, without its log: such a copy must not be of before the draws.
+        # It lasts in the log already, so a disk that refuses this takes nothing back.
+        with suppress(StoreError):
+            db.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     @contextmanager
-    def noting(self, principal: str) -> Iterator[Transaction]:
+    def noting(self, principal: str) -> Iterator[Transaction]:  # noqa: ARG002
         """The same without waiting for the disk; whoever writes next and waits makes it last."""
         connection = self._connection()
         connection.execute("PRAGMA synchronous = NORMAL")
         try:
-            with self.writing(principal) as db:
+            with self.exclusive() as db:
                 yield db
         finally:
             connection.execute("PRAGMA synchronous = FULL")
@@ -323,6 +395,7 @@ class SqliteDatabase:
 
     def scrub(self) -> bool:
         """Empty the log, where deleted rows still stand; rows themselves are overwritten."""
+        _clear_drafts(self._path)
         connection = self._connection()
         connection.execute(f"PRAGMA busy_timeout = {_SCRUB_SECONDS * 1000}")
         try:
