@@ -468,8 +468,8 @@ def test_a_restore_that_is_killed_anywhere_is_done_again(
     rng = random.Random(SEED)
     whole = 0
     for number in range(kills):
+        folder = tmp_path / str(number)
         if kind == "sqlite":
-            folder = tmp_path / str(number)
             url = at(folder / "vault.db")
         else:
             url = str(request.getfixturevalue("new_postgres")())

@@ -24,7 +24,7 @@ from rootguard.store import keys, rows, sql
 from rootguard.store.envelope import RENEWED, SECRETS, Secrets, UnlockedDatabase
 from rootguard.store.keys import KeyPlace
 from rootguard.store.sql import SqlStore
-from rootguard.vault import open_store
+from rootguard.vault import copy_store, open_store
 from tests.support.patience import PATIENCE
 from tests.support.store_contents import (
     ANA,
@@ -526,6 +526,42 @@ def test_a_second_vault_in_a_database_has_a_key_of_its_own(
             assert len(ring_of(store)) == 1
     check(url, before)
     open_store(other).close()
+
+
+def test_a_change_of_a_copys_key_leaves_the_original_its_own(
+    new_postgres: Callable[[], str], tmp_path: Path
+) -> None:
+    """Vaults on servers have their key by their id, which a copy shares."""
+    url, other = new_postgres(), new_postgres()
+    before = filled(url)
+    with closing(opened(url, None)) as store:
+        copy_store(store, other)
+        [old] = ring_of(store)
+    for key in (KEY, OTHER_KEY):
+        with closing(opened(other, None)) as copied:
+            copied.rotate_key(key)
+            assert len(copied.addresses()) == 2
+    check(other, before)
+    check(url, before)
+    kept = [old.hex(), KEY.hex(), OTHER_KEY.hex()]
+    assert listing(tmp_path).popitem()[1].decode().split() == kept
+    # Somebody says that the original is gone.
+    with closing(opened(url, None)) as store:
+        original = store._database.keys.former[0].pointer  # type: ignore[attr-defined]
+    original.unlink()
+    with closing(opened(other, None)) as copied:
+        copied.rotate_key(KEY)
+        assert ring_of(copied) == (KEY,)
+    check(other, before)
+
+
+def test_another_way_to_write_an_address_keeps_no_old_key(new_postgres: Callable[[], str]) -> None:
+    url = new_postgres()
+    before = filled(url)
+    with closing(opened(f"{url}&port=5432", None)) as store:
+        store.rotate_key(OTHER_KEY)
+        assert ring_of(store) == (OTHER_KEY,)
+    check(url, before)
 
 
 def test_a_key_file_that_is_a_link_stays_one(file: Path, tmp_path: Path) -> None:

@@ -460,6 +460,15 @@ def rotate_key(url: str, *, as_json: bool) -> None:
             " them from it, read the rows of the people in it, in later copies too, and test"
             " guesses of a value: delete such copies, or keep their key safe."
         )
+        if len(addresses := store.addresses()) > 1:
+            files = "\n".join(f"  {file}" for file in addresses)
+            console().print(
+                "The old key stays beside the new one: this vault was copied to another address"
+                " from here, and the copy may need it. When a copy is gone, remove its file and"
+                f" rotate once more:\n{files}",
+                markup=False,
+                soft_wrap=True,
+            )
 
 
 def _public(url: str) -> str:

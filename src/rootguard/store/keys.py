@@ -202,6 +202,7 @@ class KeyPlace:
             if not there:
                 self.withdraw()
             raise
+        self._point()
         if there <= {key}:  # other keys may be those of later backups
             self.settle(key)
 
@@ -237,8 +238,12 @@ class KeyPlace:
             os.close(descriptor)
 
     def write(self, *keys: bytes) -> None:
-        """Put a ring in its place; the newest key comes last."""
-        ring = _ring(*keys)
+        """Put a ring in its place; the newest key comes last.
+
+        What is there goes, unless a copy of the vault has its key in this place as well.
+        """
+        earlier = (*self._from_keyring(), *_look(self.file)) if self.shared() else ()
+        ring = _ring(*(each for each in earlier if each not in keys), *keys)
         if self.file.exists() or not self._to_keyring(ring):
             # Where a link leads, as to a disk of keys: the link stays.
             _write(Path(os.path.realpath(self.file)), ring, replace=True)
@@ -249,15 +254,35 @@ class KeyPlace:
                 place._leave_keyring()
 
     def settle(self, key: bytes) -> None:
-        """Leave the one key that opens the store, and no other."""
+        """Leave the one key that opens the store, and no other unless a copy may be under it."""
         self.write(key)
-        for place in self.former:
-            if place.pointer is not None:
-                _write(place.pointer, f"{self.file.stem}\n", replace=True)
+        if not self.addresses():
+            self._point()
         self.withdraw()
         _clear(*_drafts(Path(os.path.realpath(self.file))))
         if self.file.exists():
             self._leave_keyring()
+
+    def addresses(self) -> list[Path]:
+        """Of a server's vault: a file for each address where it was made or copied to from here."""
+        found: list[Path] = []
+        for folder in {each.pointer.parent for each in self.former if each.pointer is not None}:
+            with suppress(OSError):
+                for file in sorted(folder.iterdir()):
+                    with suppress(OSError):
+                        if file.read_text(errors="replace").strip() == self.file.stem:
+                            found.append(file)
+        return found
+
+    def shared(self) -> bool:
+        """Whether a copy may need a key that the vault itself needs no more."""
+        return len(self.addresses()) > 1
+
+    def _point(self) -> None:
+        """Write down that the vault is at this address."""
+        for place in self.former:
+            if place.pointer is not None:
+                _write(place.pointer, f"{self.file.stem}\n", replace=True)
 
     def refusal(self) -> StoreKeyError:
         """What to say where nothing here opens the store."""

@@ -542,6 +542,11 @@ class SqlStore:
         keys = self._database.keys
         return keys.where() if isinstance(keys, KeyPlace) else "ROOTGUARD_KEY"
 
+    def addresses(self) -> list[Path]:
+        """Files that name the addresses of this vault and its copies on servers."""
+        keys = self._database.keys
+        return keys.addresses() if isinstance(keys, KeyPlace) else []
+
     def kept_key(self) -> bytes | None:
         """The master key, if it is kept in a place of ours; None if somebody gave it."""
         with self._database.reading() as db:
