@@ -7,6 +7,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import fields
 from pathlib import Path
@@ -188,6 +189,18 @@ def test_erase_erases_nothing_where_it_can_ask_nobody(vault: Vault) -> None:
         assert (alone.exit_code, "give --yes" in alone.output) == (2, True)
     assert isinstance(vault.run("vault", "erase", "eve", "--yes").exception, UnknownNameError)
     assert "erased" not in vault.run("vault", "show").output
+
+
+def test_erase_says_what_a_server_still_has(vault: Vault, new_postgres: Callable[[], str]) -> None:
+    kept = "The server keeps deleted rows"
+    vault.release()
+    assert kept not in vault.run("vault", "erase", "owner", "--yes").output
+    vault.url = new_postgres()
+    vault.release()
+    said = vault.run("vault", "erase", "owner", "--yes")
+    assert kept in said.output
+    assert "rotate-key" in said.output
+    assert vault.run("vault", "rotate-key").exit_code == 0
 
 
 def test_erase_keeps_the_spending(vault: Vault) -> None:

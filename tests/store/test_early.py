@@ -26,6 +26,7 @@ from rootguard.errors import RootGuardError, StoreDamagedError, StoreError, Stor
 from rootguard.events import ProfileErased, RootReturned
 from rootguard.store.rows import PersonRow
 from rootguard.store.schema import early
+from rootguard.store.schema.migrations import MIGRATIONS, pending
 from rootguard.store.sql import SqlStore
 from rootguard.values import UNKNOWN_UNIT, Principal, RootName
 from tests.support.store_contents import OTHER_KEY, database_of, draw, sql
@@ -40,6 +41,8 @@ AST: Final = RootName("ast")
 PRESENT: Final = {"ann": A, "bob": A, "Mia": A, "mia": B}
 # What that version wrote of people; the rest is kept as it was.
 OLD: Final = ("caps", "disclosures", "crossings")
+
+KNOWN_TO_0_1: Final = MIGRATIONS[:5]
 
 Change = Callable[[sqlite3.Connection], object]
 
@@ -249,6 +252,21 @@ def test_no_name_or_value_is_left_in_clear(tmp_path: Path) -> None:
         )
         assert not [each for each in needles if each in held]
     assert not [each for each in needles if each in file.read_bytes()]
+
+
+def test_version_0_1_refuses_a_vault_that_was_brought_up_to_date(early_vault: Place) -> None:
+    """Its rule was the one of today, with the steps that it knew."""
+    url = early_vault()
+    with closing(opened(url)) as store, database_of(store).reading() as db:
+        with pytest.raises(StoreError, match="a newer RootGuard made this store; upgrade"):
+            pending(db, KNOWN_TO_0_1)
+        assert pending(db) == []
+
+
+def test_the_early_vault_has_the_steps_that_version_0_1_knew(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(unpacked(tmp_path))) as raw:
+        done = [name for (name,) in raw.execute("SELECT name FROM migrations ORDER BY name")]
+    assert done == [step.__name__ for step in KNOWN_TO_0_1]
 
 
 def test_the_wrong_key_changes_nothing(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from rootguard.store import Store
 from rootguard.store.base import Transaction
 from rootguard.store.tables import PARTITIONS
 from rootguard.values import Principal
-from rootguard.vault import open_store
+from rootguard.vault import backup_store, open_store
 from tests.support.patience import PATIENCE
 from tests.support.postgres import PostgresServer, own_server
 from tests.support.store_contents import ANA, EVE, KEY, OTHER_KEY, draw, fill, sql
@@ -306,6 +307,42 @@ def test_a_statement_that_takes_too_long_is_ended(
             db.execute("SELECT pg_sleep(?)", PATIENCE)  # type: ignore[arg-type]
         with database.writing("ana") as db:
             assert db.execute("SELECT 1") == [(1,)]
+
+
+def test_only_who_reads_everything_is_patient_with_a_silent_server(url: str) -> None:
+    """A server that sorts all of a large table says nothing for a while: that is no stall."""
+    with closing(PostgresDatabase(url)) as database:
+        for how, long in (({}, False), ({"whole": True}, True), ({}, False)):
+            with database.reading(**how) as db:
+                assert isinstance(db, postgres._PostgresTransaction)
+                assert (db._connection.patience >= 60) == long
+                assert db._connection.first_patience < 10
+                db.execute("SELECT 1")
+
+
+def test_who_verifies_or_copies_reads_everything(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+    real = PostgresDatabase.reading
+
+    def reading(
+        self: PostgresDatabase, *, whole: bool = False
+    ) -> AbstractContextManager[Transaction]:
+        asked.append(whole)
+        return real(self, whole=whole)
+
+    with closing(sql(url)) as store:
+        store.commit(ANA, [draw("age", 1)])
+        monkeypatch.setattr(PostgresDatabase, "reading", reading)
+        backup: Callable[[], object] = partial(backup_store, store, tmp_path / "backup")
+        for work in (store.verify, store.principals, backup):
+            asked.clear()
+            work()
+            assert any(asked)
+        asked.clear()
+        store.snapshot(ANA)
+        assert asked == [False]
 
 
 def test_limits_of_waiting_are_below_ten_seconds_and_the_urls_own_stand(url: str) -> None:

@@ -200,7 +200,7 @@ def refine(
 def erase(url: str, principal: str, *, yes: bool, as_json: bool) -> None:
     """Delete what is kept of PRINCIPAL: values, fingerprints, tokens, audit log.
 
-    What was spent stays on record.
+    What was spent stays on record, and so do the caps. Backups and copies are not reached.
 
     Services keep what they were given, and a value noised again after this is a second draw that
     costs again.
@@ -223,6 +223,12 @@ def erase(url: str, principal: str, *, yes: bool, as_json: bool) -> None:
         write_json({"principal": principal, "erased": True, "spent": spent})
     else:
         console().print(f"{principal} was erased; epsilon {spent:g} stays spent", markup=False)
+        if url.startswith("postgres"):
+            console().print(
+                "The server keeps deleted rows, encrypted, until it has vacuumed and its log and"
+                " backups are gone. Nobody can read them without the vault's key; to make them"
+                " unreadable with it as well, run: rootguard vault rotate-key"
+            )
 
 
 @command.command("export", epilog=EXIT_CODES)

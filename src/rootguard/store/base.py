@@ -381,8 +381,8 @@ class Transaction(Protocol):
 class Database(Protocol):
     """Where a store's tables are. Safe to use from any thread, not across a fork."""
 
-    def reading(self) -> AbstractContextManager[Transaction]:
-        """A transaction that sees one moment of the store."""
+    def reading(self, *, whole: bool = False) -> AbstractContextManager[Transaction]:
+        """A transaction that sees one moment of the store; `whole`, if it reads all of it."""
         ...
 
     def look(self, sql: str, *cells: Cell) -> list[Row]:

@@ -326,8 +326,8 @@ class WrappedDatabase:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def reading(self) -> AbstractContextManager[Transaction]:
-        return self._transaction(self._database.reading)
+    def reading(self, *, whole: bool = False) -> AbstractContextManager[Transaction]:
+        return self._transaction(lambda: self._database.reading(whole=whole))
 
     def writing(self, principal: str) -> AbstractContextManager[Transaction]:
         return self._transaction(lambda: self._database.writing(principal))

@@ -159,7 +159,7 @@ class SqlStore:
     def advance_anchor(self) -> None:
         """Bring the anchor up to everything that is there."""
         if self._anchored is not None:
-            with self._database.reading() as db:
+            with self._database.reading(whole=True) as db:
                 reached = self._reached(db)
             self._anchored.anchor.advance(*reached)
 
@@ -433,13 +433,13 @@ class SqlStore:
         self._advance(TABLES, 0, len(runs))
 
     def principals(self) -> tuple[Principal, ...]:
-        with self._database.reading() as db:
+        with self._database.reading(whole=True) as db:
             return tuple(sorted(Principal(each.name) for each in self._everyone(db) if each.name))
 
     def tags(self) -> dict[int, bool]:
         """Everyone this store ever knew, as tables know people; and whether they were erased."""
         prf = self._table_prf()
-        with self._database.reading() as db:
+        with self._database.reading(whole=True) as db:
             everyone = self._everyone(db)
         known = {tag: True for each in everyone for tag in each.summary.tags}
         named = {
@@ -490,7 +490,7 @@ class SqlStore:
         found: list[str] = []
         try:
             found += self._database.check()
-            with self._database.reading() as db:
+            with self._database.reading(whole=True) as db:
                 found += audit(db, self._secrets)
                 _spellings(db, self._secrets)
                 found += tables.audit(db, self._secrets.integrity)
@@ -532,7 +532,7 @@ class SqlStore:
     @contextmanager
     def snapshot_of_all(self) -> Iterator[tuple[Transaction, Secrets]]:
         """The whole store as of one moment, and the secrets that it is under then."""
-        with self._database.reading() as db:
+        with self._database.reading(whole=True) as db:
             if self._anchored is not None and any(self._older(db)):
                 raise rolled_back(self._anchored.anchor.path)
             yield db, self._secrets

@@ -275,8 +275,10 @@ class PostgresDatabase:
         # Within a statement that has cells the driver reads %.
         self._named = '"' + name.replace("%", "%%") + '"'
 
-    def reading(self) -> AbstractContextManager[Transaction]:
-        return self._transaction(_SNAPSHOT, seconds=_LONG_SECONDS)
+    def reading(self, *, whole: bool = False) -> AbstractContextManager[Transaction]:
+        # A server that sorts all of a large table says nothing for a while.
+        silence = _LONG_SECONDS if whole else None
+        return self._transaction(_SNAPSHOT, seconds=_LONG_SECONDS, silence=silence)
 
     def look(self, sql: str, *cells: Cell) -> list[Row]:
         # By itself, so that it is one message and one answer: the statement names the schema, and

@@ -357,7 +357,7 @@ class SqliteDatabase:
         if connection.execute("PRAGMA quick_check(1)") != [("ok",)]:
             raise StoreDamagedError(f"the store {self._path} is damaged; restore its backup")
 
-    def reading(self) -> AbstractContextManager[Transaction]:
+    def reading(self, *, whole: bool = False) -> AbstractContextManager[Transaction]:  # noqa: ARG002
         return self._transaction("BEGIN")
 
     def look(self, sql: str, *cells: Cell) -> list[Row]:
