@@ -335,8 +335,12 @@ def test_who_verifies_or_copies_reads_everything(
     with closing(sql(url)) as store:
         store.commit(ANA, [draw("age", 1)])
         monkeypatch.setattr(PostgresDatabase, "reading", reading)
-        backup: Callable[[], object] = partial(backup_store, store, tmp_path / "backup")
-        for work in (store.verify, store.principals, backup):
+        works: list[Callable[[], object]] = [
+            store.verify,
+            store.principals,
+            partial(backup_store, store, tmp_path / "backup"),
+        ]
+        for work in works:
             asked.clear()
             work()
             assert any(asked)
@@ -366,7 +370,11 @@ def test_limits_of_waiting_are_below_ten_seconds_and_the_urls_own_stand(url: str
 
 def test_connections_that_the_server_closed_meanwhile_are_no_failure(url: str) -> None:
     with closing(PostgresDatabase(url)) as database:
-        for how in (database.reading, lambda: database.writing("ana")):
+        ways: list[Callable[[], AbstractContextManager[Transaction]]] = [
+            database.reading,
+            lambda: database.writing("ana"),
+        ]
+        for how in ways:
             with database.reading(), database.reading(), database.reading() as db:
                 db.execute("SELECT 1")
             assert len(database._idle) == 3
