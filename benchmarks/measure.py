@@ -6,6 +6,7 @@ of the rounds as its spread. A time on its own is printed for scale and never ju
 """
 
 import statistics
+import time
 import timeit
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,6 +49,8 @@ class Case:
     check: Check | None = None
     rate: bool = False
     """Whether people read this as units per second rather than as a time per unit."""
+    processor: bool = False
+    """Whether this is about work, and not about waiting: by processor time, of all threads."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,7 +91,8 @@ class Row:
 
 def measure(case: Case) -> Row:
     """Time both contenders in turns."""
-    timers = [timeit.Timer(contender.call) for contender in (case.ours, case.theirs)]
+    clock = time.process_time if case.processor else time.perf_counter
+    timers = [timeit.Timer(each.call, timer=clock) for each in (case.ours, case.theirs)]
     batches = [_batch(timer) for timer in timers]
     units = [case.ours.units, case.theirs.units]
     seconds: tuple[list[float], list[float]] = ([], [])

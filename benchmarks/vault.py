@@ -144,6 +144,9 @@ def _growth(folder: Path) -> Iterator[Case]:
     store = open_store(f"sqlite:///{folder / 'growth.sqlite3'}", key=_MASTER, create=True)
     fib4, few, many = load_template("fib4"), _masses(2), _masses(_MANY_ROOTS)
     changed = PATIENT | {"ast": PATIENT["ast"] + 9}
+    assert isinstance(store, SqlStore)
+    connection = store._database._database._connection()  # type: ignore[attr-defined]
+    connection.execute("PRAGMA synchronous = OFF")  # the disk is not what is measured
     for place in range(_MANY_EVENTS):  # from one value to the other and back: an event each time
         values = changed if place % 2 else PATIENT
         Guard.open(fib4, values=values, budget="0.9", store=store, principal="long")
@@ -159,8 +162,10 @@ def _growth(folder: Path) -> Iterator[Case]:
             call=lambda: Guard.resume(template, store=store, principal=principal),
         )
 
-    yield Case(ours=resume("long"), theirs=resume("short"), aim=1 / 2)
-    yield Case(ours=resume(many.name, many), theirs=resume(few.name, few), aim=1 / 15)
+    yield Case(ours=resume("long"), theirs=resume("short"), aim=1 / 2, processor=True)
+    yield Case(
+        ours=resume(many.name, many), theirs=resume(few.name, few), aim=1 / 15, processor=True
+    )
 
     def reopen(principal: str) -> Contender:
         events = len(store.events(Principal(principal)))
@@ -171,7 +176,7 @@ def _growth(folder: Path) -> Iterator[Case]:
             ),
         )
 
-    yield Case(ours=reopen("long"), theirs=reopen("short"), aim=1 / 2)
+    yield Case(ours=reopen("long"), theirs=reopen("short"), aim=1 / 2, processor=True)
     store.close()
     yield from _crowds(folder)
 
@@ -185,7 +190,7 @@ def _crowds(folder: Path) -> Iterator[Case]:
         _crowd(store, people)
         crowds.append(_among(store, people))
     for few, many in zip(*crowds, strict=True):
-        yield Case(ours=many, theirs=few, aim=1 / 2)
+        yield Case(ours=many, theirs=few, aim=1 / 2, processor=True)
 
 
 def _among(store: Store, people: int) -> list[Contender]:

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
@@ -45,9 +45,9 @@ class Rival(MemoryStore):
     rival: Callable[[], object] | None = None
 
     def return_to(
-        self, principal: Principal, root: RootName, version: int, *, epoch: int | None = None
-    ) -> tuple[Record, ...]:
-        found = super().return_to(principal, root, version, epoch=epoch)
+        self, principal: Principal, versions: Mapping[RootName, int], *, epoch: int | None = None
+    ) -> dict[RootName, tuple[Record, ...]]:
+        found = super().return_to(principal, versions, epoch=epoch)
         rival, self.rival = self.rival, None
         if rival is not None:
             rival()

@@ -65,7 +65,7 @@ CHANGES: dict[str, Callable[[Store], object]] = {
     "a disclosure": lambda store: store.disclose(
         ANA, [Disclosure(service="app", tier="t", root="age", version=1, position=0)]
     ),
-    "a return": lambda store: store.return_to(ANA, AGE, 1),
+    "a return": lambda store: store.return_to(ANA, {AGE: 1}),
     "an erasure": lambda store: store.erase(ANA),
 }
 READS: dict[str, Callable[[Store], object]] = {
@@ -77,7 +77,7 @@ READS: dict[str, Callable[[Store], object]] = {
     "held": lambda store: store.held(ANA, "lab"),
     "disclosures": lambda store: store.disclosures(ANA),
     "records": lambda store: store.records(ANA),
-    "find": lambda store: store.find(ANA, AST, [b"f" * 32]),
+    "find": lambda store: store.find(ANA, {AST: [b"f" * 32]}),
     "commit": lambda store: store.commit(ANA, [draw("ldl", 2)]),
     "set_cap": lambda store: store.set_cap(ANA, "age", 9),
     "erase": lambda store: store.erase(ANA),

@@ -186,7 +186,7 @@ def test_a_lost_draw_of_an_earlier_value_is_missed_by_whoever_reads_it(url: str)
         with pytest.raises(StoreDamagedError, match="ledger and the draws do not match"):
             store.records(ANA)
         with pytest.raises(StoreDamagedError, match="ledger and the draws do not match"):
-            store.return_to(ANA, AGE, 1)
+            store.return_to(ANA, {AGE: 1})
         assert store.verify() == ("ana: age version 1: the ledger does not match the draws",)
 
 
@@ -194,12 +194,12 @@ def test_a_value_whose_draw_is_marked_otherwise_is_not_taken_for_a_new_one(url: 
     with closing(sql(url)) as store:
         store.commit(ANA, [draw("age", 3, fingerprint=b"one")])
         store.commit(ANA, [draw("age", 5, version=2, fingerprint=b"two")])
-        found = [store.find(ANA, AGE, [b"none", mark]) for mark in (b"one", b"two")]
-        assert [each and each.sanitized.version for each in found] == [1, 2]
-        assert store.find(ANA, AGE, [b"none"]) is None
+        found = [store.find(ANA, {AGE: [b"none", mark]}) for mark in (b"one", b"two")]
+        assert [each[AGE].sanitized.version for each in found] == [1, 2]
+        assert store.find(ANA, {AGE: [b"none"]}) == {}
         damage(store, "UPDATE draws SET mark = place WHERE place = {age 2}")
         with pytest.raises(StoreDamagedError, match="stands in another's place"):
-            store.find(ANA, AGE, [b"two"])
+            store.find(ANA, {AGE: [b"two"]})
         assert store.verify()
 
 
@@ -211,7 +211,7 @@ def test_a_draw_found_by_anothers_mark_is_refused(url: str) -> None:
         damage(store, f"UPDATE draws SET mark = {mark} WHERE place = {{age 2}}")
         damage(store, "UPDATE draws SET mark = place WHERE place = {age 1}")
         with pytest.raises(StoreDamagedError, match="stands in another's place"):
-            store.find(ANA, AGE, [b"one"])
+            store.find(ANA, {AGE: [b"one"]})
 
 
 def test_a_persons_earlier_row_put_back_under_later_rows_is_refused(url: str) -> None:
@@ -305,9 +305,9 @@ def test_nobody_can_be_asked_for_by_a_name_that_cannot_be_kept(url: str, name: s
             lambda: store.snapshot(who),
             lambda: store.epoch(who),
             lambda: store.records(who),
-            lambda: store.find(who, AGE, [b"f"]),
+            lambda: store.find(who, {AGE: [b"f"]}),
             lambda: store.tokens(who),
-            lambda: store.return_to(ANA, RootName(name), 1),
+            lambda: store.return_to(ANA, {RootName(name): 1}),
         ):
             with pytest.raises(StoreError, match="cannot be stored") as caught:
                 ask()

@@ -112,7 +112,7 @@ def test_work_of_an_earlier_epoch_is_refused_and_leaves_no_trace(
         lambda: store.commit(ANA, [level], epoch=epoch),
         lambda: store.disclose(ANA, [shown], epoch=epoch),
         lambda: store.disclose(ANA, [], epoch=epoch),
-        lambda: store.return_to(ANA, AGE, newest[AGE] - 1, epoch=epoch),
+        lambda: store.return_to(ANA, {AGE: newest[AGE] - 1}, epoch=epoch),
         lambda: store.set_cap(ANA, "age", 77, epoch=epoch),
         lambda: tokens.add(IssuedToken(kind="person", token="Al Oz", sealed=b"s")),
         lambda: store.tokens(ANA, epoch=epoch).add(
@@ -135,7 +135,7 @@ def test_work_of_the_present_epoch_is_done(store: Store) -> None:
     store.commit(ANA, [draw("age", 2, version=2)], epoch=1)
     shown = Disclosure(service="lab", tier="t", root="age", version=1, position=0)
     store.disclose(ANA, [shown], epoch=1)
-    assert len(store.return_to(ANA, AGE, 1, epoch=1)) == 1
+    assert len(store.return_to(ANA, {AGE: 1}, epoch=1)) == 1
     store.tokens(ANA, epoch=1).add(IssuedToken(kind="person", token="Al Oz", sealed=b"s"))
     store.note(ANA, RequestRefused(turn=1, reason="AccessError"), epoch=1)
     flush(store)

@@ -694,6 +694,7 @@ def trips(relay: CountingRelay, work: Callable[[], object]) -> int:
 
 
 LIMITS = {"open": 20, "resume": 5, "serve": 25}
+OTHERS = {"age": 70, "ast": 90, "alt": 80, "plt": 300}
 
 
 def test_sessions_take_few_round_trips(url: str) -> None:
@@ -713,6 +714,12 @@ def test_sessions_take_few_round_trips(url: str) -> None:
             ).target(),
         )
         taken = {"open": opened, "resume": resumed, "serve": served}
+        # Whatever is given: the same values, others for all roots, the first again, with a cap.
+        for values, lifetime in ((VALUES, None), (OTHERS, None), (VALUES, None), (VALUES, 12)):
+            again = partial(
+                Guard.open, FIB4, values=values, budget="0.9", store=store, lifetime=lifetime
+            )
+            taken["open"] = max(taken["open"], trips(relay, partial(again, principal=EVE)))
         assert {name: count for name, count in taken.items() if count > LIMITS[name]} == {}
 
 

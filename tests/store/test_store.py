@@ -232,7 +232,7 @@ def test_a_level_of_a_version_that_was_erased_meanwhile_is_not_kept(store: Store
     store.erase(ANA)
     with pytest.raises(ErasedError, match="erased meanwhile"):
         store.commit(ANA, [refined(first, 9, 15, position=1, paid=5)])
-    assert not store.return_to(ANA, AGE, 1)
+    assert not store.return_to(ANA, {AGE: 1})
     assert store.records(ANA) == ()
     assert Ledger(store.events(ANA)).micro == {"age": 10}
     assert store.verify() == ()
@@ -243,21 +243,45 @@ def test_a_version_can_be_returned_to_and_is_then_the_current_one(store: Store) 
     store.commit(ANA, [first])
     store.commit(ANA, [second])
     assert store.records(ANA) == (first, second)
-    assert store.find(ANA, AGE, [b"?", first.fingerprint]) == first
-    assert store.find(ANA, AGE, [second.fingerprint]) == second
-    assert store.find(ANA, AST, [first.fingerprint]) is None
-    assert store.find(EVE, AGE, [first.fingerprint]) is None
-    assert store.find(ANA, AGE, []) is None
-    assert store.return_to(ANA, AGE, 1)
+    assert store.find(ANA, {AGE: [b"?", first.fingerprint]}) == {AGE: first}
+    assert store.find(ANA, {AGE: [second.fingerprint]}) == {AGE: second}
+    assert store.find(ANA, {AST: [first.fingerprint]}) == {}
+    assert store.find(EVE, {AGE: [first.fingerprint]}) == {}
+    assert store.find(ANA, {AGE: []}) == store.find(ANA, {}) == {}
+    assert store.return_to(ANA, {AGE: 1})
     assert store.levels(ANA, AGE) == (first,)
     assert store.version(ANA, AGE) == 2
-    assert store.return_to(ANA, AGE, 1)  # already there: nothing is written
-    assert not store.return_to(ANA, AGE, 3)
-    assert not store.return_to(EVE, AGE, 1)
+    assert store.return_to(ANA, {AGE: 1})  # already there: nothing is written
+    assert not store.return_to(ANA, {AGE: 3})
+    assert not store.return_to(EVE, {AGE: 1})
     assert store.events(ANA)[2:] == (RootReturned(principal=ANA, root=AGE, version=1),)
     third = draw(AGE, 5, version=3)
     store.commit(ANA, [third])
     assert store.levels(ANA, AGE) == (third,)
+    assert store.verify() == ()
+
+
+def test_several_roots_are_found_and_returned_to_together(store: Store) -> None:
+    old, alt = {AGE: draw(AGE, 3), AST: draw(AST, 4)}, RootName("alt")
+    store.commit(ANA, list(old.values()))
+    store.commit(ANA, [draw(AGE, 8, version=2), draw(AST, 9, version=2)])
+    marks = {root: record.fingerprint for root, record in old.items()}
+    wanted = {AGE: [marks[AGE]], AST: [b"?", marks[AST]], alt: [marks[AGE]]}
+    assert store.find(ANA, wanted) == old
+    assert store.find(ANA, {AGE: [marks[AST]], AST: [marks[AGE]]}) == {}  # the other root's
+    back = store.return_to(ANA, {AGE: 1, AST: 1, alt: 1})
+    assert back == {root: (record,) for root, record in old.items()}
+    assert [event.root for event in store.events(ANA)[4:]] == [AGE, AST]  # type: ignore[union-attr]
+    assert store.levels(ANA, AST) == (old[AST],)
+    assert store.verify() == ()
+
+
+def test_caps_are_set_together_or_not_at_all(store: Store) -> None:
+    store.set_caps(ANA, {"age": 5, "": 9})
+    store.set_caps(ANA, {"age": None, "ast": 7})
+    assert store.caps(ANA) == {"": 9, "ast": 7}
+    store.set_caps(ANA, {})
+    assert store.caps(ANA) == {"": 9, "ast": 7}
     assert store.verify() == ()
 
 
@@ -438,7 +462,7 @@ def test_erasing_deletes_everything_but_what_was_spent(store: Store) -> None:
         ProfileErased(principal=""),
     )
     assert store.records(ANA) == ()
-    assert store.find(ANA, AGE, [draw(AGE, 3).fingerprint]) is None
+    assert store.find(ANA, {AGE: [draw(AGE, 3).fingerprint]}) == {}
     assert store.epoch(ANA) == 1
     assert store.epoch(EVE) == 0
     assert store.version(ANA, AGE) == 1
@@ -459,7 +483,7 @@ def test_only_what_is_written_makes_somebody_known(store: Store) -> None:
     def ask_and_be_refused() -> None:
         assert store.tokens(ANA).find("Bob") is None
         assert store.snapshot(ANA).levels == {}
-        assert store.return_to(ANA, AGE, 1) == ()
+        assert store.return_to(ANA, {AGE: 1}) == {}
         with pytest.raises(ErasedError):
             store.commit(ANA, [draw(AGE, 3, version=9)])
         with pytest.raises(ErasedError):

@@ -137,8 +137,8 @@ def spend(url: str, principal: str, caps: tuple[str, ...], *, as_json: bool) -> 
     for root, _ in wanted:
         if root not in known:
             raise UnknownNameError("root", root, tuple(sorted(known - {""})))
-    for root, micro in wanted:
-        store.set_cap(person, root, micro)
+    if wanted:
+        store.set_caps(person, dict(wanted))
     body = _spending(store, person)
     if as_json:
         write_json(body)

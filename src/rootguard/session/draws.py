@@ -268,15 +268,9 @@ def noise_once(
     plan, raws, prints = _as_kept(store, person, plan, raws, mapped)
     epoch, found = person.epoch, dict[RootName, Record]()
     for _ in range(_MAX_RACES):
-        versions: dict[RootName, int] = {}
-        for root in raws:
-            if root in found:
-                continue
-            record = _known(store, person, root, prints[root], keep=keep)
-            if record is None:
-                versions[root] = person.newest.get(root, 0) + 1
-            else:
-                found[root] = record
+        wanted = {root: prints[root] for root in raws if root not in found}
+        found |= _known(store, person, wanted, keep=keep)
+        versions = {root: person.newest.get(root, 0) + 1 for root in raws if root not in found}
         if not versions:
             return {root: found[root] for root in raws}
         drawn = _draw(store, person, plan, {root: raws[root] for root in versions}, versions)
@@ -300,20 +294,32 @@ def current(store: Store, principal: Principal, epoch: int) -> Snapshot:
 
 
 def _known(
-    store: Store, person: Snapshot, root: RootName, prints: "_Fingerprints", *, keep: bool
-) -> Record | None:
-    """The finest level of the version that has this value, which is the current one now."""
-    finest = _finest(person.levels.get(root, ()))
-    if finest is None:  # then no version is kept
-        return None
-    if keep or prints.know(finest):
-        return finest
-    record = store.find(person.name, root, (prints.point, prints.number))
-    if record is None:
-        return None
-    # As it was returned to: another writer may have gone on to another value by now.
-    version, epoch = record.sanitized.version, person.epoch
-    return _finest(store.return_to(person.name, root, version, epoch=epoch))
+    store: Store, person: Snapshot, wanted: Mapping[RootName, "_Fingerprints"], *, keep: bool
+) -> dict[RootName, Record]:
+    """Of each root the finest level of the version with this value, which is the current one now.
+
+    Roots whose value was never noised are left out.
+    """
+    found: dict[RootName, Record] = {}
+    others: dict[RootName, tuple[bytes, bytes]] = {}
+    for root, prints in wanted.items():
+        finest = _finest(person.levels.get(root, ()))
+        if finest is None:  # then no version is kept
+            continue
+        if keep or prints.know(finest):
+            found[root] = finest
+        else:
+            others[root] = prints.point, prints.number
+    if not others:
+        return found
+    earlier = store.find(person.name, others)
+    versions = {root: record.sanitized.version for root, record in earlier.items()}
+    if versions:
+        # As they were returned to: another writer may have gone on to other values by now.
+        returned = store.return_to(person.name, versions, epoch=person.epoch)
+        finest_of = {root: _finest(levels) for root, levels in returned.items()}
+        found |= {root: record for root, record in finest_of.items() if record is not None}
+    return found
 
 
 def sight_once(

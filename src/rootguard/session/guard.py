@@ -121,8 +121,8 @@ def set_lifetime(
         for root, plan in plans.items()
         if root not in person.caps
     }
-    for root, cap in new.items():
-        store.set_cap(person.name, root, cap, epoch=person.epoch)
+    if new:
+        store.set_caps(person.name, new, epoch=person.epoch)
     return replace(person, caps={**person.caps, **new})
 
 

@@ -135,6 +135,8 @@ RunReport = Callable[[], Sequence[TableRun]]
 Epoch = int | None
 """How often a profile had been erased when work on it began; None if that does not matter."""
 Disclosures = Sequence[Disclosure]
+Fingerprints = Mapping[RootName, Sequence[bytes]]
+"""By what a value of each root may be known."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -224,16 +226,14 @@ class Store(Protocol):
         """Every draw that is kept of a person: all versions of all roots, at all levels."""
         ...
 
-    def find(
-        self, principal: Principal, root: RootName, fingerprints: Sequence[bytes]
-    ) -> Record | None:
-        """The first draw of a version of a root that has one of these fingerprints."""
+    def find(self, principal: Principal, wanted: Fingerprints) -> dict[RootName, Record]:
+        """Of each root the first draw of a version that has one of its fingerprints, if any has."""
         ...
 
     def return_to(
-        self, principal: Principal, root: RootName, version: int, *, epoch: int | None = None
-    ) -> tuple[Record, ...]:
-        """Make an earlier version the current one; its levels, or none if it is not kept."""
+        self, principal: Principal, versions: Mapping[RootName, int], *, epoch: int | None = None
+    ) -> dict[RootName, tuple[Record, ...]]:
+        """Make earlier versions of roots the current ones; the levels of those that are kept."""
         ...
 
     def version(self, principal: Principal, root: RootName) -> int:
@@ -263,10 +263,16 @@ class Store(Protocol):
         """Caps in micro-epsilon: per root, and under "" for the principal's total."""
         ...
 
+    def set_caps(
+        self, principal: Principal, caps: Mapping[str, int | None], *, epoch: int | None = None
+    ) -> None:
+        """Set or (with None) lift caps; "" means the total. It gives an erased person no name."""
+        ...
+
     def set_cap(
         self, principal: Principal, root: str, micro: int | None, *, epoch: int | None = None
     ) -> None:
-        """Set or (with None) lift a cap; "" means the total. It gives an erased person no name."""
+        """The same of one cap."""
         ...
 
     def disclose(

@@ -3,7 +3,7 @@
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rootguard.accounting import Ledger, TableDraws
 from rootguard.errors import StoreError
@@ -15,6 +15,7 @@ from rootguard.store.base import (
     Disclosure,
     Disclosures,
     Epoch,
+    Fingerprints,
     LogEntry,
     Merge,
     Recipient,
@@ -123,33 +124,35 @@ class MemoryStore:
         with self._lock:
             return tuple(self._find(principal).records.values())
 
-    def find(
-        self, principal: Principal, root: RootName, fingerprints: Sequence[bytes]
-    ) -> Record | None:
-        """The first draw of a version of a root that has one of these fingerprints."""
+    def find(self, principal: Principal, wanted: Fingerprints) -> dict[RootName, Record]:
+        """Of each root the first draw of a version that has one of its fingerprints, if any has."""
+        found: dict[RootName, Record] = {}
         with self._lock:
-            for (name, _, position), record in self._find(principal).records.items():
-                if (name, position) == (root, 0) and record.fingerprint in fingerprints:
-                    return record
-        return None
+            for (_, _, position), record in self._find(principal).records.items():
+                root = record.sanitized.root
+                if not position and record.fingerprint in wanted.get(root, ()):
+                    found.setdefault(root, record)
+        return found
 
     def version(self, principal: Principal, root: RootName) -> int:
         with self._lock:
             return self._find(principal).summary.newest(root)
 
     def return_to(
-        self, principal: Principal, root: RootName, version: int, *, epoch: int | None = None
-    ) -> tuple[Record, ...]:
-        """Make an earlier version the current one; its levels, or none if it is not kept."""
+        self, principal: Principal, versions: Mapping[RootName, int], *, epoch: int | None = None
+    ) -> dict[RootName, tuple[Record, ...]]:
+        """Make earlier versions of roots the current ones; the levels of those that are kept."""
         with self._lock:
             person = self._of_epoch(principal, epoch)
-            levels = person.levels(root, version)
-            if levels and person.summary.current(root) != version:
-                event = RootReturned(principal=principal, root=root, version=version)
-                person.summary.record(event)
-                person.events.append(event)
-                self.note(principal, event)
-            return levels
+            found = {root: person.levels(root, version) for root, version in versions.items()}
+            found = {root: levels for root, levels in found.items() if levels}
+            for root in found:
+                if person.summary.current(root) != versions[root]:
+                    event = RootReturned(principal=principal, root=root, version=versions[root])
+                    person.summary.record(event)
+                    person.events.append(event)
+                    self.note(principal, event)
+            return found
 
     def commit(
         self, principal: Principal, draws: Sequence[Record], *, epoch: int | None = None
@@ -193,14 +196,15 @@ class MemoryStore:
     def set_cap(
         self, principal: Principal, root: str, micro: int | None, *, epoch: int | None = None
     ) -> None:
+        self.set_caps(principal, {root: micro}, epoch=epoch)
+
+    def set_caps(
+        self, principal: Principal, caps: Mapping[str, int | None], *, epoch: int | None = None
+    ) -> None:
         with self._lock:
             person = self._of_epoch(principal, epoch)
             self._people.setdefault(normalised(principal), person)  # an erased one stays so
-            caps = person.summary.caps
-            if micro is None:
-                caps.pop(root, None)
-            else:
-                caps[root] = micro
+            person.summary.cap(caps)
 
     def disclose(
         self, principal: Principal, new: Disclosures, limit: int | None = None, epoch: Epoch = None

@@ -36,6 +36,7 @@ from rootguard.store.base import (
     Disclosure,
     Disclosures,
     Epoch,
+    Fingerprints,
     LogEntry,
     Merge,
     Recipient,
@@ -257,42 +258,56 @@ class SqlStore:
             person = self._read(db, principal)
             return tuple(rows.read_draws(db, person, person.summary.kept()))
 
-    def find(
-        self, principal: Principal, root: RootName, fingerprints: Sequence[bytes]
-    ) -> Record | None:
-        """The first draw of a version of a root that has one of these fingerprints."""
+    def find(self, principal: Principal, wanted: Fingerprints) -> dict[RootName, Record]:
+        """Of each root the first draw of a version that has one of its fingerprints, if any has."""
         with self._database.reading() as db:
             person = self._read(db, principal)
             if not person.there:
-                return None
-            marks = [rows.draw_mark(person, root, mark) for mark in dict.fromkeys(fingerprints)]
-            for found in db.batch([(_BY_MARK, (person.key, mark)) for mark in marks]):
-                for place, content in found:
+                return {}
+            asked = [(root, mark) for root in wanted for mark in dict.fromkeys(wanted[root])]
+            marks = [(_BY_MARK, (person.key, rows.draw_mark(person, *each))) for each in asked]
+            found: dict[RootName, Record] = {}
+            for (root, _), there in zip(asked, db.batch(marks), strict=True):
+                for place, content in there:
                     record = rows.DRAWS.open(person, bytes(place), content)
-                    if record.fingerprint not in fingerprints or record.sanitized.root != root:
+                    if record.fingerprint not in wanted[root] or record.sanitized.root != root:
                         raise rows.misplaced()
-                    return record
+                    found.setdefault(root, record)
             # A mark is not sealed with its row. Before a value counts as new, which noises it, the
             # draws themselves are asked: there are as many as the root's cap pays for.
-            first = [each for each in person.summary.kept() if each[0] == root and not each[2]]
-            if any(each.fingerprint in fingerprints for each in rows.read_draws(db, person, first)):
-                raise rows.misplaced()
-        return None
+            new = wanted.keys() - found.keys()
+            first = [each for each in person.summary.kept() if each[0] in new and not each[2]]
+            for record in rows.read_draws(db, person, first) if first else ():
+                if record.fingerprint in wanted[record.sanitized.root]:
+                    raise rows.misplaced()
+            return found
 
     def return_to(
-        self, principal: Principal, root: RootName, version: int, *, epoch: int | None = None
-    ) -> tuple[Record, ...]:
-        """Make an earlier version the current one; its levels, or none if it is not kept."""
-        rows.storable(root)
+        self, principal: Principal, versions: Mapping[RootName, int], *, epoch: int | None = None
+    ) -> dict[RootName, tuple[Record, ...]]:
+        """Make earlier versions of roots the current ones; the levels of those that are kept."""
+        rows.storable(*versions)
         with self._writing(principal, epoch) as (db, person, counts):
             summary = person.summary
-            wanted = [(root, version, each) for each in range(summary.count(root, version))]
-            levels = tuple(rows.read_draws(db, person, wanted)) if wanted else ()
-            if levels and summary.current(root) != version:
-                event = RootReturned(principal=principal, root=root, version=version)
+            wanted = [
+                (root, version, each)
+                for root, version in versions.items()
+                for each in range(summary.count(root, version))
+            ]
+            found: dict[RootName, tuple[Record, ...]] = {}
+            for record in rows.read_draws(db, person, wanted) if wanted else ():
+                root = record.sanitized.root
+                found[root] = (*found.get(root, ()), record)
+            events = [
+                RootReturned(principal=principal, root=root, version=versions[root])
+                for root in found
+                if summary.current(root) != versions[root]
+            ]
+            for event in events:
                 summary.record(event)
-                db.batch(self._written(db, person, counts, [event]))
-            return levels
+            if events:
+                db.batch(self._written(db, person, counts, events))
+            return found
 
     def commit(
         self, principal: Principal, draws: Sequence[Record], *, epoch: int | None = None
@@ -349,12 +364,15 @@ class SqlStore:
     def set_cap(
         self, principal: Principal, root: str, micro: int | None, *, epoch: int | None = None
     ) -> None:
-        rows.storable(root, micro or 0)
+        self.set_caps(principal, {root: micro}, epoch=epoch)
+
+    def set_caps(
+        self, principal: Principal, caps: Mapping[str, int | None], *, epoch: int | None = None
+    ) -> None:
+        for root, micro in caps.items():
+            rows.storable(root, micro or 0)
         with self._writing(principal, epoch) as (db, person, counts):
-            if micro is None:
-                person.summary.caps.pop(root, None)
-            else:
-                person.summary.caps[root] = micro
+            person.summary.cap(caps)
             db.batch(self._written(db, person, counts))
 
     def disclose(

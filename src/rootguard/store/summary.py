@@ -154,6 +154,14 @@ class PersonSummary:
         check_caps(before, price, self.caps)
         return new
 
+    def cap(self, caps: Mapping[str, int | None]) -> None:
+        """Set or (with None) lift caps."""
+        for root, micro in caps.items():
+            if micro is None:
+                self.caps.pop(root, None)
+            else:
+                self.caps[root] = micro
+
     def held(self, service: str) -> dict[tuple[str, int], int]:
         """The finest level that a service was given of each version; see `Store.held`."""
         return held_levels(service, self.given, self.before)
