@@ -124,10 +124,12 @@ def test_an_anchor_is_made_by_verify_and_shows_an_older_copy(vaults: Vaults) -> 
     vaults.release(url)
     unmade = vaults.run("vault", "backup", "--store", url, "--out", out, "--anchor", anchor)
     assert "vault verify --anchor" in str(unmade.exception)
-    assert vaults.json("vault", "verify", "--store", url, "--anchor", anchor)["holds"]
+    first = vaults.json("vault", "verify", "--store", url, "--anchor", anchor)
+    assert (first["holds"], first["anchor"]) == (True, "made")
     vaults.json("vault", "backup", "--store", url, "--out", out, "--anchor", anchor)
     vaults.json("vault", "spend", "--store", url, "--cap", "ast=2")
-    assert vaults.json("vault", "verify", "--store", url, "--anchor", anchor)["holds"]
+    later = vaults.json("vault", "verify", "--store", url, "--anchor", anchor)
+    assert (later["holds"], later["anchor"]) == (True, "checked")
     (vaults.folder / "vault.db").unlink()
     older = vaults.run("vault", "restore", "--from", out, "--store", url, "--anchor", anchor)
     assert isinstance(older.exception, StoreRolledBackError)
@@ -142,7 +144,11 @@ def test_an_anchor_is_made_by_verify_and_shows_an_older_copy(vaults: Vaults) -> 
         refused = vaults.run("vault", *command, *where, "--anchor", anchor)
         assert isinstance(refused.exception, StoreRolledBackError)
     anchor.unlink()
-    assert vaults.json("vault", "verify", "--store", url, "--anchor", anchor)["holds"]
+    said = vaults.run("vault", "verify", "--store", url, "--anchor", anchor)
+    assert "every invariant holds" in said.output
+    assert "nothing that was put back before" in " ".join(said.output.split())
+    said = vaults.run("vault", "verify", "--store", url, "--anchor", anchor)
+    assert "There was no anchor" not in said.output
 
 
 def test_a_damaged_vault_is_told_as_such_beside_an_anchor_that_is_new(vaults: Vaults) -> None:

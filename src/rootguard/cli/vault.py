@@ -265,6 +265,7 @@ def verify(url: str, anchor: Path | None, *, as_json: bool) -> None:
       rootguard vault verify --anchor ~/elsewhere/vault.anchor
     """
     store = open_store(url, create=False)
+    made = anchor is not None and not anchor.exists()
     if anchor is not None:
         anchor_store(store, anchor, create=True)
     found = store.verify()
@@ -278,12 +279,19 @@ def verify(url: str, anchor: Path | None, *, as_json: bool) -> None:
                 "holds": not found,
                 "problems": list(found),
             }
+            | ({} if anchor is None else {"anchor": "made" if made else "checked"})
         )
     else:
         out = console()
         for problem in found:
             out.print(problem, markup=False)
         out.print("damaged" if found else "every invariant holds")
+        if made:
+            out.print(
+                f"There was no anchor at {anchor}, so one was made. It shows what is put back from"
+                " now on, and nothing that was put back before.",
+                markup=False,
+            )
     if found:
         sys.exit(EXIT_CHECK_FAILED)
 
