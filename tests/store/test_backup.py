@@ -1,5 +1,6 @@
 """Backup, restore and copy: the same vault elsewhere, taken while others write to it."""
 
+import errno
 import os
 import random
 import shutil
@@ -247,13 +248,17 @@ def test_a_file_that_comes_meanwhile_stays(
     assert not [name for name in contents_of(tmp_path) if name.startswith(".")]
 
 
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EXDEV])
 def test_a_file_system_without_links_is_no_obstacle(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
+    def no_links(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
     out = tmp_path / "backup.db"
     with closing(sql(at(file))) as store:
         fill(store)
-        monkeypatch.setattr(Path, "hardlink_to", _no_links)
+        monkeypatch.setattr(Path, "hardlink_to", no_links)
         backup_store(store, out)
         with pytest.raises(StoreError, match="nothing was written"):
             backup_store(store, out)
@@ -261,10 +266,6 @@ def test_a_file_system_without_links_is_no_obstacle(
     monkeypatch.undo()
     with closing(sql(at(out))) as kept:
         assert content(kept) == before
-
-
-def _no_links(*_: object) -> None:
-    raise PermissionError(1, "Operation not permitted")
 
 
 def test_a_damaged_vault_is_not_copied(url: str, other: str, tmp_path: Path) -> None:

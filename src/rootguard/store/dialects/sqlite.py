@@ -36,7 +36,8 @@ _SCRUB_SECONDS = 2  # for readers to let go of the log; who erases is told if th
 BUSY_SECONDS = 20  # SQLite has one writer: a commit takes milliseconds, a large table seconds
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 _REFUSED = (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG)
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)  # as on a memory stick
+# As on a memory stick, or where links do not go from one folder to another.
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV)
 _UNAVAILABLE = {
     0: "the database file cannot be used just now; try again",
     sqlite3.SQLITE_BUSY: "the database file is busy: another process is writing; try again",
