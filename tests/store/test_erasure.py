@@ -1,6 +1,8 @@
 """What is left of an erased person: in no file a byte that tells of them, and totals that count."""
 
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from rootguard import Guard, load_template
 from rootguard.errors import ErasedError, StoreDamagedError, StoreUnavailableError
 from rootguard.store import rows
+from rootguard.store.dialects import sqlite
 from rootguard.store.sql import SqlStore
 from rootguard.values import Principal
 from tests.support.postgres import own_server
@@ -78,6 +81,32 @@ def test_an_erasure_that_a_reader_holds_up_is_not_told_as_done(tmp_path: Path) -
             assert store.epoch(WHO) == 1  # for us it is erased
         store.erase(WHO)
         assert found_in(tmp_path, kept) == 0
+        assert store.verify() == ()
+
+
+def test_writers_who_move_the_log_do_not_hold_up_an_erasure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite refuses at once, as if a reader held the log, while another moves it."""
+    monkeypatch.setattr(sqlite, "_SCRUB_SECONDS", 60)
+    done = threading.Event()
+
+    def write(name: str) -> int:
+        written = 0
+        with closing(sql(at(tmp_path / "vault.db"))) as store:
+            while not done.is_set():
+                written += 1
+                store.set_cap(Principal(name), "age", written)
+        return written
+
+    with closing(sql(at(tmp_path / "vault.db"))) as store, ThreadPoolExecutor(3) as threads:
+        writers = [threads.submit(write, f"writer {number}") for number in range(3)]
+        try:
+            for _ in range(8):
+                store.erase(WHO)
+        finally:
+            done.set()
+        assert all(writer.result() for writer in writers)
         assert store.verify() == ()
 
 

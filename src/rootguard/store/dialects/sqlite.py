@@ -12,6 +12,7 @@ import re
 import secrets
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
@@ -33,6 +34,7 @@ from rootguard.store.sql import SqlStore, check_vault_id, create, unlock
 
 APPLICATION_ID = 0x52475631  # "RGV1": a file that says otherwise is not ours
 _SCRUB_SECONDS = 2  # for readers to let go of the log; who erases is told if they do not
+_SCRUB_PAUSE = 0.01  # seconds; moving the log takes about as long
 BUSY_SECONDS = 20  # SQLite has one writer: a commit takes milliseconds, a large table seconds
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 _REFUSED = (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG)
@@ -399,13 +401,19 @@ class SqliteDatabase:
         _clear_drafts(self._path)
         connection = self._connection()
         connection.execute(f"PRAGMA busy_timeout = {_SCRUB_SECONDS * 1000}")
+        end = time.monotonic() + _SCRUB_SECONDS
         try:
-            [(busy, *_)] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            # For readers SQLite waits itself. While another moves the log into the file, it does
+            # not wait, and that is no reader.
+            while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]:
+                if time.monotonic() > end:
+                    return False
+                time.sleep(_SCRUB_PAUSE)
         except StoreUnavailableError:
-            busy = True
+            return False
         finally:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
-        return not busy
+        return True
 
     def close(self) -> None:
         with self._lock:
