@@ -580,14 +580,15 @@ def test_a_key_file_that_is_a_link_stays_one(file: Path, tmp_path: Path) -> None
 def test_no_key_is_left_by_those_who_were_killed(url: str, tmp_path: Path) -> None:
     filled(url)
     [key] = listing(tmp_path)
-    draft = key.with_name(f".{key.name}.{'0a' * 8}")
-    draft.write_bytes(key.read_bytes())
+    drafts = [key.with_name(f".{name}.{'0a' * 8}") for name in (key.name, f"{key.name}.new")]
+    for draft in drafts:
+        draft.write_bytes(key.read_bytes())
     another = key.with_name(f".{key.name}.kept")
     another.touch()
     with closing(opened(url, None)) as store:
-        assert draft.exists()
+        assert all(draft.exists() for draft in drafts)
         store.rotate_key(OTHER_KEY)
-    assert not draft.exists()
+    assert not any(draft.exists() for draft in drafts)
     assert another.exists()
 
 

@@ -259,7 +259,7 @@ class KeyPlace:
         if not self.addresses():
             self._point()
         self.withdraw()
-        _clear(*_drafts(Path(os.path.realpath(self.file))))
+        _clear(*_drafts(Path(os.path.realpath(self.file))), *_drafts(self.reserved))
         if self.file.exists():
             self._leave_keyring()
 
