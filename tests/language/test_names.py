@@ -322,8 +322,8 @@ def _slips(text: str) -> list[str]:
     )
     runs = Runs(text)
     places = [number.start for number in scan(text, runs)]
-    found = finder.find(text, text, runs)
-    hits = finder.slips(text, runs, places, list(found))
+    found = [(hit.start, hit.end) for hit in finder.find(text, text, runs)]
+    hits = finder.slips(text, runs, places, found)
     return [f"{name}:{text[hit.start : hit.end]}" for hit in hits for name in hit.names]
 
 

@@ -703,7 +703,7 @@ class _Reader:
         return nobodys
 
     def _is_by_laboratory(self, number: WrittenNumber) -> bool:
-        """Whether a laboratory's quantity is named in its clause, so that it may be one of it."""
+        """Whether a laboratory's quantity is named in its clause, or any if it is all there is."""
         clause = clause_at(self.said, number.start)
         measures = self.page.vocabulary.measures
         near = [
@@ -711,7 +711,8 @@ class _Reader:
             for start, _, root in self.names
             if clause.start <= start < clause.end and abs(start - number.start) <= _SENTENCE // 2
         ]
-        return any(not _is_everyday(measure) for measure in near)
+        few = len(self.page.plain) <= _TERSE and self._content(number) <= _FEW_CONTENT
+        return any(few or not _is_everyday(measure) for measure in near)
 
     def _in_foreign_money(self, number: WrittenNumber) -> bool:
         """Whether it is right behind the name of an amount, in a currency that nobody converts."""

@@ -1,6 +1,5 @@
 """A refusal says where and what to do, to the caller alone, and repeats nothing that is private."""
 
-import json
 import logging
 import re
 from collections.abc import Iterator
