@@ -703,13 +703,14 @@ class _Reader:
         return nobodys
 
     def _is_by_laboratory(self, number: WrittenNumber) -> bool:
-        """Whether a laboratory's quantity is named in its clause, or any if it is all there is."""
-        clause = clause_at(self.said, number.start)
+        """Whether a laboratory's quantity is named near it, or any if it is all there is."""
         measures = self.page.vocabulary.measures
+        text = self.page.plain
         near = [
             measures[root]
             for start, _, root in self.names
-            if clause.start <= start < clause.end and abs(start - number.start) <= _SENTENCE // 2
+            if abs(start - number.start) <= _SENTENCE // 2
+            and "\n" not in text[min(start, number.start) : max(start, number.start)]
         ]
         few = len(self.page.plain) <= _TERSE and self._content(number) <= _FEW_CONTENT
         return any(few or not _is_everyday(measure) for measure in near)
