@@ -13,7 +13,7 @@ import functools
 import importlib.resources
 import re
 import tomllib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
@@ -22,9 +22,9 @@ from rootguard.language.fold import Spans, caseless, key_of
 from rootguard.language.numbers import WrittenNumber
 from rootguard.language.units import canonical, currency_before, read_currency
 from rootguard.reading.formulas import ComputedNames, positional
-from rootguard.reading.mentions import RootMention, bind, mention_of
+from rootguard.reading.mentions import RootMention, Values, bind
 from rootguard.reading.ordinary import OrdinarySort, sorts
-from rootguard.reading.page import Measure, Page, wording
+from rootguard.reading.page import Column, Measure, Page, wording
 from rootguard.reading.subjects import Clause, Whose, clause_at, clauses
 from rootguard.reading.unplaced import Surroundings
 from rootguard.values import RootName
@@ -232,6 +232,20 @@ class _Reader:
     last: int = -1
     personal: bool = False
     calls: Mapping[int, RootName | None] = field(default_factory=dict)
+    values: Values = field(init=False)
+    named: Spans = field(init=False)
+    cells: list[tuple[int, int, Column]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.values = Values(self.page)
+        self.cells = sorted(
+            (
+                (cell.start, cell.end, column)
+                for column in self.page.columns
+                for cell in column.cells
+            ),
+            key=lambda cell: cell[0],
+        )
 
     def read(self) -> Reading:
         page = self.page
@@ -249,6 +263,7 @@ class _Reader:
             for root in name.roots
             if root is not None
         ]
+        self.named = Spans((start, end) for start, end, _ in self.names)
         bindings = bind(page)
         self.bound = set(bindings.bound)
         by_place = {mention.place: mention for mention in bindings.mentions}
@@ -336,11 +351,10 @@ class _Reader:
         end = min(clause.end, number.end + _SENTENCE)
         lists = _lists()
         known = wording()["between"] | wording()["onward"] | lists["small"] | lists["changing"]
-        named = Spans((begin, finish) for begin, finish, _ in self.names)
         return sum(
             len(word[0]) > 1
             and word[0] not in known
-            and not named.meet(*word.span())
+            and not self.named.meet(*word.span())
             and canonical(word[0]) is None
             for word in _WORD.finditer(self.page.plain, start, end)
         )
@@ -359,15 +373,15 @@ class _Reader:
 
     def _is_in_table_of_things(self, number: WrittenNumber) -> bool:
         """Whether the rows of its table are about things or people: a first column "Ingredient"."""
+        at = bisect_right(self.cells, number.start, key=lambda cell: cell[0]) - 1
+        if at < 0 or number.start >= self.cells[at][1]:
+            return False
+        # The columns of one table stand on one line, in order.
+        line = self.page.plain.rfind("\n", 0, self.cells[at][2].header.start) + 1
         table = self.page.columns
-        for column in table:
-            if any(cell.start <= number.start < cell.end for cell in column.cells):
-                # The columns of one table stand on one line.
-                line = self.page.plain.rfind("\n", 0, column.header.start) + 1
-                first = next(each.header for each in table if each.header.start >= line)
-                words = _WORD.findall(self.page.plain[first.start : first.end])
-                return any(word in _lists()["row_kinds"] for word in words)
-        return False
+        first = table[bisect_left(table, line, key=lambda each: each.header.start)].header
+        words = _WORD.findall(self.page.plain[first.start : first.end])
+        return any(word in _lists()["row_kinds"] for word in words)
 
     def _is_second(self, number: WrittenNumber) -> bool:
         """Whether it is the second of a pair whose first is the owner's: "134/86 L arm"."""
@@ -426,7 +440,7 @@ class _Reader:
     def _positional(self, number: WrittenNumber, start: int, end: int) -> Claim:
         """An argument of a calculation that is called with its roots in order."""
         root = self.calls[number.start]
-        mention = None if root is None else mention_of(self.page, number, root)
+        mention = None if root is None else self.values.of(number, root)
         if mention is None:
             return Claim(start=start, end=end, standing="owner", reason="formula")
         return _claim(mention, "owner", "formula")
@@ -470,7 +484,7 @@ class _Reader:
         if not self.awaited or number.value is None:
             return None
         for root in dict.fromkeys(self.awaited):
-            mention = mention_of(self.page, number, root)
+            mention = self.values.of(number, root)
             if mention is None or not self._answers(number, sort, mention):
                 continue
             if self.answered and self._is_idle(number) and not mention.stated:
@@ -515,7 +529,7 @@ class _Reader:
         before, after = text[max(0, number.start - 8) : number.start], text[number.end :][:10]
         if not (_SEX_AFTER.match(after) or _SEX_BEFORE.search(before)):
             return None
-        mention = mention_of(self.page, number, age.root)
+        mention = self.values.of(number, age.root)
         if mention is None or not age.holds(mention.number, age.unit):
             return None
         self.owned.add(age.root)
@@ -545,7 +559,7 @@ class _Reader:
             if (upper.value or 0) <= (lower.value or 0):
                 continue
             root = pair[place]
-            mention = None if root is None else mention_of(self.page, number, root)
+            mention = None if root is None else self.values.of(number, root)
             if mention is not None:
                 return _claim(mention, "likely", "by_unit")
         return None
@@ -591,7 +605,7 @@ class _Reader:
         mentions = [
             mention
             for root in dict.fromkeys(candidates)
-            if (mention := mention_of(self.page, number, root)) is not None
+            if (mention := self.values.of(number, root)) is not None
         ]
         if not mentions or self._is_price(number, mentions):
             return None  # nothing was spoken of, or it is in a unit of something else
@@ -655,7 +669,7 @@ class _Reader:
             if passed or len(word[0]) == 1 or canonical(word[0]) is not None:
                 continue
             at = place + word.start()
-            named = any(begin <= at < end for begin, end, _ in self.names)
+            named = self.named.meet(at, at + 1)
             return not named and word[0] not in wording()["onward"] | lists["changing"]
         return False
 
@@ -722,15 +736,18 @@ class _Reader:
         if currency_before(text, number.start) is None and read_currency(text, at) is None:
             return False
         measures = self.page.vocabulary.measures
-        named = [n for n in self.names if n[1] <= number.start <= n[1] + _BARE]
-        return any(measures[root].money for _, _, root in named)
+        at = bisect_right(self.names, number.start, key=lambda name: name[0])
+        return any(
+            measures[root].money and end <= number.start <= end + _BARE
+            for _, end, root in self.names[max(0, at - 2) : at]
+        )
 
     def _fitting(self, number: WrittenNumber) -> list[RootMention]:
         """The quantities whose unit stands behind a number, and which may be so large."""
         return [
             mention
             for measure in self.page.vocabulary.measures.values()
-            if (mention := mention_of(self.page, number, measure.root)) is not None
+            if (mention := self.values.of(number, measure.root)) is not None
             and (mention.stated or mention.form.factor != 1.0)
             and mention.form.unit != "%"  # says too little
             and measure.holds(mention.number, measure.unit)

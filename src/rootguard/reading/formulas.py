@@ -7,6 +7,7 @@ order in which the template declares them.
 
 import functools
 import re
+from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Final
 
@@ -50,18 +51,17 @@ class ComputedNames:
 
     def before(self, number: WrittenNumber) -> str | None:
         """The computed value that a number stands right behind, if it does."""
-        text = self._page.plain
-        for end, name in reversed(self._ends):
-            if end > number.start:
-                continue
-            gap = text[end : number.start]
-            if len(gap) > _FAR or "\n" in gap.strip():
-                return None
-            known = wording()["between"]
-            # "MAP from 134/86" has what it is computed from.
-            tied = all(word in known and word != "from" for word in _WORD.findall(gap))
-            return name if tied and _SIGNS.fullmatch(_WORD.sub(" ", gap)) else None
-        return None
+        at = bisect_right(self._ends, number.start, key=lambda each: each[0]) - 1
+        if at < 0 or number.start - self._ends[at][0] > _FAR:
+            return None
+        end, name = self._ends[at]
+        gap = self._page.plain[end : number.start]
+        if "\n" in gap.strip():
+            return None
+        known = wording()["between"]
+        # "MAP from 134/86" has what it is computed from.
+        tied = all(word in known and word != "from" for word in _WORD.findall(gap))
+        return name if tied and _SIGNS.fullmatch(_WORD.sub(" ", gap)) else None
 
 
 def _inserted(page: Page) -> dict[int, RootName | None]:

@@ -189,14 +189,24 @@ def bind(page: Page) -> Bindings:
     return Bindings(mentions=found, bound=frozenset(binder.bound))
 
 
-def mention_of(page: Page, number: WrittenNumber, root: RootName) -> RootMention | None:
-    """A number of a page as a value of a root that something else than a name ties it to."""
-    binder = _Binder(page)
-    quantity = binder.read(number, binder.measures[root], None)
-    if quantity is None:
-        return None
-    binder.keep(quantity, root, number)
-    return binder.found[0]
+class Values:
+    """Numbers of a page as values of roots that something else than a name ties them to."""
+
+    __slots__ = ("_binder",)
+
+    def __init__(self, page: Page) -> None:
+        self._binder = _Binder(page)
+
+    def of(self, number: WrittenNumber, root: RootName) -> RootMention | None:
+        """A number as a root's value; None if it is in a unit of something else."""
+        binder = self._binder
+        quantity = binder.read(number, binder.measures[root], None)
+        if quantity is None:
+            return None
+        binder.bound.clear()
+        binder.found.clear()
+        binder.keep(quantity, root, number)
+        return binder.found[0]
 
 
 def write(mention: RootMention, released: float) -> str:

@@ -7,7 +7,7 @@ ranges are not counted as such. Near means within a few words of the same senten
 """
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -80,7 +80,14 @@ class Surroundings:
         self._plain = page.plain
         self._words = [match.span() for match in _WORD.finditer(self._text)]
         self._starts = [start for start, _ in self._words]
-        self._columns = page.columns
+        self._cells = sorted(
+            (
+                (cell.start, cell.end, column.header)
+                for column in page.columns
+                for cell in column.cells
+            ),
+            key=lambda cell: cell[0],
+        )
         self._names = Spans((n.start, n.end) for n in page.names if not n.subject)
         content = wording()["private"]
         self._nouns = frozenset(content["nouns"])
@@ -129,12 +136,13 @@ class Surroundings:
             gap = self._plain[self._words[nearest][1] : number.start]
             if _LABELLING.fullmatch(gap):
                 return True
-        for column in self._columns:
-            if any(cell.start <= number.start < cell.end for cell in column.cells):
-                first = bisect_left(self._starts, column.header.start)
-                last = bisect_left(self._starts, column.header.end)
-                return any(self._looks_private(place) for place in range(first, last))
-        return False
+        at = bisect_right(self._cells, number.start, key=lambda cell: cell[0]) - 1
+        if at < 0 or number.start >= self._cells[at][1]:
+            return False
+        header = self._cells[at][2]
+        first = bisect_left(self._starts, header.start)
+        last = bisect_left(self._starts, header.end)
+        return any(self._looks_private(place) for place in range(first, last))
 
     def _unit_is_written(self, number: WrittenNumber) -> bool:
         """Not a bare letter that could be the start of a word."""
