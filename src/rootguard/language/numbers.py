@@ -147,9 +147,21 @@ def _written(text: str) -> list[WrittenNumber]:
         elif match["date"]:  # 50/23/231 is a list: its first number now, the rest on its own
             at = start + len(re.split("[-/.:]", match["date"], maxsplit=1)[0])
             found.append(_digits(text, start, at))
+        elif " " in match[0] and _is_row(text, start, at):  # "54 23 30 220" is four numbers
+            for part in match[0].split(" "):
+                found.append(_digits(text, start, start + len(part)))
+                start += len(part) + 1
         else:
             found += _list(text, start, at)
     return found
+
+
+def _is_row(text: str, start: int, end: int) -> bool:
+    """Whether what looks like groups of three stands in a row of numbers with blanks between."""
+    return (
+        re.search(r"\d \Z", text[max(0, start - 2) : start]) is not None
+        or re.match(r" \d", text[end : end + 2]) is not None
+    )
 
 
 def _parted(text: str, number: WrittenNumber, edges: Sequence[int]) -> list[WrittenNumber]:

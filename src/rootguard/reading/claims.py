@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 
 from rootguard.language.fold import Spans, caseless, key_of
 from rootguard.language.numbers import WrittenNumber
-from rootguard.language.units import canonical, currency_before, read_currency
+from rootguard.language.units import canonical, currency_before, read_currency, read_period
 from rootguard.reading.formulas import ComputedNames, positional
 from rootguard.reading.mentions import RootMention, Values, bind
 from rootguard.reading.ordinary import OrdinarySort, sorts
@@ -90,12 +90,14 @@ DECISIONS: Final[Mapping[Source, Mapping[Standing, tuple[Decision, Decision]]]] 
 """What becomes of a number. `doubt` is refused or redacted, as the owner's profile says."""
 
 _WORD = re.compile(r"[^\W\d_]+")
+_LONE_WORD = re.compile(r"(?<![\w.@/-])[^\W\d_]+(?![\w./@])")  # not "example.org"
 _SENTENCE: Final = 160  # characters on either side that are looked at for "it" and "that"
 _FEW_WORDS: Final = 8  # of a message that only goes on with what was said
 _TERSE: Final = 80  # characters of a text that speaks of nobody and is taken for the owner's own
 _FEW_CONTENT: Final = 2
 _MOST_NAMED: Final = 2  # quantities in one sentence; more are a person's record
 _MOST_CONTENT: Final = 5  # words of a sentence that is still no more than a record
+_LOOKED_AT: Final = 16  # names of a clause
 _BARE: Final = 12  # characters between two names of a list
 _LONGEST_HEADER: Final = 400
 # "10-35", "10 - 35", "<200", ">= 50" in a later column, which blanks, a bar or a bracket open.
@@ -104,6 +106,8 @@ _LIMIT_BEFORE = re.compile(r"(?:[<>≤≥]=? ?|\d ?[-–] ?)\Z")
 _COLUMN = re.compile(r"\s{2,}|\t|[|;(\[]")
 _BLANK = re.compile(r"[ \w/%^()]{0,24}[:=][ :=_\[\]]*(?:\n|\Z)")
 _MEMBER = re.compile(r"\bname[\"']?\s?[:=]\s?[\"']([^\"'\n]{1,40})[\"']")
+_THING_KEY = re.compile(r"\b(?:product|sku|brand|price|breed|species)[\"']?\s?[:=]")
+_AGES = re.compile(r"\bages?[\"']?\s?[:=]\s?\[\s?\d{1,3}\s?,\s?\d{1,3}\s?,")
 _KEYED = re.compile(r"([^\W\d_][\w-]*)[\"'`*]{0,3}\s?[=:]\s?[\"'`*]{0,3}\Z")
 _ARTICLE = re.compile(r"\b(?:an?|the|this|that|each|per)[ -]\$?\Z")
 _OPERATOR = re.compile(r"\d\s?[*×·x/+−]\s?\(?\d|\)\s?[*×·/+−]|sqrt|\d\s?=\s?\d")
@@ -113,6 +117,10 @@ _SEX_AFTER = re.compile(
     r"|,? ?(?:male|female|man|woman|Male|Female)\b"
 )
 _SEX_BEFORE = re.compile(r"(?:\b[MF][/ ]?|\b(?:[Mm]ale|[Ff]emale|[Mm]an|[Ww]oman),? )\Z")
+_LETTERED = re.compile(r"(?<![^\W_])([hwa])(?:\s?[:=]\s?|\s)\Z")
+_LETTERED_NUMBER = re.compile(r"(?<![^\W_])([hwa])(?:\s?[:=]\s?|\s)\d")
+_MISTYPED_AGE = re.compile(r" ?[^\W\d_]{3,7}[ -]old(?![^\W_])")  # "54 yeras old"
+_TWO: Final = 2
 _CELL_WORDS: Final = 4
 
 
@@ -234,7 +242,11 @@ class _Reader:
     calls: Mapping[int, RootName | None] = field(default_factory=dict)
     values: Values = field(init=False)
     named: Spans = field(init=False)
+    written: Spans = field(init=False)
+    mentioned: list[tuple[int, RootName]] = field(default_factory=list)
     cells: list[tuple[int, int, Column]] = field(init=False)
+    _people: bool | None = None
+    _letters: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         self.values = Values(self.page)
@@ -259,34 +271,48 @@ class _Reader:
         self.names = [
             (name.start, name.end, root)
             for name in page.names
-            if not name.subject
+            if not name.subject and not name.everyday
             for root in name.roots
             if root is not None
         ]
+        self.written = Spans((n.start, n.end) for n in page.numbers if n.sort == "words")
         self.named = Spans((start, end) for start, end, _ in self.names)
         bindings = bind(page)
         self.bound = set(bindings.bound)
         by_place = {mention.place: mention for mention in bindings.mentions}
         named = {mention.root for mention in bindings.mentions}
+        self.mentioned = sorted((mention.place, mention.root) for mention in bindings.mentions)
         asked = self.expected.asked
         if not asked and self.expected.mentioned and self._is_bare():
             asked = self.expected.mentioned
         self.awaited = [root for root in asked if root not in named]
         self.answered = [root for root in asked if root in named]
         self.single = len(set(asked)) == 1
-        self.calls = positional(page)
+        self.calls = positional(page, self.owner_names)
         self._await_rows(sorted_numbers)
         claims = []
+        again = []
         for number, sort in sorted_numbers:
             start, end = page.folded.span(number.start, number.end)
             if end <= self.begin or number.sort == "hole" or self.taken.meet(start, end):
                 continue
             mention = by_place.get(number.start)
-            if mention is not None:
+            result = self._computed(number, sort, start, end, called=True)
+            if result is not None:
+                claims.append(result)
+            elif mention is not None:
                 claims.append(self._bound(mention, number, sort))
             elif number.start not in self.bound:  # else the inches of feet and inches
                 claim = self._unbound(number, sort, start, end)
                 claims.append(replace(claim, idle=True) if self._is_idle(number) else claim)
+                if claim.reason == "unbound" and number.value is not None:
+                    again.append((len(claims) - 1, number))
+        # "Ignore the 6.7. The repeat HbA1c is 6.1": what is named later tells of what came before.
+        for at, number in again if self.owned else ():
+            start, end = claims[at].start, claims[at].end
+            whose = clause_at(self.said, number.start).subject
+            later = self._spoken(number, whose, start, end) or self._open(number, whose, start, end)
+            claims[at] = replace(later, idle=claims[at].idle)
         heard = Heard(
             numbers=bool(claims),
             answered=tuple(self.answered),
@@ -310,13 +336,15 @@ class _Reader:
         elif (
             whose == "nobody"
             or self._is_in_table_of_things(number)
-            or (whose == "unsaid" and self._is_about_nobody(number, mention.root))
+            or self._is_example(number, whose)
+            or (whose == "unsaid" and self._is_about_nobody(number, mention))
         ):
             standing, reason = "nobody", "general"
         elif self._is_reference(number):
             standing, reason = "nobody", "range"
         elif (
             sort != "value"
+            and not (sort == "count" and _MISTYPED_AGE.match(self.page.plain, number.end))
             and not mention.form.minor
             and not self._is_second(number)
             and not (whose == "owner" and sort in _lists()["owned_sorts"])
@@ -327,22 +355,71 @@ class _Reader:
             self.last = number.end
         return _claim(mention, standing, reason)
 
-    def _is_about_nobody(self, number: WrittenNumber, root: RootName) -> bool:
+    def _is_about_nobody(self, number: WrittenNumber, mention: RootMention) -> bool:
         """Whether its sentence tells of something else than a few values, and nobody says "I".
 
         "AST 23, ALT 30" is a record, and a record in the owner's words is the owner's. "Compare the
         careers of Messi and Ronaldo at age 30" is not. What a laboratory measures is a person's;
         ages, sizes and amounts have many things.
         """
-        everyday = _is_everyday(self.page.vocabulary.measures[root])
-        if self.personal or not everyday or self.source not in ("owner", "developer"):
+        measure = self.page.vocabulary.measures[mention.root]
+        everyday = _is_everyday(measure)
+        if self.personal or self.source not in ("owner", "developer"):
             return False
+        if mention.stated and not measure.holds(mention.number, measure.unit):
+            return True  # no person is 324 m tall
+        if not everyday:
+            return False
+        if self._is_of_thing(number) or self._is_column_of_people(number):
+            return True
         clause = clause_at(self.said, number.start)
-        named = {root for start, _, root in self.names if clause.start <= start < clause.end}
+        first = bisect_left(self.names, clause.start, key=lambda name: name[0])
+        last = bisect_left(self.names, clause.end, key=lambda name: name[0])
+        named = {root for _, _, root in self.names[first : min(last, first + _LOOKED_AT)]}
+        first = bisect_left(self.mentioned, clause.start, key=lambda each: each[0])
+        last = bisect_left(self.mentioned, clause.end, key=lambda each: each[0])
+        named |= {root for _, root in self.mentioned[first : min(last, first + _LOOKED_AT)]}
         if len(named) > _MOST_NAMED:
             return False
         most = _MOST_CONTENT if self.source == "owner" else _FEW_CONTENT
         return self._content(number) > most
+
+    def _is_of_thing(self, number: WrittenNumber) -> bool:
+        """Whether a thing is measured: "baggage weight 23 kg", "a chicken of a weight of 2 kg"."""
+        text = self.page.plain
+        clause = clause_at(self.said, number.start)
+        start = max(clause.start, number.start - _SENTENCE)
+        end = min(clause.end, number.end + _SENTENCE // 2)
+        if not _lists()["things"].isdisjoint(_WORD.findall(text, start, end)):
+            return True
+        at = bisect_right(self.names, number.start, key=lambda name: name[0]) - 1
+        if at < 0 or self.names[at][1] > number.start:
+            return False
+        begin, finish, _ = self.names[at]
+        of = text[finish : number.start].strip() == "of"
+        return of and _ARTICLE.search(text, max(0, begin - _BARE), begin) is not None
+
+    def _is_column_of_people(self, number: WrittenNumber) -> bool:
+        """Whether it is in data about several people: nobody has three ages."""
+        if self._people is None:
+            self._people = _AGES.search(self.page.plain) is not None
+        text = self.page.plain
+        opened = text.rfind("[", max(0, number.start - _SENTENCE), number.start)
+        return self._people and opened >= 0 and "]" not in text[opened : number.start]
+
+    def _is_example(self, number: WrittenNumber, whose: Whose) -> bool:
+        """Whether it only shows how: in a prompt whatever is said there, else where nobody is."""
+        if self.source != "developer" and (
+            self.source != "owner" or self.personal or whose != "unsaid"
+        ):
+            return False
+        text = self.page.plain
+        line = text.rfind("\n", max(0, number.start - _SENTENCE), number.start)
+        start = max(number.start - _SENTENCE, line + 1 if line >= 0 else 0, 0)
+        if self.source == "owner":
+            start = max(start, clause_at(self.said, number.start).start)
+        before = text[start : number.start]
+        return not _lists()["example"].isdisjoint(_LONE_WORD.findall(before)) or "e.g" in before
 
     def _content(self, number: WrittenNumber) -> int:
         """How many words of its clause are none of a record: no names, units or small words."""
@@ -355,17 +432,20 @@ class _Reader:
             len(word[0]) > 1
             and word[0] not in known
             and not self.named.meet(*word.span())
+            and not self.written.meet(*word.span())
             and canonical(word[0]) is None
             for word in _WORD.finditer(self.page.plain, start, end)
         )
 
     def _is_in_anothers_record(self, number: WrittenNumber) -> bool:
-        """Whether its object has a name that is not the owner's: {name: "Ann", age: 31}."""
+        """Whether its object has another's name, or a price: {name: "Ann", age: 31}."""
         text = self.page.plain
         start = text.rfind("{", max(0, number.start - _SENTENCE), number.start)
         if start < 0 or "}" in text[start : number.start]:
             return False
         end = text.find("}", number.end, number.end + _SENTENCE)
+        if _THING_KEY.search(text, start, end if end >= 0 else number.end):
+            return True
         named = _MEMBER.search(text, start, end if end >= 0 else number.end)
         return named is not None and not any(
             part in caseless(name) for name in self.owner_names for part in named[1].split()
@@ -424,13 +504,20 @@ class _Reader:
         pressure = self._pressure(number)
         if pressure is not None:
             return pressure
-        computed = self._computed(number, sort, start, end)
+        computed = self._computed(number, sort, start, end, called=False)
         if computed is not None:
             return computed
+        lettered = self._lettered(number)
+        if lettered is not None:
+            return lettered
         if sort in ("count", "dose") and whose == "owner" and number.value is not None:
             fitting = self._fitting(number)
             if len(fitting) == 1 and self._is_telling(number, fitting[0]):
                 return _claim(fitting[0], "likely", "by_unit")
+        if sort == "code" and self.owned and number.value is not None:
+            self.near = self.near or Surroundings(self.page)
+            if self.near.labelled(number):  # { income: 7083, debt: 1875 }
+                return Claim(start=start, end=end, standing="open", reason="private_word")
         if sort != "value":
             return Claim(start=start, end=end, standing="nobody", reason=sort)
         if number.value is None:
@@ -536,13 +623,29 @@ class _Reader:
         self.personal = True  # "54M 178cm": what stands beside it is the same person's
         return _claim(mention, "owner", "named")
 
+    def _lettered(self, number: WrittenNumber) -> Claim | None:
+        """A size or an age behind its letter, if there are two of them: "H 178 W 83.5"."""
+        label = _LETTERED.search(self.page.plain, max(0, number.start - 4), number.start)
+        if label is None or number.value is None:
+            return None
+        if self._letters is None:
+            self._letters = frozenset(m[1] for m in _LETTERED_NUMBER.finditer(self.page.plain))
+        measure = self.page.vocabulary.named({"h": "ht", "w": "wt", "a": "age"}[label[1]])
+        if len(self._letters) < _TWO or measure is None:
+            return None
+        mention = self.values.of(number, measure.root)
+        if mention is None or not measure.holds(mention.number, measure.unit):
+            return None
+        self.owned.add(measure.root)
+        return _claim(mention, "likely", "named")
+
     def _pressure(self, number: WrittenNumber) -> Claim | None:
         """A pair that only a blood pressure is: "I usually get 134/86"."""
         pair = self.page.vocabulary.pair()
         if not pair or number.sort != "digits":
             return None
         self.near = self.near or Surroundings(self.page)
-        if not self.personal and not self.near.private(number):
+        if not self.personal and not self._is_terse(number) and not self.near.private(number):
             return None
         numbers = self.page.numbers
         at = bisect_right(numbers, number.start, key=lambda each: each.start) - 1
@@ -552,7 +655,9 @@ class _Reader:
             upper, lower = numbers[first], numbers[first + 1]
             gap = self.page.plain[upper.end : lower.start]
             after = self.page.plain[lower.end : lower.end + 1]
-            if not _PAIR.fullmatch(gap) or after in ("/", "-"):
+            if after in ("/", "-") or not (
+                _PAIR.fullmatch(gap) or (gap == "-" and not self.owned.isdisjoint(pair))
+            ):
                 continue
             if not 80 <= (upper.value or 0) <= 260 or not 40 <= (lower.value or 0) <= 160:
                 continue
@@ -561,19 +666,29 @@ class _Reader:
             root = pair[place]
             mention = None if root is None else self.values.of(number, root)
             if mention is not None:
+                self.owned.add(mention.root)
                 return _claim(mention, "likely", "by_unit")
         return None
+
+    def _is_terse(self, number: WrittenNumber) -> bool:
+        """Whether the text is a note of a few words: "134/86 this morning"."""
+        if len(self.page.plain) > _TERSE:
+            return False
+        words = _WORD.findall(self.page.plain)
+        return self._content(number) <= _FEW_CONTENT and _lists()["reckoning"].isdisjoint(words)
 
     # -- computed values ---------------------------------------------------------------------
 
     def _computed(
-        self, number: WrittenNumber, sort: OrdinarySort, start: int, end: int
+        self, number: WrittenNumber, sort: OrdinarySort, start: int, end: int, *, called: bool
     ) -> Claim | None:
-        """A number behind the name of a computed value: "my FIB-4 is 1.03"."""
-        if sort not in ("value", "share", "price") or number.value is None:
+        """A number behind the name of a computed value, or its call: "my FIB-4 is 1.03"."""
+        if number.value is None or not (called or sort in ("value", "share", "price")):
+            return None
+        if called and self.page.plain[max(0, number.start - 6) : number.start].find(")") < 0:
             return None
         self.formulas = self.formulas or ComputedNames(self.page)
-        name = self.formulas.before(number)
+        name = self.formulas.called(number) if called else self.formulas.before(number)
         if name is None:
             return None
         writing = self.page.folded.text[number.start : number.end]
@@ -609,8 +724,11 @@ class _Reader:
         ]
         if not mentions or self._is_price(number, mentions):
             return None  # nothing was spoken of, or it is in a unit of something else
+        if self._is_of_machine(number):
+            return None
         if len(mentions) > 1:
             return Claim(start=start, end=end, standing="likely", reason="one_of_several")
+        self.owned.add(mentions[0].root)
         return _claim(mentions[0], "likely", "spoken_of")
 
     def _echoes(self, number: WrittenNumber) -> bool:
@@ -619,6 +737,8 @@ class _Reader:
             return False
         clause = clause_at(self.said, number.start)
         words = _WORD.findall(self.page.plain[clause.start : clause.end])
+        if all(canonical(word) is not None for word in words):
+            return True  # "184 kg?"
         return len(words) <= _FEW_WORDS and not _lists()["echo"].isdisjoint(words)
 
     def _is_price(self, number: WrittenNumber, mentions: Sequence[RootMention]) -> bool:
@@ -663,6 +783,8 @@ class _Reader:
         tail = re.split(r"[.,;:!?()\n|]", before)[-1]
         place = start + len(before) - len(tail)
         for word in reversed(list(_WORD.finditer(tail))):
+            if self.written.meet(place + word.start(), place + word.end()):
+                continue  # "one metre seventy-eight and 83 kilos"
             if word[0] in lists["back"]:
                 return False
             passed = word[0] in wording()["between"] or word[0] in lists["small"]
@@ -695,25 +817,32 @@ class _Reader:
         if self._in_foreign_money(number):
             return Claim(start=start, end=end, standing="likely", reason="one_of_several")
         self.near = self.near or Surroundings(self.page)
-        if self.near.idle(number):
+        if self.near.idle(number) and not self._fitting(number):
             return nobodys
         private = self.near.private(number)
-        terse = len(self.page.plain) <= _TERSE and self._content(number) <= _FEW_CONTENT
+        terse = self._is_terse(number)
         mine = self._is_owners(whose) or (whose == "unsaid" and terse)
         if whose == "owner" or (mine and not self._is_anothers(number)):
             fitting = self._fitting(number)
             if len(fitting) == 1 and (private or self._is_telling(number, fitting[0])):
+                self.owned.add(fitting[0].root)
                 return _claim(fitting[0], "likely", "by_unit")
             # In a currency or a unit that nobody converts, beside the name of a quantity.
             named = whose == "owner" and not self._is_anothers(number)
             if private and (fitting or (named and self._before(number, whose))):
-                if self._is_price(number, fitting):
+                if self._is_price(number, fitting) or self._is_of_machine(number):
                     return nobodys
                 return Claim(start=start, end=end, standing="likely", reason="one_of_several")
+        if self._is_of_machine(number):
+            return nobodys
+        said = _WORD.findall(self.page.plain, max(0, number.start - _BARE), number.start)
+        private = private or (whose == "owner" and "mine" in said)  # of what, nobody has said
         if private and (
-            whose == "owner" or self._is_by_laboratory(number) or self.near.tied(number)
+            whose == "owner" or self._is_by_laboratory(number) or self._is_told_beside(number)
         ):
             return Claim(start=start, end=end, standing="open", reason="private_word")
+        if self._is_left_over(number, whose):
+            return Claim(start=start, end=end, standing="likely", reason="one_of_several")
         return nobodys
 
     def _is_by_laboratory(self, number: WrittenNumber) -> bool:
@@ -728,6 +857,47 @@ class _Reader:
         ]
         few = len(self.page.plain) <= _TERSE and self._content(number) <= _FEW_CONTENT
         return any(few or not _is_everyday(measure) for measure in near)
+
+    def _is_told_beside(self, number: WrittenNumber) -> bool:
+        """Whether a private word has it, and the text is the owner's or says little else."""
+        assert self.near is not None  # noqa: S101 - asked for before
+        if self.owned or self.personal:
+            return self.near.tied(number) or self.near.beside(number)
+        return self.near.tied(number) and self._content(number) <= _MOST_CONTENT
+
+    def _is_left_over(self, number: WrittenNumber, whose: Whose) -> bool:
+        """Whether it is one more in a note of the owner's values: "83.5 kg, 178 cm, 54"."""
+        if whose not in ("owner", "unsaid") or not self.owned:
+            return False
+        text = self.page.plain
+        before = text[max(0, number.start - _BARE) : number.start]
+        if _LIMIT_AFTER.match(text, number.end) or _LIMIT_BEFORE.search(before):
+            return False
+        if _ARTICLE.search(before):
+            return False  # "a 400k house"
+        if self._is_terse(number):
+            several = len(self.owned) >= _MOST_NAMED and not _KEYED.search(before)
+            return several or not self._is_anothers(number)
+        measures = self.page.vocabulary.measures
+        moneyed = any(measures[root].money for root in self.owned)
+        return moneyed and self._is_amount(number)
+
+    def _is_amount(self, number: WrittenNumber) -> bool:
+        """Whether a currency or a period stands at it: "I keep 2763 a month"."""
+        text = self.page.plain
+        at = number.end + (text[number.end : number.end + 1] == " ")
+        return (
+            currency_before(text, number.start) is not None
+            or read_currency(text, at) is not None
+            or read_period(text, at) is not None
+        )
+
+    def _is_of_machine(self, number: WrittenNumber) -> bool:
+        """Whether what is spoken of is a machine, a program or a model: "my Arduino reads"."""
+        clause = clause_at(self.said, number.start)
+        start = max(clause.start, number.start - _SENTENCE)
+        words = _WORD.findall(self.page.plain, start, number.start)
+        return not _lists()["machines"].isdisjoint(words)
 
     def _in_foreign_money(self, number: WrittenNumber) -> bool:
         """Whether it is right behind the name of an amount, in a currency that nobody converts."""
@@ -744,7 +914,7 @@ class _Reader:
 
     def _fitting(self, number: WrittenNumber) -> list[RootMention]:
         """The quantities whose unit stands behind a number, and which may be so large."""
-        return [
+        found = [
             mention
             for measure in self.page.vocabulary.measures.values()
             if (mention := self.values.of(number, measure.root)) is not None
@@ -752,12 +922,14 @@ class _Reader:
             and mention.form.unit != "%"  # says too little
             and measure.holds(mention.number, measure.unit)
         ]
+        stated = [mention for mention in found if mention.stated]
+        return stated or found  # "220 K/uL" is no amount of money
 
     def _is_telling(self, number: WrittenNumber, mention: RootMention) -> bool:
         """Whether its unit says of what it is: kilos are a weight, unless they are of something."""
         measure = self.page.vocabulary.measures[mention.root]
         if measure.money or measure.concept == "age":
-            return self._refers_back(number)
+            return self._refers_back(number) or self._is_terse(number)
         rest = _WORD.findall(self.page.plain[number.end : number.end + _SENTENCE // 4])
         return "of" not in rest[:2]
 

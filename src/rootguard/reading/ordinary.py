@@ -58,7 +58,8 @@ _PATH = re.compile(r"(?<![\w/.])(?:~|\.{1,2})?(?:/[\w.@+-]+){2,}/?")
 _FILE_LINE = re.compile(r"\b[\w-]+\.[a-z]{1,4}:\d+(?::\d+)?")
 _FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)[ \t]*([\w+#]*)[^\n]*$", re.MULTILINE)
 _CODE_LINE = re.compile(
-    r"^\s*(?:>>> |\$ |#!|//|/\*|#include\b|#define\b|@\w+\(|(?:async )?def \w+\(|class \w+[(:]"
+    r"^\s*(?:>>> |\$ [a-z./]|#!|//|/\*|#include\b|#define\b|@\w+\("
+    r"|(?:async )?def \w+\(|class \w+[(:]"
     r"|import \w|from [\w.]+ import |assert |print\(|(?:const|let|var) \w+ ?=|function\b.*\("
     r"|(?:public|private|protected|static|final) [\w<>\[\]]+ \w+ ?[(=;{]|elif |else:|try:"
     r"|except\b.*:$"
@@ -67,11 +68,15 @@ _CODE_LINE = re.compile(
     r"|(?:and |or )?where \w+(?:\.\w+)? ?(?:=|<|>|in\b|like\b|between\b|is\b)"
     r"|(?:git|pip3?|npm|npx|yarn|docker|kubectl|curl|wget|sudo|chmod|ssh|apt|apt-get|brew|cargo|pytest)"
     r" [a-z./-]|python3? (?:-|\S+\.py))"
-    r"|^\s+return\b|^return .*[;)]\s*$|==|!=|&&|\+=|\*\*|::|\)\s?;|\b\w{2,40}\.\w{2,40}\("
+    r"|^\s+return\b|^return .*[;)]\s*$|(?<![<=])==(?![=>])|!=|&&|\+=|\*\*|::|\)\s?;"
+    r"|\b\w{2,40}\.\w{2,40}\("
     r"|\bselect\b.{1,200}\bfrom\b|\bwhere \w{1,40}(?:\.\w{1,40})? ?(?:<|>|=|!=)"
     r"|\b(?:smallint|bigint|integer|numeric|varchar|decimal|timestamp)\b ?(?:\(|not|check|default)"
     r"|\b\w{1,40}\(\w{1,40}=|\bif \w{1,40}(?:\.\w{1,40})? ?(?:<|>)=? ?\d"
 )
+# A laboratory's mark behind a finding: "214 H     <200 mg/dL".
+_FLAGGED = re.compile(r"\s{1,8}[HL]\*?(?=\s{2,}|\t|[ ]*\n|[ ]*\Z|\s+[<>(\[])")
+_POWER_OF_TEN = re.compile(r"\s?x\s?10[\^*]?\d")
 _DATA_LINE = re.compile(r"^\s*[\[{\"]|\"\s*:")
 _CALL = re.compile(r"([a-z_][\w.]*)\((?:[^()\n]*[,\s=])?\Z")
 _VALUES = re.compile(r"\bvalues\b[^a-z]*\Z")
@@ -216,6 +221,8 @@ class _Sorting:
             return "value" if self._assigned(number, place, tied=False) else "address"
         if number.sort == "opaque":
             return self._opaque(place)
+        if _FLAGGED.match(self._page.folded.text, number.end):
+            return "value"
         if self._page.public.meet(number.start, number.end):
             return "range"
         carried = self._carried(at, number, before, tied=tied)
@@ -559,7 +566,7 @@ class _Sorting:
     def _is_arithmetic(self, place: _Place) -> bool:
         if place.sort != "digits":
             return False
-        if re.match(r"\s?x\s?10\^?\d", place.after):
+        if _POWER_OF_TEN.match(place.after):
             return False  # a unit: 220 x10^3
         called = _CALL.search(place.before)
         if called is not None and called[1].rpartition(".")[2] in self._lists["functions"]:
@@ -755,6 +762,8 @@ class _Sorting:
         if money or not place.joined or not after:
             return False
         bare_unit = not place.after[len(place.right_gap) + len(after) :].startswith(("/", "^"))
+        if _POWER_OF_TEN.match(place.after) or re.match(r" of (?:my|our) ", place.after):
+            return False  # a unit: 220 x10^9/L; a share: 5208 of my pay
         if after in lists["thing_units"] and bare_unit:
             return True
         if after in lists["plurals"]:

@@ -33,7 +33,8 @@ _WORD = re.compile(r"[^\W\d_]+")
 _LAST_WORD = re.compile(r"([^\W\d_]+)[^\w\n]*\Z")
 _AGE = re.compile(
     r"(?<![^\W_])(?P<article>an?|the|eine?|einem|einer|einen|un|une|una|uma?|een)\s+"
-    r"(?:[^\W\d_]+\s+)?(?:\d{1,3}|[a-z]+(?:[- ][a-z]+)?)[- ]?"
+    r"(?:[^\W\d_]+\s+)?(?:\d{1,3}|(?:[a-z]{3,5}ty|ten|[a-z]{2,5}teen|two|three|four|five|six|seven|eight|nine"
+    r"|eleven|twelve)(?:[- ][a-z]{3,5})?)[- ]?"
     r"(?:years?[- ]?olds?|yrs?[- ]?olds?|year|yo|y/o|jahrige[rnms]?|jahre|months?[- ]old)(?![^\W_])"
 )
 _OWNER_COPULA = re.compile(
@@ -58,6 +59,10 @@ _HEADING = re.compile(r"[ \t]*#{1,6} ")
 _BESIDE_NAME = re.compile(r"(?: [^\W\d_]+)?[,(: ]{1,3}\d{1,3}(?![\d.,:/]*\d)")
 
 
+_REPORTED = re.compile(
+    r" (?:in|from|of|described in) (?:the|this|that|a|an|our|my) "
+    r"(?:case|study|trial|paper|report|article|book|film|story|vignette|textbook|exam)\b"
+)
 _UNSAID: Whose = "unsaid"
 
 
@@ -262,7 +267,7 @@ class _Cutting:
     def _marker(self, role: str, word: str, start: int, end: int) -> _Marker | None:
         match role:
             case "self":
-                if _LIKE_FIVE.match(self._text, start):
+                if _LIKE_FIVE.match(self._text, start) and self._before(start) in ("like", "if"):
                     return None  # "explain it like I'm five"
                 if word == "mine" and self._before(start) == "of":
                     return None  # "a friend of mine"
@@ -286,6 +291,8 @@ class _Cutting:
                     return None  # "tell me about", "give me a comparison"
                 return _Marker(start, end, "owner", "weak")
             case "him":
+                if self._words_before(start)[:2] == ["to", "according"]:
+                    return None  # who says it, not of whom
                 return _Marker(start, end, self._third_person(), "weak")
             case "called" | "person" | "professional":
                 return self._person(role, start, end)
@@ -358,6 +365,8 @@ class _Cutting:
         before = self._before(start)
         if before in _set("served", "indefinite"):
             return _Marker(start, end, "nobody", "weak")
+        if _REPORTED.match(self._text, end):
+            return _Marker(start, end, "other")
         if self._text[end : end + 1] in ("_", "-") or self._text[start - 1 : start] in ("_", "-"):
             return None  # "user_id"
         self._antecedent = "owner"
@@ -369,7 +378,7 @@ class _Cutting:
         if role == "professional":
             if self._is_told(following):
                 return None
-        elif following and following[0] in _set("persons", "speaking"):
+        elif following and following[0] in _set("persons", "speaking") | _set("persons", "owed"):
             return None
         before = self._words_before(start)
         articled = any(word in ("a", "an", "the", "this", "that", "another") for word in before[:3])

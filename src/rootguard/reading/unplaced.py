@@ -25,6 +25,8 @@ _SENTENCE_END = re.compile(r"[.!?]\s")
 _LAB_UNIT = re.compile(r"/(?:d|m|u)?L$|mmHg|kPa|mmol|bpm|kg/m2")
 _LABELLING = re.compile(r"[\"'`*]{0,3}\s?[:=]\s*[\"'`$€£*]{0,3}\s?")
 _LIST_MARKER = re.compile(r"[.)](?=\s|$)")
+_PARTING = re.compile(r"[\"'{}\[\]\n;|=<>]")
+_UNIT = 2  # letters: "1875/mo on loans"
 _TERSE = 40  # characters: "ferritin 480", "my labs: ferritin 480"
 _FEW_WORDS = 4
 _LEAST_WORD = 20  # "one of them", "two ways", "ten times": smaller number words are seldom values
@@ -121,7 +123,7 @@ class Surroundings:
         unit = following_unit(self._plain, number.end)
         if unit is not None and _LAB_UNIT.search(unit) and self._unit_is_written(number):
             return True
-        if self._is_labelled(number):
+        if self.labelled(number):
             return True
         line = self._plain[max(0, number.start - _TERSE) : number.end + _TERSE]
         if len(line) < len(self._plain) or len(_WORD.findall(line)) > _FEW_WORDS:
@@ -129,7 +131,26 @@ class Surroundings:
         nearest = next(self._left(number), None)
         return nearest is not None and self._looks_private(nearest)
 
-    def _is_labelled(self, number: WrittenNumber) -> bool:
+    def beside(self, number: WrittenNumber) -> bool:
+        """Whether a private word is next to it, small words aside: "on loans 1875"."""
+        small = wording()["between"]
+        if self._plain[number.end : number.end + 2].strip()[:1] == "%":
+            return False
+        for places in (self._left(number), self._right(number)):
+            reached = number.start
+            for place in places:
+                start, end = self._words[place]
+                gap = self._plain[end:reached] if end <= reached else self._plain[reached:start]
+                if _PARTING.search(gap):
+                    break
+                if self._looks_private(place):
+                    return True
+                if self._said(place) not in small and len(self._said(place)) > _UNIT:
+                    break
+                reached = start if end <= number.start else end
+        return False
+
+    def labelled(self, number: WrittenNumber) -> bool:
         """Whether a private word is its key, its label or the header of its column."""
         nearest = next(self._left(number), None)
         if nearest is not None and self._looks_private(nearest):
@@ -146,7 +167,7 @@ class Surroundings:
 
     def _unit_is_written(self, number: WrittenNumber) -> bool:
         """Not a bare letter that could be the start of a word."""
-        rest = self._plain[number.end : number.end + 2].strip()
+        rest = self._plain[number.end : number.end + 3].strip()
         return len(rest) > 0 and rest not in ("k", "m")
 
     def _said(self, place: int) -> str:
