@@ -29,6 +29,7 @@ class Commands(click.Group):
         "console": "rootguard.cli.console",
         "demo": "rootguard.cli.demo",
         "explain": "rootguard.cli.explain",
+        "explain-text": "rootguard.cli.explain_text",
         "gateway": "rootguard.cli.gateway",
         "init": "rootguard.cli.init",
         "learn": "rootguard.cli.learn",

@@ -6,7 +6,7 @@ policy trusts: it is noised then, once for this principal, whoever sights it fir
 every later number for it is ignored. Numbers and identifiers go in and do not come out again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Self
@@ -38,7 +38,7 @@ from rootguard.session.guard import Notice, set_lifetime, take_values, tier_of, 
 from rootguard.session.profile import Profile
 from rootguard.session.session import Answers, RecipientView, Tokens
 from rootguard.store import Snapshot, Store
-from rootguard.template import Root
+from rootguard.template import Root, Template
 from rootguard.values import Raw, RootName
 
 __all__ = ["Person", "PersonConversation", "Replacement"]
@@ -70,11 +70,7 @@ class Person(Answers):
         self._sources = frozenset[str]() if profile.policy is None else profile.policy.sources
         texts = profile.identifiers.open().values()
         self._declarations = Declarations(texts, tokens.identifiers)
-        self._formulas = tuple(
-            (key_of(called), tuple(each.roots))
-            for each in profile.templates
-            for called in (each.name, each.target.name, *formulas().get(each.name, ()))
-        )
+        self._formulas = formula_names(profile.templates)
         self._conversations: Conversations[PersonConversation] = Conversations()
         self._roots = MappingProxyType(
             # By who declares it: a template that computes from kept values has them as roots, too.
@@ -322,6 +318,17 @@ def _take_profile(
         take_values(store, person, plans, roots, rest, notice, keep=keep)
         person = current(store, person.name, person.epoch)
     return person
+
+
+def formula_names(
+    templates: Iterable[Template],
+) -> tuple[tuple[str, tuple[RootName, ...]], ...]:
+    """What the calculations of templates are called, and their roots in order. Public."""
+    return tuple(
+        (key_of(called), tuple(each.roots))
+        for each in templates
+        for called in (each.name, each.target.name, *formulas().get(each.name, ()))
+    )
 
 
 def _calibrated(profile: Profile) -> tuple[str, ...]:

@@ -11,15 +11,14 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from rootguard.channels.text.edits import Edit, JsonSanitization
+from rootguard.channels.text.edits import Edit, JsonSanitization, Sanitization
 from rootguard.errors import TextBlockedError
-from rootguard.reading.claims import NOTHING, Expectation, Source
+from rootguard.reading.claims import NOTHING, Expectation, Heard, Source
 from rootguard.values import RootName
 
 if TYPE_CHECKING:
-    from rootguard.channels.text.channel import TextChannel
     from rootguard.session.declared import PersonConversation
 
 MAX_DEPTH = 32  # the walk calls itself; documents of tools are a handful of levels deep
@@ -71,7 +70,7 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def rewritten(text: str, before: object, after: object) -> str:
     """A JSON text with what has changed in its place and every other byte as it was."""
-    places = [match.span(match.lastgroup) for match in _TOKEN.finditer(text) if match.lastgroup]
+    places = scalar_places(text)
     old, new = list(_scalars(before)), list(_scalars(after))
     if not len(places) == len(old) == len(new):
         raise TextBlockedError("unreadable_document")
@@ -85,6 +84,11 @@ def rewritten(text: str, before: object, after: object) -> str:
     return "".join((*pieces, text[reached:]))
 
 
+def scalar_places(text: str) -> list[tuple[int, int]]:
+    """Where keys and values stand in a JSON text, in order."""
+    return [match.span(match.lastgroup) for match in _TOKEN.finditer(text) if match.lastgroup]
+
+
 def _scalars(value: object) -> Iterator[object]:
     """Keys and values in the order in which JSON writes them."""
     if isinstance(value, dict):
@@ -96,6 +100,40 @@ def _scalars(value: object) -> Iterator[object]:
             yield from _scalars(each)
     else:
         yield value
+
+
+class TextReader(Protocol):
+    """Reads the texts, keys and numbers of a document: a `TextChannel`, or what only looks."""
+
+    def sanitize(
+        self,
+        text: str,
+        *,
+        context: str,
+        source: Source,
+        expectation: Expectation,
+        tokens: "PersonConversation | None",
+    ) -> Sanitization:
+        """A text as it may leave."""
+        ...
+
+    def sanitize_key(
+        self, text: str, *, detect: bool, tokens: "PersonConversation | None"
+    ) -> Sanitization:
+        """A key as it may leave."""
+        ...
+
+    def look(
+        self,
+        text: str,
+        *,
+        context: str,
+        source: Source,
+        expectation: Expectation,
+        tokens: "PersonConversation | None",
+    ) -> tuple[list[Edit], Heard]:
+        """What is to be written where, and what was heard."""
+        ...
 
 
 class Walk:
@@ -114,7 +152,7 @@ class Walk:
 
     def __init__(
         self,
-        channel: "TextChannel",
+        channel: TextReader,
         *,
         source: Source,
         expectation: Expectation = NOTHING,

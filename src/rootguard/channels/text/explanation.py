@@ -1,0 +1,281 @@
+"""What the text channel would do with each number of a text, and why, without doing it.
+
+An `Explainer` reads as `TextChannel` reads: declared identifiers first, then claims, then what
+detectors find, a text that is JSON by its keys. It has no store: nothing is drawn, charged, stored
+or released, and tokens live as long as the explainer. Which quantities have a released value it is
+told, and it learns as it goes which ones the owner's words would give one.
+
+Not covered: what an earlier conversation taught, and tokens that were issued there.
+"""
+
+from collections.abc import Collection, Container, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from rootguard.channels.detection import Detector, merge
+from rootguard.channels.text.documents import Walk, parsed, scalar_places
+from rootguard.channels.text.edits import Edit, Sanitization
+from rootguard.errors import shielded
+from rootguard.identifiers import Identifiers, new_key
+from rootguard.language.fold import Spans, key_of
+from rootguard.language.numbers import HOLE
+from rootguard.reading.claims import (
+    NOTHING,
+    SILENCE,
+    Claim,
+    Expectation,
+    Heard,
+    Reason,
+    Source,
+    Standing,
+    decide,
+    read_claims,
+)
+from rootguard.reading.page import read_page
+from rootguard.session.declared import Declarations, PersonConversation
+from rootguard.session.person import formula_names
+from rootguard.template import Root, Template
+from rootguard.values import RootName
+
+Outcome = Literal["teach", "release", "redact", "doubt", "identifier", "keep"]
+"""A decision as it turns out: a release that gives the quantity its value is `teach`, and one of
+which nothing can be computed is `redact`; what a detector finds becomes a token (`identifier`)."""
+
+_NO_VALUES: Final = ("true", "false", "null")
+_TEACHERS: Final = ("owner", "trusted")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class ExplainedNumber:
+    """One number: where it stands, what is claimed of it, what becomes of it. No value is here."""
+
+    start: int
+    end: int
+    source: Source
+    standing: Standing
+    reason: Reason
+    root: RootName | None
+    computed: str
+    outcome: Outcome
+
+
+class Explainer:
+    """Explains the texts of one conversation, in order. Not to be shared by threads."""
+
+    __slots__ = ("_declared", "_detectors", "_formulas", "_known", "_roots", "_targets")
+
+    @shielded
+    def __init__(
+        self,
+        templates: Sequence[Template],
+        *,
+        known: Collection[RootName] = (),
+        identifiers: Iterable[str] = (),
+        detectors: Sequence[Detector] = (),
+    ) -> None:
+        self._formulas = formula_names(templates)
+        self._roots: dict[RootName, Root] = {}
+        for each in templates:
+            for name, root in each.roots.items():
+                self._roots.setdefault(name, root)
+        self._targets = {each.name: tuple(each.roots) for each in templates}
+        self._known = set(known)
+        self._declared = Declarations(identifiers, Identifiers(new_key()))
+        self._detectors = tuple(detectors)
+
+    def names_in(self, text: str) -> tuple[RootName, ...]:
+        """The quantities that a text names, in order."""
+        page = read_page(text, self._roots, self._formulas)
+        named = [root for name in page.names if not name.subject for root in name.roots if root]
+        return tuple(dict.fromkeys(named))
+
+    def roots_of(self, formula: str) -> tuple[RootName, ...]:
+        """The roots of a calculation that goes by this name, in order."""
+        return dict(self._formulas).get(key_of(formula), ())
+
+    @shielded
+    def explain(
+        self, text: str, *, source: Source, expectation: Expectation = NOTHING
+    ) -> tuple[list[ExplainedNumber], Heard]:
+        """The numbers of a text in order, and what it leaves to later texts."""
+        return self.read_any(text, source=source, expectation=expectation)
+
+    def read_any(
+        self, text: str, *, context: str = "", source: Source, expectation: Expectation
+    ) -> tuple[list[ExplainedNumber], Heard]:
+        """The same for a text that is read after a context. For who is shielded."""
+        document = parsed(text)
+        if document is None:
+            return self.read(text, context=context, source=source, expectation=expectation)
+        reader = _NotingReader(self, text)
+        _DocumentWalk(reader, source=source, expectation=expectation).sanitize(document)
+        return reader.found, Heard(numbers=True)
+
+    def read(
+        self, text: str, *, context: str = "", source: Source, expectation: Expectation
+    ) -> tuple[list[ExplainedNumber], Heard]:
+        """The same for a text that is taken for no document."""
+        if expectation.header:  # the rows of a table whose header came before
+            context = f"{context}{expectation.header}\n"
+        whole, begin = context + text, len(context)
+        declared = self._declared.find(whole)
+        taken = [(each.start, each.end) for each in declared]
+        page = read_page(whole, self._roots, self._formulas)
+        if not page.numbers and not page.names:
+            return [], SILENCE
+        reading = read_claims(
+            page,
+            source=source,
+            taken=taken,
+            owner_names=[whole[start:end] for start, end in taken],
+            expectation=expectation,
+            begin=begin,
+        )
+        outcomes = [self._outcome(source, claim) for claim in reading.claims]
+        for claim, outcome in zip(reading.claims, outcomes, strict=True):
+            if outcome in ("teach", "release", "redact"):
+                taken.append((claim.start, claim.end))
+        taken += (page.folded.span(n.start, n.end) for n in page.names if not n.subject)
+        found = self._detected(whole, Spans(taken))
+        return [
+            _explained(claim, source, outcome, found, begin)
+            for claim, outcome in zip(reading.claims, outcomes, strict=True)
+        ], reading.heard
+
+    def _outcome(self, source: Source, claim: Claim) -> Outcome:
+        """What becomes of a claim; a value that is taught is known from then on."""
+        known = claim.root is None or claim.root in self._known
+        decision = decide(source, claim, known=known)
+        if decision != "release":
+            return decision
+        if claim.computed:
+            roots = self._targets.get(claim.computed, ())
+            return "release" if roots and self._known.issuperset(roots) else "redact"
+        if claim.root is None or claim.mention is None:
+            return "redact"
+        if known or source not in _TEACHERS:
+            return "release"
+        self._known.add(claim.root)
+        return "teach"
+
+    def _detected(self, text: str, taken: Spans) -> Spans:
+        finds = merge(each for detector in self._detectors for each in detector.find(text))
+        return Spans(span for each in finds for span in taken.cut(each.start, each.end))
+
+
+def _explained(
+    claim: Claim, source: Source, outcome: Outcome, found: Spans, begin: int
+) -> ExplainedNumber:
+    if outcome in ("doubt", "keep") and found.meet(claim.start, claim.end):
+        outcome = "identifier"
+    return ExplainedNumber(
+        start=max(0, claim.start - begin),
+        end=claim.end - begin,
+        source=source,
+        standing=claim.standing,
+        reason=claim.reason,
+        root=claim.root,
+        computed=claim.computed,
+        outcome=outcome,
+    )
+
+
+class _NotingReader:
+    """Reads the parts of a JSON text for a walk, and notes what is said of each number."""
+
+    __slots__ = ("_explainer", "_here", "_place", "_places", "_text")
+
+    def __init__(self, explainer: Explainer, text: str) -> None:
+        self._explainer = explainer
+        self._text = text
+        self._places = [
+            (start, end) for start, end in scalar_places(text) if text[start:end] not in _NO_VALUES
+        ]
+        self._place = -1
+        self._here: dict[int, list[ExplainedNumber]] = {}
+
+    @property
+    def found(self) -> list[ExplainedNumber]:
+        """All numbers, in order."""
+        return [number for each in self._here.values() for number in each]
+
+    def step(self) -> None:
+        """Go to the next key or value."""
+        self._place += 1
+
+    def sanitize(
+        self,
+        text: str,
+        *,
+        context: str,
+        source: Source,
+        expectation: Expectation,
+        tokens: PersonConversation | None,  # noqa: ARG002
+    ) -> Sanitization:
+        """A text as it is."""
+        found, heard = self._explainer.read_any(
+            text, context=context, source=source, expectation=expectation
+        )
+        start, end = self._places[self._place]
+        plain = self._text[start + 1 : end - 1] == text  # no escapes: places can be told
+        self._here[self._place] = [
+            replace(number, start=start + 1 + number.start, end=start + 1 + number.end)
+            if plain
+            else replace(number, start=start, end=end)
+            for number in found
+        ]
+        return Sanitization(text=text, replaced={}, heard=heard)
+
+    def sanitize_key(
+        self,
+        text: str,
+        *,
+        detect: bool,  # noqa: ARG002
+        tokens: PersonConversation | None,  # noqa: ARG002
+    ) -> Sanitization:
+        """A key as it is: it holds identifiers at most."""
+        return Sanitization(text=text, replaced={})
+
+    def look(
+        self,
+        text: str,
+        *,
+        context: str,
+        source: Source,
+        expectation: Expectation,
+        tokens: PersonConversation | None,  # noqa: ARG002
+    ) -> tuple[list[Edit], Heard]:
+        """A number: a walk looks with the whole path first, and the last look counts."""
+        found, heard = self._explainer.read(
+            text, context=context, source=source, expectation=expectation
+        )
+        start, end = self._places[self._place]
+        self._here[self._place] = [replace(n, start=start, end=end) for n in found[:1]]
+        edits = [
+            Edit(start=n.start, end=n.end, text=HOLE, kind="number", missing=n.root)
+            for n in found
+            if n.outcome not in ("keep", "identifier")
+        ]
+        return edits, heard
+
+
+class _DocumentWalk(Walk):
+    """A walk that tells its reader when it goes on to the next key or value."""
+
+    __slots__ = ("_reader",)
+
+    def __init__(self, reader: _NotingReader, *, source: Source, expectation: Expectation) -> None:
+        super().__init__(reader, source=source, expectation=expectation)
+        self._reader = reader
+
+    def _key(self, key: str, taken: Container[str]) -> str:
+        self._reader.step()
+        return super()._key(key, taken)
+
+    def _text(self, text: str, path: tuple[str, ...]) -> str:
+        self._reader.step()
+        return super()._text(text, path)
+
+    def _number(self, number: float, path: tuple[str, ...], unit: str) -> object:
+        self._reader.step()
+        return super()._number(number, path, unit)
