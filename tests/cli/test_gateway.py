@@ -116,3 +116,33 @@ def test_the_profile_says_what_becomes_of_doubts_and_unknown_fields_unless_an_op
     assert ("surprise" in sent) == (options == ())
     assert "480.1736" not in str(sent)
     assert leaked(recording) == []
+
+
+@pytest.mark.parametrize(
+    ("chosen", "options", "refused"),
+    [
+        ("", (), False),
+        ("", ("--numbers", "block"), True),
+        ('on_doubt = "refuse"\n', (), True),
+        ('on_doubt = "redact"\n', ("--numbers", "block"), False),
+    ],
+)
+def test_a_number_in_doubt_is_taken_out_unless_a_refusal_is_chosen(
+    tmp_path: Path, chosen: str, options: tuple[str, ...], refused: bool
+) -> None:
+    file = tmp_path / "me.toml"
+    file.write_text(chosen + PROFILE % "owner")
+    told = "my ferritin level was 480.1736 ng/mL"
+    with (
+        recording_upstream() as (upstream, recording),
+        started(file, upstream=upstream, store="memory:", options=options) as gateway,
+        openai.OpenAI(base_url=gateway.base, api_key="sk-test", max_retries=0) as client,
+    ):
+        try:
+            client.chat.completions.create(model="m", messages=[{"role": "user", "content": told}])
+            status = 200
+        except openai.APIStatusError as problem:
+            status = problem.status_code
+    assert status == (422 if refused else 200)
+    sent = [body["messages"][0]["content"] for body in recording.bodies]
+    assert sent == ([] if refused else ["my ferritin level was [number] ng/mL"])

@@ -70,7 +70,7 @@ _POLICIES = click.Choice(("pass", "redact", "block"))
     "[detection] detectors; a model beside the rules.  [default: rules]",
 )
 @preset_option(
-    "--numbers", _POLICIES, "block", "Numbers of no declared root beside a private word."
+    "--numbers", _POLICIES, "redact", "Numbers in doubt: of no declared root, by a private word."
 )
 @preset_option("--other-numbers", _POLICIES, "pass", "All other numbers of no declared root.")
 @click.option(
