@@ -70,8 +70,11 @@ def changed_places(channel: TextChannel, text: str, source: Source) -> list[tupl
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("text", [text for text in TEXTS if not text.startswith("{")])
-def test_what_is_said_to_change_is_what_the_channel_changes(text: str, source: Source) -> None:
-    read = parse_profile(PROFILE, file="me.toml")
+@pytest.mark.parametrize("value", ["61", "47"])
+def test_what_is_said_to_change_is_what_the_channel_changes_whatever_the_values(
+    text: str, source: Source, value: str
+) -> None:
+    read = parse_profile(PROFILE.replace("ast = 61", f"ast = {value}"), file="me.toml")
     person = Person.open(read, store=open_store("memory:"), on_clamp=lambda roots: None)
     channel = TextChannel(person, detectors=[Rules()], near_private="redact")
     explainer = Explainer(
@@ -225,6 +228,16 @@ def test_the_profile_says_what_becomes_of_doubt(profile: Path) -> None:
 
 def test_every_reason_is_told_in_words() -> None:
     assert set(REASONS) == set(get_args(Reason))
+
+
+def test_the_page_has_the_table_that_the_code_has() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "text.md").read_text(encoding="utf-8")
+    told = re.search(
+        r"<!-- decisions: (.+?) -->\n(.+?)\n<!-- end of decisions -->", page, re.DOTALL
+    )
+    assert told is not None
+    assert told[1] == "rootguard explain-text --table"
+    assert told[2] == decisions_table()
 
 
 def test_the_table_has_a_row_for_every_source_and_needs_no_text() -> None:
