@@ -190,6 +190,33 @@ def test_a_conversation_is_read_turn_by_turn(tmp_path: Path) -> None:
     assert [n["quantity"] for n in alone] == [None, None]
 
 
+def test_calls_and_results_in_parts_are_read_as_such() -> None:
+    turns = [
+        {"role": "user", "content": "Look up my platelets."},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "text", "text": "Just a moment."},
+                {"type": "tool_use", "id": "t1", "name": "platelets", "input": {"age": 54}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "t1", "content": "213"},
+                {"type": "image", "source": {}},
+                {"type": "text", "text": "And my ALT is 47."},
+            ],
+        },
+    ]
+    found = numbers("--template", "fib4", stdin=json.dumps({"messages": turns}))
+    assert [(n["message"], n["source"], n["quantity"], n["outcome"]) for n in found] == [
+        (2, "model", "age", "redact"),
+        (3, "tool", "plt", "redact"),
+        (3, "owner", "alt", "teach"),
+    ]
+
+
 def test_a_tool_that_the_policy_trusts_teaches(tmp_path: Path) -> None:
     (tmp_path / "policy.toml").write_text(
         '[tiers.all]\nbudget = "0.9"\n\n[services.x]\ntier = "all"\n\n'

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import click
 
@@ -102,6 +102,17 @@ class _Turn:
     text: str
     message: int | None
     numbers: "list[ExplainedNumber]"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class _Part:
+    """A text of a message, or a call of a tool with its arguments as JSON. Private."""
+
+    kind: Literal["text", "call"]
+    source: Source
+    text: str
+    call: str = ""
+    tool: str = ""
 
 
 @click.command("explain-text", epilog=EXIT_CODES)
@@ -264,43 +275,60 @@ def _read_conversation(
     dialogue = Dialogue()
     tools: dict[str, str] = {}
     for place, message in enumerate(messages, 1):
-        source = _ROLES[str(message["role"])]
-        call = str(message.get("tool_call_id", ""))
-        tool = tools.get(call, "") if call else str(message.get("name", ""))
-        if source == "tool" and tool in trusted:
-            source = "trusted"
-        for text in _texts(message.get("content")):
-            expected = dialogue.expectation(source, call)
-            numbers, heard = explainer.explain(text, source=source, expectation=expected)
-            dialogue.heard(source, heard)
+        for part in _parts(message):
+            source, text = part.source, part.text
+            if part.kind == "call":
+                # An id that two tools share belongs to neither: one may be forged.
+                tools[part.call] = part.tool if tools.get(part.call, part.tool) == part.tool else ""
+                dialogue.called(part.call, explainer.names_in(f"{part.tool}: {text}"))
+                expected = Expectation(asked=explainer.roots_of(part.tool))
+                numbers, _ = explainer.explain(text, source=source, expectation=expected)
+            else:
+                tool = tools.get(part.call, "") if part.call else part.tool
+                if source == "tool" and tool in trusted:
+                    source = "trusted"
+                expected = dialogue.expectation(source, part.call)
+                numbers, heard = explainer.explain(text, source=source, expectation=expected)
+                dialogue.heard(source, heard)
             yield _Turn(text=text, message=place, numbers=numbers)
-        for called, name, arguments in _calls(message.get("tool_calls")):
-            tools[called] = name if tools.get(called, name) == name else ""
-            dialogue.called(called, explainer.names_in(f"{name}: {arguments}"))
-            asked = Expectation(asked=explainer.roots_of(name))
-            numbers, _ = explainer.explain(arguments, source=source, expectation=asked)
-            yield _Turn(text=arguments, message=place, numbers=numbers)
 
 
-def _texts(content: object) -> Iterator[str]:
-    """The texts of a message: one, or those of its parts."""
-    if isinstance(content, str):
-        yield content
-    for part in content if isinstance(content, list) else ():
-        text = part.get("text") if isinstance(part, dict) else None
-        if isinstance(text, str):
-            yield text
-
-
-def _calls(calls: object) -> Iterator[tuple[str, str, str]]:
-    """Calls of tools: id, name and arguments."""
-    for call in calls if isinstance(calls, list) else ():
-        function = call.get("function") if isinstance(call, dict) else None
+def _parts(message: Mapping[str, object]) -> Iterator[_Part]:
+    """What a message says and calls, in OpenAI's form or Anthropic's; media have no text."""
+    source = _ROLES[str(message["role"])]
+    call, tool = str(message.get("tool_call_id") or ""), str(message.get("name") or "")
+    for kind, part in _content(message.get("content")):
+        if kind == "tool_use":
+            name, given = str(part.get("name")), json.dumps(part.get("input"))
+            yield _Part(kind="call", source=source, text=given, call=str(part["id"]), tool=name)
+        elif kind == "tool_result":
+            of = str(part.get("tool_use_id") or "")
+            for _, inner in _content(part.get("content")):
+                yield _Part(kind="text", source="tool", text=str(inner["text"]), call=of)
+        else:
+            yield _Part(kind="text", source=source, text=str(part["text"]), call=call, tool=tool)
+    calls = message.get("tool_calls")
+    for each in calls if isinstance(calls, list) else ():
+        function = each.get("function") if isinstance(each, dict) else None
         if isinstance(function, dict):
-            arguments = function.get("arguments", "")
-            if not isinstance(arguments, str):
-                arguments = json.dumps(arguments)
-            yield str(call.get("id", "")), str(function.get("name", "")), arguments
+            given = function.get("arguments", "")
+            text = given if isinstance(given, str) else json.dumps(given)
+            name, of = str(function.get("name")), str(each.get("id") or "")
+            yield _Part(kind="call", source=source, text=text, call=of, tool=name)
+
+
+def _content(content: object) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """The parts of a message by their kind: texts, calls of tools and results of calls."""
+    if isinstance(content, str):
+        yield "text", {"text": content}
+    for part in content if isinstance(content, list) else ():
+        if not isinstance(part, dict):
+            continue
+        kind = part.get("type")
+        if kind in ("tool_use", "tool_result") and ("id" in part or "tool_use_id" in part):
+            yield str(kind), part
+        elif isinstance(part.get("text"), str):
+            yield "text", part
 
 
 def _result(turns: Sequence[_Turn], on_doubt: OnDoubt | None, *, shown: bool) -> Result:
