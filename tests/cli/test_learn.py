@@ -275,6 +275,12 @@ def test_risk_classes_are_read_from_one_line() -> None:
     assert (middle.label, middle.limit, middle.inclusive) == ("in the middle", 2.67, True)
     assert (high.label, high.limit) == ("high", None)
     assert parse_risk("cold<-2,cool<0,warm<3,hot")[1].limit == 0
+    marked = parse_risk("cold!<-2,cool<0,hot !")
+    assert [(risk.label, risk.worrying) for risk in marked] == [
+        ("cold", True),
+        ("cool", False),
+        ("hot", True),
+    ]
 
 
 @pytest.mark.parametrize(

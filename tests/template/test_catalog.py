@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,24 @@ def test_the_documented_table_lists_the_catalog() -> None:
         (f"`{name}`", ", ".join(load_template(name).roots), load_template(name).target.name)
         for name in catalog()
     ]
+
+
+def test_every_template_with_classes_marks_worrying_ones_and_says_why() -> None:
+    for name in catalog():
+        template = load_template(name)
+        marked = [risk.label for risk in template.risk if risk.worrying]
+        assert bool(marked) == bool(template.risk), name
+        assert len(marked) < max(len(template.risk), 1), f"{name}: every class is worrying"
+        reasons = [source for source in template.sources if source.startswith("Worrying class")]
+        assert len(reasons) == bool(marked), name
+        assert all(label in reason for label in marked for reason in reasons), name
+
+
+def test_the_documented_table_prints_worrying_classes_in_bold() -> None:
+    rows = [line for line in TABLE.read_text("utf-8").splitlines() if line.startswith("| `")]
+    for name, row in zip(catalog(), rows, strict=True):
+        marked = [risk.label for risk in load_template(name).risk if risk.worrying]
+        assert re.findall(r"\*\*(.+?)\*\*", row) == marked, name
 
 
 def test_the_documented_example_loads() -> None:

@@ -5,6 +5,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
+from rootguard.errors import TemplateError
 from rootguard.expressions import parse
 from rootguard.template import RiskClass, load_template, parse_template
 from rootguard.values import RootName
@@ -57,6 +58,22 @@ def test_the_digest_is_known_and_ignores_how_the_file_is_written() -> None:
     assert plain.digest == "fb8f18957ba3e22b45b90d28d1febca06ca27bb6ad3c00f3e38dd1b1f5220974"
     respaced = BASE.replace("age / 10", "(age)/10").replace("lower = 18\n", "lower = 18.0  # x\n")
     assert parse_template(respaced, file="elsewhere.toml").digest == plain.digest
+
+
+def test_any_class_may_be_worrying_and_a_class_that_is_not_leaves_the_digest_alone() -> None:
+    plain = parse_template(BASE, file="liver.toml")
+    first = changed('label = "low"', 'label = "low"\nworrying = true')
+    marked = parse_template(first, file="liver.toml")
+    assert [risk.worrying for risk in marked.risk] == [True, False, False]
+    assert marked.digest != plain.digest
+    spelt_out = changed('label = "low"', 'label = "low"\nworrying = false')
+    assert parse_template(spelt_out, file="liver.toml").digest == plain.digest
+
+
+def test_a_worrying_that_is_no_flag_is_refused_by_its_place() -> None:
+    wrong = changed('label = "low"', 'label = "low"\nworrying = "yes"')
+    with pytest.raises(TemplateError, match=r"risk\.1\.worrying: .*write true or false"):
+        parse_template(wrong, file="liver.toml")
 
 
 KEPT = """kept = { formula = "mass / height ** 2", units = { mass = "kg", height = "m" } }"""

@@ -35,7 +35,11 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="Take bounds, units and aliases from this template where it has the root.",
 )
 @click.option("--bounds", type=_FILE, help="TOML with a line such as age = [18, 80] per root.")
-@click.option("--risk", metavar="CLASSES", help="Such as 'low<1.3,middle<=2.67,high'.")
+@click.option(
+    "--risk",
+    metavar="CLASSES",
+    help="Such as 'low<1.3,middle<=2.67,high!'; ! marks a worrying class.",
+)
 @click.option("--out", type=_FILE, help="Where to write the template; without it, only a report.")
 @preset_option("--folds", click.IntRange(2, 20), 5, "Parts of the cross-validation.")
 @preset_option("--seed", click.IntRange(0, 2**32 - 2), 0, "Which rows go into which part.")

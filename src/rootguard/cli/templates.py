@@ -8,6 +8,11 @@ from rootguard.expressions import to_text
 from rootguard.graph import Graph, recognise
 from rootguard.template import KeptFormula, RiskClass, Template, catalog, load_template
 
+_UNMARKED = (
+    "no risk class is marked worrying, so a calibrated release keeps no alarm; "
+    "add worrying = true to the classes whose people must not be missed"
+)
+
 
 @click.command("templates", epilog=EXIT_CODES)
 @click.argument("template", type=TemplateType(), metavar="[TEMPLATE]", required=False)
@@ -54,6 +59,8 @@ def _summary(template: Template) -> dict[str, object]:
 
 def _show(template: Template, *, as_json: bool) -> None:
     hints = [str(hint) for hint in recognise(template)]
+    if template.risk and not any(risk.worrying for risk in template.risk):
+        hints.append(_UNMARKED)
     computed = [node for node in Graph.of(template).order if node.formula is not None]
     if as_json:
         roots = {
@@ -76,7 +83,10 @@ def _show(template: Template, *, as_json: bool) -> None:
             "description": template.description,
             "roots": roots,
             "computed": {n.name: to_text(n.formula) for n in computed if n.formula},
-            "risk": [_interval(risk) for risk in template.risk],
+            "risk": [
+                {"label": risk.label, "when": _when(risk), "worrying": risk.worrying}
+                for risk in template.risk
+            ],
             "sources": list(template.sources),
             "hints": hints,
             "digest": template.digest,
@@ -112,7 +122,8 @@ def _show(template: Template, *, as_json: bool) -> None:
             formula = to_text(root.kept.formula)
             out.print(f"  {root.name} of values kept elsewhere: {formula} ({', '.join(units)})")
     for risk in template.risk:
-        out.print(f"  risk {_interval(risk)['label']}: {_interval(risk)['when']}")
+        mark = " (worrying)" if risk.worrying else ""
+        out.print(f"  risk {risk.label}: {_when(risk)}{mark}")
     for source in template.sources:
         out.print(f"  source: {source}")
     for hint in hints:
@@ -123,9 +134,7 @@ def _kept(kept: KeptFormula) -> dict[str, object]:
     return {"formula": to_text(kept.formula), "units": dict(kept.units)}
 
 
-def _interval(risk: RiskClass) -> dict[str, str]:
+def _when(risk: RiskClass) -> str:
     if risk.limit is None:
-        when = "otherwise"
-    else:
-        when = f"{'at most' if risk.inclusive else 'below'} {risk.limit:g}"
-    return {"label": risk.label, "when": when}
+        return "otherwise"
+    return f"{'at most' if risk.inclusive else 'below'} {risk.limit:g}"

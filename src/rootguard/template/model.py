@@ -71,12 +71,14 @@ class Target:
 class RiskClass:
     """A class of target values: up to `limit`, which belongs to it if `inclusive`.
 
-    The last class has no limit and takes the rest.
+    The last class has no limit and takes the rest. `worrying` marks a class whose people must not
+    be missed, wherever it stands: a calibrated release keeps an alarm on it.
     """
 
     label: str
     limit: float | None
     inclusive: bool
+    worrying: bool = False
 
     def holds(self, value: float) -> bool:
         """Whether a value lies at or under this class's limit; classes are asked in order."""
@@ -183,4 +185,5 @@ def _canonical(value: object) -> object:
 
 def _said(value: object, field: Field[object]) -> bool:
     """Not an optional part that is absent: digests from before there was such a part stay valid."""
-    return field.default is not None or getattr(value, field.name) is not None
+    absent = field.default is None or field.default is False
+    return not (absent and getattr(value, field.name) is field.default)

@@ -36,6 +36,7 @@ MAX_TEXT = 4000
 _SHAPES: dict[str, Shape] = {"normal": "normal", "lognormal": "lognormal", "uniform": "uniform"}
 _DERIVED_KEYS = ("formula", "unit", "description")
 _ROOT_KEYS = ("lower", "upper", "grid", "unit", "aliases", "mean", "sd", "shape", "formula", "kept")
+_RISK_KEYS = ("label", "below", "at_most", "worrying")
 _TOP_KEYS = tuple(f.name for f in fields(Template))
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _KINDS = {str: "text", bool: "true or false", dict: "a table", list: "a list"}
@@ -98,6 +99,13 @@ class TomlTable:
         finite = abs(value) <= sys.float_info.max  # false for nan as well
         self.refuse(not finite, key, "this number is not finite", "write a finite number")
         return float(value)
+
+    def flag(self, key: str) -> bool:
+        """True or false; false if it is not there."""
+        value = self.entries.get(key, False)
+        if not isinstance(value, bool):
+            raise self.error(key, f"this is {_kind(value)}, not a flag", "write true or false")
+        return value
 
     def formula(self) -> Node:
         """The formula that must be there, parsed."""
@@ -283,7 +291,7 @@ def _kept(root: TomlTable) -> KeptFormula:
 def _risk(rows: TomlTable) -> tuple[RiskClass, ...]:
     classes: list[RiskClass] = []
     for index, content in rows.entries.items():
-        row = TomlTable(rows.file, f"risk.{index}", content, ("label", "below", "at_most"))
+        row = TomlTable(rows.file, f"risk.{index}", content, _RISK_KEYS)
         given = [key for key in ("below", "at_most") if key in row.entries]
         row.refuse(len(given) > 1, "at_most", "there is below as well", "keep one of the two")
         last, key = int(index) == len(rows.entries), given[0] if given else "below"
@@ -293,7 +301,14 @@ def _risk(rows: TomlTable) -> tuple[RiskClass, ...]:
         before = classes[-1].limit if classes else None
         falls = limit is not None and before is not None and limit <= before
         row.refuse(falls, key, "the limits do not increase", "order the classes upwards")
-        classes.append(RiskClass(label=row.text("label"), limit=limit, inclusive=key == "at_most"))
+        classes.append(
+            RiskClass(
+                label=row.text("label"),
+                limit=limit,
+                inclusive=key == "at_most",
+                worrying=row.flag("worrying"),
+            )
+        )
     return tuple(classes)
 
 

@@ -106,7 +106,7 @@ def _finite(value: object) -> float | None:
 
 
 def parse_risk(text: str) -> tuple[RiskClass, ...]:
-    """Read classes such as `low<1.3,middle<=2.67,high`, from low to high."""
+    """Read classes such as `low<1.3,middle<=2.67,high!`, upwards; ! marks a worrying one."""
     *limited, last = [part.strip() for part in text.split(",")]
     remedy = "write classes upwards such as 'low<1.3,middle<=2.67,high', the last without a limit"
     classes: list[RiskClass] = []
@@ -119,12 +119,19 @@ def parse_risk(text: str) -> tuple[RiskClass, ...]:
             limit = math.nan
         if found is None or not before < limit < math.inf:  # false for nan as well
             raise RootGuardError(f"risk class {len(classes) + 1} cannot be read; {remedy}")
-        label, inclusive = found["label"].strip(), found["sign"] == "<="
-        classes.append(RiskClass(label=label, limit=limit, inclusive=inclusive))
+        label, worrying = _label(found["label"])
+        inclusive = found["sign"] == "<="
+        classes.append(RiskClass(label=label, limit=limit, inclusive=inclusive, worrying=worrying))
         before = limit
     if not last or "<" in last or not classes:
         raise RootGuardError(f"the last risk class cannot be read; {remedy}")
-    return (*classes, RiskClass(label=last, limit=None, inclusive=False))
+    label, worrying = _label(last)
+    return (*classes, RiskClass(label=label, limit=None, inclusive=False, worrying=worrying))
+
+
+def _label(text: str) -> tuple[str, bool]:
+    """A class's label, and whether a ! behind it marks it as worrying."""
+    return text.strip().removesuffix("!").strip(), text.strip().endswith("!")
 
 
 def shape_of(column: Column, lower: float) -> Shape:
@@ -179,6 +186,8 @@ def template_text(
         lines += ["", "[[risk]]", *_pairs(label=each.label)]
         if each.limit is not None:
             lines += _pairs(**{"at_most" if each.inclusive else "below": each.limit})
+        if each.worrying:
+            lines += _pairs(worrying=True)
     covariance = np.atleast_2d(np.cov(np.vstack(list(rows.columns.values()))))
     covariance = (covariance + covariance.T) / 2
     lines += ["", "[population]", *_pairs(roots=list(rows.columns)), "covariance = ["]
