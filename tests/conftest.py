@@ -20,6 +20,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 # Before anything imports keyring: tests neither read nor write the keyring of whoever runs them.
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
 os.environ.pop("ROOTGUARD_KEY", None)
+# No plan is kept in, or taken from, the cache of whoever runs the tests.
+os.environ["ROOTGUARD_CACHE"] = ""
 # Many tests start programs, which need not compile every module anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 

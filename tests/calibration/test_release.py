@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import multivariate_normal, norm
 
 from rootguard.calibration import Calibration, Level, make_plan
-from rootguard.calibration.priors import latent_correlation, marginal
+from rootguard.calibration.priors import UNTIED, latent_correlation, marginal
 from rootguard.graph import Graph
 from rootguard.mechanisms.base import Floats, Indices
 from rootguard.template import Template, catalog, load_template
@@ -67,7 +67,7 @@ def joint_prior(template: Template) -> Floats:
     below = multivariate_normal(np.zeros(2), latent).cdf(corners.reshape(-1, 2))
     cells = np.diff(np.diff(below.reshape(corners.shape[:2]), axis=0), axis=1)
     cells /= cells.sum()
-    return np.asarray(cells.ravel(), float)
+    return np.asarray((1 - UNTIED) * cells.ravel() + UNTIED * np.outer(*masses).ravel(), float)
 
 
 def people(template: Template, epsilon: str, count: int) -> tuple[dict[RootName, Level], Noised]:

@@ -1,9 +1,11 @@
 """What is public about a root before its noised value is seen: a distribution on its grid.
 
-Each root has the shape, mean and standard deviation that its template gives, cut at the bounds,
-mixed with a flat part so that an unusual person is not dragged to the average. Flat means flat in
-the shape's own scale: in the logarithm for a lognormal root. Roots that vary together are tied by
-a Gaussian copula (Sklar 1959), with latent correlations that give the published covariance.
+Each root has the shape and the figures that its template gives (the median and the deviation of
+the logarithm where they are stated, else mean and deviation), cut at the bounds, mixed with the
+same shape twice as wide and with a flat part, so that an unusual person is not dragged to the
+average. Flat means flat in the shape's own scale: in the logarithm for a lognormal root. Roots that
+vary together are tied by a Gaussian copula (Sklar 1959), with latent correlations that give the
+published rank correlations or covariance.
 """
 
 import math
@@ -16,13 +18,17 @@ import numpy as np
 
 from rootguard.mechanisms.base import Floats, Indices
 from rootguard.template import Root, Template
-from rootguard.template.model import Shape
 from rootguard.values import Domain, RootName
 
-# Chosen while looking at the development cohort, like the cap at half of the variance in `_core`:
-# figures on that cohort are a little optimistic (docs/calibration.md).
+# Chosen by nested cross-validation on the development cohort (docs/calibration.md).
 FLAT = 0.02
 """The flat part's share."""
+WIDE = 0.05
+"""The share of people who spread twice as wide as the figures say."""
+UNTIED = 0.1
+"""The share of people whose roots are not tied to each other. Who is unlike the population is
+seldom unlike it in the same way: where the noised roots contradict the ties by more than this, the
+ties are not believed and each root is judged by itself."""
 _STANDARD = NormalDist()
 _MOST_TIED = 0.99
 """Published covariances are rounded; roots that they make one and the same are still two."""
@@ -50,14 +56,17 @@ def marginal(root: Root, domain: Domain) -> Marginal:
     """A root's prior on a grid, which need not be the root's own; flat without figures."""
     points = domain.lower + np.arange(domain.size, dtype=np.float64) * domain.step
     points[-1] = domain.upper
-    edges = domain.lower + (np.arange(domain.size + 1) - 0.5) * domain.step
-    mass = np.full(domain.size, 1 / domain.size)
+    edges = domain.lower + (np.arange(domain.size + 1, dtype=np.float64) - 0.5) * domain.step
+    mass: Floats = np.full(domain.size, 1 / domain.size)
     if root.shape == "lognormal" and domain.lower > 0:
         mass = _cells(np.log(np.maximum(edges, domain.lower / 2)), mass)
     if root.mean is not None and root.sd is not None and root.sd > 0:
-        mean, sd = _core(root.mean, root.sd, points, mass)
-        below = np.array([_below(root.shape, mean, sd, edge) for edge in edges.tolist()])
-        mass = (1 - FLAT) * _cells(below, mass) + FLAT * mass
+        law, logarithmic = _law(root, points, mass)
+        mass = (
+            (1 - WIDE - FLAT) * _cells(_below(law, edges, logarithmic=logarithmic), mass)
+            + WIDE * _cells(_below(_wider(law), edges, logarithmic=logarithmic), mass)
+            + FLAT * mass
+        )
     share = np.cumsum(mass) - mass / 2
     return Marginal(points=points, mass=mass, scores=normal_quantiles(share))
 
@@ -76,15 +85,31 @@ def _core(mean: float, sd: float, points: Floats, flat: Floats) -> tuple[float, 
     return centre, math.sqrt(min(max(variance, sd**2 / 2), sd**2))
 
 
-def _below(shape: Shape, mean: float, sd: float, value: float) -> float:
-    """The share of a shape below a value, before it is cut at the bounds."""
-    if shape == "uniform":
-        return value
-    if shape == "lognormal" and mean > 0:
+def _law(root: Root, points: Floats, flat: Floats) -> tuple[NormalDist | None, bool]:
+    """The normal law of a root or of its logarithm, and which; None for a uniform root."""
+    mean, sd = root.mean or 0.0, root.sd or 0.0
+    if root.shape == "uniform":
+        return None, False
+    if root.median is not None and root.log_sd is not None:
+        return NormalDist(math.log(root.median), root.log_sd), True
+    mean, sd = _core(mean, sd, points, flat)
+    if root.shape == "lognormal" and mean > 0:
         variance = math.log1p((sd / mean) ** 2)
-        centre = math.log(mean) - variance / 2
-        return _STANDARD.cdf((math.log(value) - centre) / math.sqrt(variance)) if value > 0 else 0.0
-    return _STANDARD.cdf((value - mean) / sd)
+        return NormalDist(math.log(mean) - variance / 2, math.sqrt(variance)), True
+    return NormalDist(mean, sd), False
+
+
+def _wider(law: NormalDist | None) -> NormalDist | None:
+    return law and NormalDist(law.mean, 2 * law.stdev)
+
+
+def _below(law: NormalDist | None, edges: Floats, *, logarithmic: bool) -> Floats:
+    """The share below each edge, before it is cut at the bounds."""
+    if law is None:
+        return edges
+    if logarithmic:
+        return np.array([law.cdf(math.log(e)) if e > 0 else 0.0 for e in edges.tolist()])
+    return np.array([law.cdf(e) for e in edges.tolist()])
 
 
 def _cells(cumulative: Floats, otherwise: Floats) -> Floats:
@@ -95,10 +120,12 @@ def _cells(cumulative: Floats, otherwise: Floats) -> Floats:
 
 
 def latent_correlation(template: Template, roots: Sequence[RootName]) -> Floats:
-    """Correlations of the normal scores that give the population's covariance.
+    """Correlations of the normal scores that give the population's, by rank or else by covariance.
 
-    For two lognormal roots with coefficients of variation a and b and correlation r the latent one
-    is log(1 + r a b) / sqrt(log(1 + a^2) log(1 + b^2)); for one of them, r a / sqrt(log(1 + a^2)).
+    A rank correlation r is that of normal scores with the correlation 2 sin(pi r / 6) (Pearson
+    1907). Without one: for two lognormal roots with coefficients of variation a and b and
+    correlation r the latent one is log(1 + r a b) / sqrt(log(1 + a^2) log(1 + b^2)); for one of
+    them, r a / sqrt(log(1 + a^2)).
     Roots that the population does not list are independent of the rest.
     """
     latent = np.eye(len(roots))
@@ -110,7 +137,11 @@ def latent_correlation(template: Template, roots: Sequence[RootName]) -> Floats:
         for j, second in enumerate(roots[:i]):
             if first in listed and second in listed:
                 pair = (listed[first], listed[second])
-                tied = _tied(template.roots, first, second, figures.covariance, pair)
+                if figures.rank_correlation is not None:
+                    ranks = figures.rank_correlation[pair[0]][pair[1]]
+                    tied = min(max(2 * math.sin(math.pi * ranks / 6), -_MOST_TIED), _MOST_TIED)
+                else:
+                    tied = _tied(template.roots, first, second, figures.covariance, pair)
                 latent[i, j] = latent[j, i] = tied
     values, vectors = np.linalg.eigh(latent)
     mended = vectors @ np.diag(np.maximum(values, _LEAST_SPREAD)) @ vectors.T
@@ -178,9 +209,16 @@ def people(template: Template, roots: Sequence[RootName], count: int) -> list[In
     )
 
 
-def joint_indices(marginals: Sequence[Marginal], latent: Floats, shares: Floats) -> list[Indices]:
-    """Points of the unit cube carried to the joint prior: one array of indices per root."""
-    scores = normal_quantiles(shares) @ np.linalg.cholesky(latent).T
+def joint_indices(
+    marginals: Sequence[Marginal], latent: Floats, shares: Floats, *, untied: float = 0.0
+) -> list[Indices]:
+    """Points of the unit cube carried to the joint prior: one array of indices per root.
+
+    The last points, `untied` of them all, are carried without the ties.
+    """
+    scores = normal_quantiles(shares)
+    tied = len(scores) - round(untied * len(scores))
+    scores[:tied] = scores[:tied] @ np.linalg.cholesky(latent).T
     uniform = normal_shares(scores)
     found = []
     for i, prior in enumerate(marginals):

@@ -7,13 +7,17 @@ posteriors, which is right where little noise leaves little doubt, half from the
 prior, which is right where the noise says little. Each point is weighted by posterior over
 proposal, with the balance heuristic for the mixture (Veach & Guibas 1995):
 
-    weight = 1 / (1 / L + 1 / c),  L = product of P(s_i | t_i) / P(s_i),  c = the copula's density.
+    weight = 1 / (1 / L + 1 / c),  L = product of P(s_i | t_i) / P(s_i),
+
+with c the joint prior's density against that of independent roots: the copula's for most people,
+1 for a share of them whose roots are not tied.
 
 A root that is alone needs no sample: every grid point is weighted by its posterior probability.
 
-The released roots are those nearest to the single medians, in units of each posterior's own spread,
-at which the target has that value. The points are fixed, so the same noised roots always give the
-same release.
+A median favours the common classes, so an alarm on a worrying class is kept where it is worth its
+cost (`Alarms`). The released roots are those nearest to the single medians, in units of each
+posterior's own spread, at which the target has that value. The points are fixed, so the same noised
+roots always give the same release.
 """
 
 import math
@@ -23,8 +27,10 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rootguard.calibration.priors import (
+    UNTIED,
     Marginal,
     has_figures,
     joint_indices,
@@ -42,24 +48,22 @@ from rootguard.values import Domain, MechanismName, RootName, Sanitized
 POINTS = 256
 """Points per person, half of each kind. A working choice; what it costs against the exact joint
 posterior is in docs/calibration.md."""
-# 1.5 and 0.2 were chosen while looking at the development cohort, 200 patients per template:
-# figures on that cohort are a little optimistic (docs/calibration.md).
-ALARM_ODDS = 1.5
-ALARM_SHARE, ALARM_CAP = 0.2, 0.45
-"""An alarm that the noised roots raise is kept if they make the highest class at least this many
-times as likely, in odds, as it is in the population, and at least this likely; where the class is
-common, this likely is enough."""
+ALARM_PRICE = 6.0
+"""What an alarm may cost: it is kept where its class is made at least this many times as likely as
+it is in the population, for each mean deviation of the population's target that the release is then
+expected to be farther from the truth. Chosen by nested cross-validation (docs/calibration.md)."""
+_RAREST = 0.01
+"""A class that is rarer than this in the population counts as this rare: figures of a few thousand
+people say no more of it."""
 _WHOLE = 2048
 """A root that is alone is weighed on its whole grid up to this many points."""
 _BLOCK = 256
 """People whose points are weighed together: few enough for the CPU's cache."""
 _PEOPLE = 1 << 13
 """People who are released together: bounds the memory that a long table takes."""
-_CENSUS = 1024
-"""Points of the population from which the highest class's share is taken: to a percent or so."""
-_LONELY = 60
-"""A point with more than this many times the mean weight says that no point fits: of 256, it would
-hold nearly a quarter of the weight. A working choice."""
+_CENSUS = 4096
+"""Points of the population from which the shares of the worrying classes are taken: to a few
+tenths of a percent."""
 _STEPS = 12
 """Steps to the wanted target; who has not settled by then is released at the sampled point."""
 _CLOSE = 1e-9
@@ -179,7 +183,8 @@ class Calibration:
             fixed = [np.arange(prior.mass.size) for prior in priors]
             shares = np.empty((0, count))
         else:
-            fixed = joint_indices(priors, self._latent, spread_points(self._points - half, count))
+            spread = spread_points(self._points - half, count)
+            fixed = joint_indices(priors, self._latent, spread, untied=UNTIED)
             shares = spread_points(half, count, start=self._points)
         return [
             _Posterior(
@@ -291,47 +296,33 @@ class Calibration:
         return evaluate_many(self._formula, used).reshape(shape)
 
     def _middle(self, targets: Floats, weights: Floats, plain: Floats) -> Indices:
-        """The place of each person's weighted median, or of the alarm that is kept.
-
-        A median favours the common classes. Where the noised roots alone say that a person is in
-        the highest class and the evidence bears them out, the least target of that class is taken
-        instead, so that accuracy on average is not bought with missed alarms.
-        """
+        """The place of each person's weighted median, or of the alarm that is kept."""
         undefined = np.isnan(targets)
         if undefined.any():
             weights[undefined] = 0
         order = np.argsort(targets, axis=1)  # what has no value comes last
         person = np.arange(len(targets))
         first = person * targets.shape[1]
-        below = np.cumsum(weights.ravel()[order + first[:, None]], axis=1)
-        total = below[:, -1]
-        middle = (below < total[:, None] / 2).sum(axis=1)
-        limit = self._alarm_limit
-        if limit is not None:
-            under = (targets < limit).sum(axis=1)
-            lower = np.where(under > 0, below[person, under - 1], 0)
-            kept = (plain >= limit) & (total - lower >= self._alarm_share * total)
-            middle = np.where(kept, np.maximum(middle, under), middle)
-        place: Indices = order[person, np.minimum(middle, targets.shape[1] - 1)]
+        sorted_weights = weights.ravel()[order + first[:, None]]
+        below = np.cumsum(sorted_weights, axis=1)
+        middle = (below < below[:, -1:] / 2).sum(axis=1)
+        middle = np.minimum(middle, targets.shape[1] - 1)
+        if self._alarms.classes:
+            median = targets[person, order[person, middle]]
+            for alarm in self._alarms.classes:
+                asked = np.flatnonzero(alarm.holds(plain) & ~alarm.holds(median))
+                if asked.size:
+                    ordered = np.take_along_axis(targets[asked], order[asked], axis=1)
+                    middle[asked] = self._alarms.places(
+                        alarm, ordered, sorted_weights[asked], below[asked], middle[asked]
+                    )
+        place: Indices = order[person, middle]
         return place
 
     @cached_property
-    def _alarm_share(self) -> float:
-        """How likely the highest class must be for an alarm to be kept; the median needs half."""
+    def _alarms(self) -> "Alarms":
         domains = tuple(level.domain for level in self._levels.values())
-        common = _commonness(self.template, domains, self._alarm_limit or 0.0)
-        share = ALARM_ODDS * common / (ALARM_ODDS * common + 1 - common)
-        return min(max(share, ALARM_SHARE), ALARM_CAP)
-
-    @cached_property
-    def _alarm_limit(self) -> float | None:
-        """The least target of the highest risk class."""
-        if len(self.template.risk) < 2:
-            return None
-        last = self.template.risk[-2]
-        if last.limit is None:
-            return None
-        return math.nextafter(last.limit, math.inf) if last.inclusive else last.limit
+        return _alarms_of(self.template, domains)
 
     def _weights(self, rows: Sequence[Indices]) -> Floats:
         """Posterior over proposal of every point of every person."""
@@ -344,15 +335,10 @@ class Calibration:
         own = scores[0].shape[1]
         doubt[:, :own] += self._rarity(scores)
         doubt[:, own:] += self._shared[2]
-        weights = np.divide(1, doubt, out=doubt)
-        # The figures contradict what was drawn: then each root is believed on its own.
-        lonely = weights.max(axis=1) > _LONELY * weights.mean(axis=1)
-        weights[lonely, :own] = 1
-        weights[lonely, own:] = 0
-        return weights
+        return np.divide(1, doubt, out=doubt)
 
     def _rarity(self, scores: Sequence[Floats]) -> Floats:
-        """One over the copula's density at these normal scores."""
+        """One over the joint density at these normal scores, against that of independent roots."""
         ties, constant = self._ties
         exponent = np.full(scores[0].shape, constant)
         for i, first in enumerate(scores):
@@ -361,8 +347,11 @@ class Calibration:
                 pull += ties[i, j] * scores[j]
             pull *= first
             exponent += pull
-        np.minimum(exponent, _LEAST_WEIGHT, out=exponent)
-        np.exp(exponent, out=exponent)
+        # One over (1 - u) c + u: a point that the ties forbid keeps the weight of an untied person.
+        np.exp(np.negative(exponent, out=exponent), out=exponent)
+        exponent *= 1 - UNTIED
+        exponent += UNTIED
+        np.divide(1, exponent, out=exponent)
         return exponent
 
     def _nearest(
@@ -440,9 +429,64 @@ class Calibration:
         return slopes
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorryingClass:
+    """Targets from `low` to `high`, both included, and the share of the population there."""
+
+    low: float
+    high: float
+    share: float
+
+    def holds(self, targets: Floats) -> NDArray[np.bool_]:
+        """Which targets lie in the class; none that has no value."""
+        return (targets >= self.low) & (targets <= self.high)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alarms:
+    """The classes whose people must not be missed. A median favours the common classes.
+
+    Where the noised roots alone put a person in a worrying class and the median does not, releasing
+    the target of that class nearest to the median finds p / P of an average person of the class,
+    with p its posterior probability and P its share of the population. It costs
+    E|edge - target| - E|median - target|, in mean absolute deviations of the population's target.
+    The alarm is kept where the first is at least `ALARM_PRICE` times the second: so close calls are
+    always kept, and a distant class only as far as the evidence is for it.
+    """
+
+    classes: tuple[WorryingClass, ...]
+    deviation: float
+
+    def places(
+        self,
+        alarm: WorryingClass,
+        targets: Floats,
+        weights: Floats,
+        below: Floats,
+        middle: Indices,
+    ) -> Indices:
+        """Where in their ordered targets people are released who were noised into a class."""
+        person = np.arange(len(targets))
+        start = (targets < alarm.low).sum(axis=1)
+        stop = (targets <= alarm.high).sum(axis=1)  # what has no value is in neither
+        possible = stop > start
+        edge = np.clip(middle, np.minimum(start, targets.shape[1] - 1), np.maximum(stop - 1, 0))
+        total = below[:, -1]
+        inside = below[person, np.maximum(stop - 1, 0)] - np.where(
+            start > 0, below[person, np.maximum(start - 1, 0)], 0
+        )
+        at, median = targets[person, edge], targets[person, middle]
+        known = np.where(weights > 0, targets, 0)  # what has no value has no weight
+        cost = (np.abs(known - at[:, None]) - np.abs(known - median[:, None])) * weights
+        # Summed in the order of the points, whoever else is in the batch.
+        dearer = np.cumsum(cost, axis=1)[:, -1] / total / self.deviation
+        worth = inside / total / alarm.share >= ALARM_PRICE * dearer
+        return np.where(possible & worth, edge, middle)
+
+
 @lru_cache(maxsize=256)
-def _commonness(template: Template, domains: tuple[Domain, ...], limit: float) -> float:
-    """The share of the population whose target reaches a limit."""
+def _alarms_of(template: Template, domains: tuple[Domain, ...]) -> Alarms:
+    """The worrying classes of a template, with what its population says of them."""
     graph = Graph.of(template)
     priors = [marginal(template.roots[r], d) for r, d in zip(graph.roots, domains, strict=True)]
     latent = latent_correlation(template, graph.roots)
@@ -452,7 +496,22 @@ def _commonness(template: Template, domains: tuple[Domain, ...], limit: float) -
         for root, prior, index in zip(graph.roots, priors, found, strict=True)
     }
     targets = evaluate_many(graph.in_roots(template.target.formula), values)
-    return float(np.mean(targets >= limit))
+    targets = targets[np.isfinite(targets)]
+    deviation = float(np.mean(np.abs(targets - np.median(targets)))) if targets.size else 0.0
+    if deviation == 0:  # everybody has the same target: no class can be missed
+        return Alarms(classes=(), deviation=1.0)
+    classes = []
+    low = -math.inf
+    for risk in template.risk:
+        high, following = math.inf, math.inf
+        if risk.limit is not None:
+            high = risk.limit if risk.inclusive else math.nextafter(risk.limit, -math.inf)
+            following = math.nextafter(high, math.inf)
+        if risk.worrying:
+            share = float(np.mean((targets >= low) & (targets <= high)))
+            classes.append(WorryingClass(low=low, high=high, share=max(share, _RAREST)))
+        low = following
+    return Alarms(classes=tuple(classes), deviation=deviation)
 
 
 def _total(terms: Floats) -> Floats:

@@ -72,6 +72,8 @@ def _show(template: Template, *, as_json: bool) -> None:
                 "aliases": list(root.aliases),
                 "mean": root.mean,
                 "sd": root.sd,
+                "median": root.median,
+                "log_sd": root.log_sd,
                 "shape": root.shape,
                 "formula": None if root.formula is None else to_text(root.formula),
                 "kept": None if root.kept is None else _kept(root.kept),

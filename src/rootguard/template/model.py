@@ -34,7 +34,9 @@ class Root:
     """One private value: its public bounds, its names, and what is known of it in a population.
 
     `formula` is Level 1 of the paper: a declared root that is a formula of others. `kept` is the
-    same over the roots of other templates, where a store holds them.
+    same over the roots of other templates, where a store holds them. `median` and `log_sd` (the
+    deviation of the logarithm) describe most of a skewed population; its mean and sd rest on the
+    few extreme people too.
     """
 
     name: RootName
@@ -46,6 +48,8 @@ class Root:
     shape: Shape
     formula: Node | None
     kept: KeptFormula | None = None
+    median: float | None = None
+    log_sd: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,11 +93,15 @@ class RiskClass:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Population:
-    """How roots vary together in a public population."""
+    """How roots vary together in a public population.
+
+    `rank_correlation` is Spearman's: no extreme person can spoil it, as one can a covariance.
+    """
 
     roots: tuple[RootName, ...]
     covariance: tuple[tuple[float, ...], ...]
     source: str
+    rank_correlation: tuple[tuple[float, ...], ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -35,7 +35,10 @@ MAX_DERIVED = 256
 MAX_TEXT = 4000
 _SHAPES: dict[str, Shape] = {"normal": "normal", "lognormal": "lognormal", "uniform": "uniform"}
 _DERIVED_KEYS = ("formula", "unit", "description")
-_ROOT_KEYS = ("lower", "upper", "grid", "unit", "aliases", "mean", "sd", "shape", "formula", "kept")
+_ROOT_KEYS = (
+    "lower", "upper", "grid", "unit", "aliases", "mean", "sd", "median", "log_sd", "shape",
+    "formula", "kept",
+)  # fmt: skip
 _RISK_KEYS = ("label", "below", "at_most", "worrying")
 _TOP_KEYS = tuple(f.name for f in fields(Template))
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -254,6 +257,7 @@ def _root(name: RootName, table: TomlTable) -> Root:
     table.refuse(flat, "shape", f"a {shape} shape needs mean and sd", "add them or drop shape")
     negative = shape == "lognormal" and (lower < 0 or not mean)
     table.refuse(negative, "shape", "a lognormal value is never zero or below zero", "raise lower")
+    median, log_sd = _log_figures(table, domain, shape)
     return Root(
         name=name,
         domain=domain,
@@ -264,7 +268,25 @@ def _root(name: RootName, table: TomlTable) -> Root:
         shape=shape,
         formula=table.formula() if "formula" in table.entries else None,
         kept=_kept(table) if "kept" in table.entries else None,
+        median=median,
+        log_sd=log_sd,
     )
+
+
+def _log_figures(
+    table: TomlTable, domain: Domain, shape: Shape
+) -> tuple[float, float] | tuple[None, None]:
+    """The median and the deviation of the logarithm; both are there, or neither."""
+    given = [key for key in ("median", "log_sd") if key in table.entries]
+    if not given:
+        return None, None
+    other = "they are the figures of a lognormal root"
+    table.refuse(shape != "lognormal", given[0], other, 'write shape = "lognormal" or drop them')
+    median, log_sd = table.number("median"), table.number("log_sd")
+    outside = not domain.lower <= median <= domain.upper
+    table.refuse(outside, "median", "it is outside the bounds", "correct the median or a bound")
+    table.refuse(log_sd <= 0, "log_sd", "it is not above zero", "correct or drop it")
+    return median, log_sd
 
 
 def _kept(root: TomlTable) -> KeptFormula:
@@ -314,7 +336,8 @@ def _risk(rows: TomlTable) -> tuple[RiskClass, ...]:
 
 def _population(top: TomlTable, roots: Mapping[RootName, Root]) -> Population:
     content = top.entries["population"]
-    table = TomlTable(top.file, "population", content, ("roots", "covariance", "source"))
+    known = ("roots", "covariance", "rank_correlation", "source")
+    table = TomlTable(top.file, "population", content, known)
     table.need("roots")
     listed = tuple(RootName(name) for name in table.texts("roots"))
     for name in listed:
@@ -324,14 +347,28 @@ def _population(top: TomlTable, roots: Mapping[RootName, Root]) -> Population:
     size = len(listed)
     once = 0 < size == len(set(listed))
     table.refuse(not once, "roots", "it names a root twice, or none", "name each root once")
-    rows = [table.list_of("covariance").list_of(i) for i in table.list_of("covariance").entries]
+    covariance = _matrix(table, "covariance", size)
+    ranks = None
+    if "rank_correlation" in table.entries:
+        ranks = _matrix(table, "rank_correlation", size)
+        own = all(abs(ranks[i][i] - 1) <= 1e-9 for i in range(size))
+        remedy = "write 1.0 on the diagonal"
+        table.refuse(not own, "rank_correlation", "a root's own correlation is not 1", remedy)
+    return Population(
+        roots=listed, covariance=covariance, source=table.text("source"), rank_correlation=ranks
+    )
+
+
+def _matrix(table: TomlTable, key: str, size: int) -> tuple[tuple[float, ...], ...]:
+    """A symmetric, positive semi-definite matrix with a row for each listed root."""
+    rows = [table.list_of(key).list_of(i) for i in table.list_of(key).entries]
     matrix = tuple(tuple(row.number(j) for j in row.entries) for row in rows)
     square = len(matrix) == size and all(len(row) == size for row in matrix)
     remedy = f"write {size} rows of {size} numbers, in the order of population.roots"
-    table.refuse(not square, "covariance", "the matrix is not square", remedy)
+    table.refuse(not square, key, "the matrix is not square", remedy)
     fault = _covariance_fault(matrix)
-    table.refuse(fault, "covariance", f"the matrix is not {fault}", "copy it again from its source")
-    return Population(roots=listed, covariance=matrix, source=table.text("source"))
+    table.refuse(fault, key, f"the matrix is not {fault}", "copy it again from its source")
+    return matrix
 
 
 def _covariance_fault(matrix: tuple[tuple[float, ...], ...]) -> str:
