@@ -142,3 +142,13 @@ def test_sensitivity_has_no_value_without_classes_or_anybody_in_the_last() -> No
     assert bootstrap(TRUTH).sensitivity(released, ()) == [None, None]
     assert bootstrap(np.array([1.0, 1.0, 2.0])).sensitivity(released, CLASSES) == [None, None]
     assert bootstrap(TRUTH).sensitivity(np.empty((0, 1, 3)), CLASSES) == []
+
+
+def test_the_recall_of_any_class_is_of_the_patients_truly_in_it() -> None:
+    truth = np.array([0.5, 0.6, 2.0, 3.0])
+    released = np.array([[[0.7, 1.2, 2.2, 3.0], [0.9, 0.9, 2.6, 1.0]]])
+    made = bootstrap(truth)
+    found = [made.recall(released, CLASSES, number)[0] for number in range(3)]
+    assert [None if one is None else one.value for one in found] == [75.0, 50.0, 50.0]
+    assert made.recall(released, CLASSES, 2) == made.sensitivity(released, CLASSES)
+    assert bootstrap(truth[:2]).recall(released[:, :, :2], CLASSES, 1) == [None]

@@ -48,7 +48,7 @@ from rootguard.values import Domain, MechanismName, RootName, Sanitized
 POINTS = 256
 """Points per person, half of each kind. A working choice; what it costs against the exact joint
 posterior is in docs/calibration.md."""
-ALARM_PRICE = 6.0
+ALARM_PRICE = 8.0
 """What an alarm may cost: it is kept where its class is made at least this many times as likely as
 it is in the population, for each mean deviation of the population's target that the release is then
 expected to be farther from the truth. Chosen by nested cross-validation (docs/calibration.md)."""

@@ -84,20 +84,26 @@ class Bootstrap:
         return list(zip(errors, risks, strict=True))
 
     def sensitivity(self, released: Floats, classes: Sequence[RiskClass]) -> list[Estimate | None]:
-        """Of the patients truly in the last class, how many percent are released in it, by cell.
+        """The recall of the last class."""
+        return self.recall(released, classes, len(classes) - 1)
 
-        None without two classes, and where no patient is in the last. A resample without such a
+    def recall(
+        self, released: Floats, classes: Sequence[RiskClass], number: int
+    ) -> list[Estimate | None]:
+        """Of the patients truly in a class, how many percent are released in it, by cell.
+
+        None without two classes, and where no patient is in this one. A resample without such a
         patient is left out.
         """
-        last = class_numbers(classes, self.truth) == len(classes) - 1
-        if len(classes) < 2 or not last.any() or not len(released):
+        inside = class_numbers(classes, self.truth) == number
+        if len(classes) < 2 or not inside.any() or not len(released):
             return [None] * len(released)
-        found = (class_numbers(classes, released[:, :, last]) == len(classes) - 1).astype(float)
-        held = self.counts[:, last]
+        found = (class_numbers(classes, released[:, :, inside]) == number).astype(float)
+        held = self.counts[:, inside]
         sizes = held.sum(axis=1)
         held, sizes = held[sizes > 0], sizes[sizes > 0]
         redone = np.stack([held @ each for each in found.mean(axis=1)])
-        return list(_figures(found, float(last.sum()), redone / sizes))
+        return list(_figures(found, float(inside.sum()), redone / sizes))
 
 
 def _counts(patients: int, count: int, generator: np.random.Generator) -> Floats:

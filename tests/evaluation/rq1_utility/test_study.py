@@ -13,6 +13,7 @@ from rootguard.advice.utility import CONFIGURATIONS, PAPER_CONFIGURATIONS, Utili
 from rootguard.attacks.oracle import snap
 from rootguard.errors import CohortError
 from rootguard.evaluation.cohorts import load_cohort
+from rootguard.evaluation.rq1_utility.classes import with_classes, write_classes
 from rootguard.evaluation.rq1_utility.means import aggregates, win_rates
 from rootguard.evaluation.rq1_utility.study import (
     EPSILONS,
@@ -244,7 +245,9 @@ def test_rows_read_back_as_they_were_written(tmp_path: Path) -> None:
         *SMALL.run([RATIO], lambda _: people("ratio", a=[0.0], b=[1.0])),
     ]
     write_rows(tmp_path / "rq1.csv", UtilityRow, rows)
-    assert read_rows(tmp_path / "rq1.csv", UtilityRow) == rows
+    write_classes(tmp_path, rows)
+    read = read_rows(tmp_path / "rq1.csv", UtilityRow)
+    assert with_classes(tmp_path, read, [load_template("homa"), RATIO]) == rows
 
 
 def test_a_file_that_is_not_ours_is_not_resumed_from(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rootguard.advice.people import Cohort
+from rootguard.advice.utility import CALIBRATED, Configuration
 from rootguard.evaluation.cohorts import load_cohort
 from rootguard.evaluation.rq1_utility.claims import (
     COLUMNS,
@@ -16,6 +17,13 @@ from rootguard.evaluation.rq1_utility.claims import (
     compare,
     comparison_lines,
     comparison_sheets,
+)
+from rootguard.evaluation.rq1_utility.classes import (
+    CAPTION,
+    class_figure,
+    class_sheet,
+    with_classes,
+    write_classes,
 )
 from rootguard.evaluation.rq1_utility.figures import UTILITY_CAPTIONS, rq1_figures
 from rootguard.evaluation.rq1_utility.means import (
@@ -49,7 +57,7 @@ from rootguard.evaluation.study.runner import (
     sweep_document,
     sweep_facts,
 )
-from rootguard.evaluation.study.tables import Sheet
+from rootguard.evaluation.study.tables import Sheet, filled
 from rootguard.template import Template
 
 TITLE = "RootGuard: the utility study"
@@ -87,7 +95,8 @@ class UtilityStudy:
         return load_cohort(template, self.directory)
 
     def _kept(self, path: Path, progress: Progress) -> list[UtilityRow]:
-        known = {row.cell: row for row in read_rows(path, UtilityRow)}
+        kept = with_classes(path.parent, read_rows(path, UtilityRow), self.templates)
+        known = {row.cell: row for row in kept}
         return gather(
             self.sweep.run(self.templates, self._load, done=known),
             len(self.sweep) * len(self.templates),
@@ -99,6 +108,7 @@ class UtilityStudy:
                 known=known,
                 key=lambda row: row.cell,
                 every=len(self.sweep) // len(self.sweep.mechanisms),
+                beside=lambda rows: write_classes(path.parent, rows),
             ),
         )
 
@@ -120,9 +130,19 @@ class UtilityStudy:
             sections.append(
                 Section(
                     title="Utility (RQ1)",
-                    sheets=rq1_sheets(rows, focus=FOCUS),
-                    drawings=rq1_figures(rows),
-                    captions=UTILITY_CAPTIONS,
+                    sheets=(*rq1_sheets(rows, focus=FOCUS), *filled([self._found(rows)])),
+                    drawings={
+                        **rq1_figures(rows),
+                        "classes": lambda: class_figure(
+                            rows,
+                            self.templates,
+                            self._beside,
+                            budget=FOCUS_BUDGET,
+                            mechanism=gain_mechanism(self.sweep.mechanisms),
+                            synthetic=synthetic,
+                        ),
+                    },
+                    captions={**UTILITY_CAPTIONS, "classes": CAPTION},
                     narrow=frozenset({"double_asymmetry"}),
                 )
             )
@@ -172,6 +192,21 @@ class UtilityStudy:
             },
             lists=("*",),
             failed=all(row.error for row in measured),
+        )
+
+    @property
+    def _beside(self) -> tuple[Configuration, ...]:
+        """What is shown class by class: what calibration changes, or else all that ran."""
+        ran = self.sweep.configurations
+        return tuple(c for c in ("opt", *CALIBRATED) if c in ran) or ran
+
+    def _found(self, rows: list[UtilityRow]) -> Sheet:
+        return class_sheet(
+            rows,
+            self.templates,
+            self._beside,
+            budget=FOCUS_BUDGET,
+            mechanism=gain_mechanism(self.sweep.mechanisms),
         )
 
     def _accuracy(self, rows: list[UtilityRow]) -> Sheet:

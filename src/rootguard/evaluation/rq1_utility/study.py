@@ -29,6 +29,7 @@ from rootguard.advice.utility import (
     Trial,
     Turns,
     UtilityCell,
+    class_numbers,
     has_plan,
 )
 from rootguard.errors import RootGuardError
@@ -59,11 +60,25 @@ _SEARCHES = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ClassFigure:
+    """One risk class of a cell: the patients truly in it, and the percent of them released in it.
+
+    None where nobody is in the class.
+    """
+
+    label: str
+    patients: int
+    recall: float | None
+    recall_se: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class UtilityRow(SweepRow):
     """What became of a cell, and everything that decided it. No figures where there is an error.
 
     Figures are in percent. `sensitivity` is the share of the patients truly in the highest risk
-    class whose released target is in it: a good average must not hide the sick. `rce` is None for a
+    class whose released target is in it: a good average must not hide the sick. `by_class` has the
+    same for every class, and stands in a file of its own (`classes`). `rce` is None for a
     template without risk classes, `sensitivity` also where no patient is in the highest, the `_mc`
     fields (the Monte Carlo errors) for a single repeat. `median_wmape` is the error of the
     population's median target in place of any release: the same for all cells of a template, and
@@ -81,6 +96,7 @@ class UtilityRow(SweepRow):
     rce_mc: float | None = field(default=None, metadata=named("rce_mc_se"))
     sensitivity_mc: float | None = field(default=None, metadata=named("sensitivity_mc_se"))
     median_wmape: float | None = None
+    by_class: tuple[ClassFigure, ...] = field(default=(), metadata=named(None))
     roots: int = field(metadata=named("k"))
 
     @property
@@ -156,6 +172,7 @@ class Subject(Trial):
         risks = self.template.risk
         figures = iter(self._bootstrap.measure(whole, risks) if len(whole) else ())
         alarms = iter(self._bootstrap.sensitivity(whole, risks))
+        recalls = iter(self._by_class(whole))
         finished = []
         for row, count in zip(rows, missing.tolist(), strict=True):
             if count:
@@ -163,7 +180,7 @@ class Subject(Trial):
                 text = f"the noised target has no value in {share} draws"
                 finished.append(replace(row, error=text))
                 continue
-            (error, risk), alarm = next(figures), next(alarms)
+            (error, risk), alarm, by_class = next(figures), next(alarms), next(recalls)
             finished.append(
                 replace(
                     row,
@@ -176,9 +193,30 @@ class Subject(Trial):
                     sensitivity=_rounded(alarm.value if alarm else None),
                     sensitivity_se=_rounded(alarm.se if alarm else None),
                     sensitivity_mc=_rounded(alarm.monte_carlo if alarm else None),
+                    by_class=by_class,
                 )
             )
         return finished
+
+    def _by_class(self, released: Floats) -> list[tuple[ClassFigure, ...]]:
+        """How many of each class are found, by cell; nothing without two classes."""
+        risks = self.template.risk
+        if len(risks) < 2:
+            return [()] * len(released)
+        inside = class_numbers(risks, self.truth)
+        columns = [
+            [
+                ClassFigure(
+                    label=risk.label,
+                    patients=int((inside == number).sum()),
+                    recall=_rounded(one.value if one else None),
+                    recall_se=_rounded(one.se if one else None),
+                )
+                for one in self._bootstrap.recall(released, risks, number)
+            ]
+            for number, risk in enumerate(risks)
+        ]
+        return list(zip(*columns, strict=True))
 
 
 def _rounded(value: float | None) -> float | None:

@@ -64,6 +64,7 @@ class Resumption(Generic[R]):
 
     They are written every so many rows. The earlier ones stay in the file until this run is
     through, so that a second stop loses nothing; then it holds what was asked for, nothing else.
+    `beside` writes what rows hold that is not in their file.
     """
 
     path: Path
@@ -71,6 +72,7 @@ class Resumption(Generic[R]):
     known: Mapping[Any, R]
     key: Callable[[R], Any]
     every: int
+    beside: Callable[[Iterable[R]], object] = lambda _: None
 
 
 def gather(
@@ -87,6 +89,7 @@ def gather(
 
     def save(rows: Iterable[R]) -> None:
         if resumption:
+            resumption.beside(rows := list(rows))  # first: rows without it are measured again
             write_rows(resumption.path, resumption.kind, rows)
 
     with progress("cells", total) as step:
