@@ -46,6 +46,26 @@ def test_calibration_helps_the_service_and_leaves_the_adversary_where_it_was(
     ]
 
 
+def test_every_class_says_how_many_of_it_are_found_and_much_budget_finds_nearly_all(
+    nlr: Explanation,
+) -> None:
+    for config in nlr.configurations:
+        low, _, high = nlr.of(config)
+        assert list(low.found) == ["normal", "inflammation or stress"]
+        for label, share in high.found.items():
+            before = low.found[label]
+            assert share is not None
+            assert before is not None
+            assert share >= max(before, 80.0)
+
+
+def test_explain_prints_each_class_noised_and_calibrated() -> None:
+    shown = CliRunner().invoke(cli, ["explain", "anemia", "--no-plan-for-population"])
+    assert shown.exit_code == 0, shown.output
+    assert "hypochromic (worrying)" in shown.output
+    assert "normochromic (worrying)" not in shown.output
+
+
 def test_budgets_are_turns_times_epsilon(nlr: Explanation) -> None:
     assert nlr.turns == 5
     assert {each.budget for each in nlr.of("opt")} == {5 * epsilon for epsilon in EPSILONS}

@@ -1,9 +1,10 @@
 """How to choose epsilon: what a budget buys a person, and what it leaves an adversary.
 
-For one template and each epsilon: the expected error of the target, of its risk class, and of an
-adversary who knows the mechanism and the population and has asked in every turn. Everything is
-computed on synthetic people drawn from the template's public figures, with the same code as the
-studies; nobody's own values are needed, and none could be given.
+For one template and each epsilon: the expected error of the target and of its risk class, how many
+people of each class are found, and the error of an adversary who knows the mechanism and the
+population and has asked in every turn. Everything is computed on synthetic people drawn from the
+template's public figures, with the same code as the studies; nobody's own values are needed, and
+none could be given.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,6 +28,7 @@ from rootguard.advice.utility import (
     Turns,
     UtilityCell,
     class_error,
+    class_recalls,
     has_plan,
     target_error,
 )
@@ -68,6 +70,8 @@ class Tradeoff:
     advantage: float
     """The most any adversary can gain in telling apart two people who differ by 1 % in each root;
     for independent noise, after all turns."""
+    found: Mapping[str, float | None]
+    """By risk class: of the people truly in it, the percent released in it; None if nobody is."""
 
     def record(self) -> dict[str, object]:
         """For a program."""
@@ -172,6 +176,10 @@ def _tradeoff(trial: Trial, cell: UtilityCell, adversary: "_Adversary") -> Trade
         risk_error=None if risk is None else round(risk, _DIGITS),
         adversary_error=adversary.error(cell, plan, seen),
         advantage=advantage_bound(dict.fromkeys(epsilons, NEAR), epsilons),
+        found={
+            label: None if share is None else round(share, _DIGITS)
+            for label, share in class_recalls(released, trial.truth, trial.template.risk).items()
+        },
     )
 
 

@@ -47,8 +47,7 @@ CONFIGURATIONS: tuple[Configuration, ...] = (*PAPER_CONFIGURATIONS, *CALIBRATED)
 TURNS: Mapping[Turns, int] = {"k+1": 1, "2k+1": 2, "3k+1": 3}
 """Adversarial queries per root before the final turn."""
 SEARCHED: tuple[MechanismName, ...] = ("geometric",)
-"""Whose population plans are searched for unless others are asked for: the default mechanism, since
-a search takes seconds."""
+"""Whose population plans are searched for unless others are asked for: the default mechanism."""
 # People over whom the population's median target is taken. They are spread evenly over it and not
 # drawn, so that as many are plenty for a median.
 CENSUS = 4096
@@ -192,6 +191,24 @@ def class_error(released: Floats, truth: Floats, classes: Sequence[RiskClass]) -
     apart = np.abs(class_numbers(classes, released) - class_numbers(classes, truth))
     totals = (apart / (len(classes) - 1)).sum(axis=-1)
     return 100 * float(totals.mean()) / len(truth)
+
+
+def class_recalls(
+    released: Floats, truth: Floats, classes: Sequence[RiskClass]
+) -> dict[str, float | None]:
+    """By label: of the people truly in a class, how many percent are released in it.
+
+    None where nobody is in it. Empty without two classes.
+    """
+    if len(classes) < 2:
+        return {}
+    inside, found = class_numbers(classes, truth), class_numbers(classes, released)
+    recalls: dict[str, float | None] = {}
+    for number, risk in enumerate(classes):
+        chosen = inside == number
+        same = found[..., chosen] == number
+        recalls[risk.label] = 100 * float(same.mean()) if chosen.any() else None
+    return recalls
 
 
 def class_numbers(classes: Sequence[RiskClass], values: Floats) -> Floats:

@@ -150,7 +150,7 @@ def _utility_options(command: _Command) -> _Command:
         _configurations(
             CONFIGURATION_NAMES,
             "Only this way of spending and releasing; repeatable. [default: all five, but "
-            "population, whose plans take seconds each, for geometric noise alone]",
+            "population for geometric noise alone]",
         ),
         _templates,
         _seed("Of the noise."),

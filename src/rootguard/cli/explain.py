@@ -31,7 +31,7 @@ _ADVICE = "calibrated"
     "population",
     default=True,
     show_default=True,
-    help="Also the population plan, which takes seconds per epsilon to search.",
+    help="Also the population plan.",
 )
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="PNG, SVG or PDF.")
 @click.option(
@@ -135,6 +135,8 @@ def _print(found: "Explanation", miss_rate: float | None, mentions: int) -> None
         columns = (">epsilon", ">budget", *(f">{name}" for name in names))
         out.print(table(f"{title}\n{heading}: error in %", columns, rows))
         title = found.template.name
+    if len(found.template.risk) > 1:
+        _print_found(found)
     out.print(
         f"Answering everybody with the population's median target costs no privacy and is "
         f"{found.median_error:.1f} % off.",
@@ -144,6 +146,23 @@ def _print(found: "Explanation", miss_rate: float | None, mentions: int) -> None
         out.print(sentence, markup=False)
     if miss_rate is not None:
         _print_misses(found, miss_rate, mentions)
+
+
+def _print_found(found: "Explanation") -> None:
+    """Class by class, as the noise alone has it and as calibration does."""
+    names = [name for name in ("opt", "calibrated", "population") if name in found.configurations]
+    rows = []
+    for place, first in enumerate(found.of(found.configurations[0])):
+        for risk in found.template.risk:
+            shares = [found.of(name)[place].found.get(risk.label) for name in names]
+            label = f"{risk.label} (worrying)" if risk.worrying else risk.label
+            texts = ["-" if share is None else f"{share:.1f}" for share in shares]
+            rows.append([f"{float(first.epsilon):g}", label, *texts])
+    heading = (
+        "found: of the people in each class, the % released in it (opt: noised, not calibrated)"
+    )
+    columns = (">epsilon", "class", *(f">{name}" for name in names))
+    console().print(table(f"{found.template.name}\n{heading}", columns, rows))
 
 
 def _print_misses(found: "Explanation", miss_rate: float, mentions: int) -> None:

@@ -111,9 +111,24 @@ def tradeoffs_json(found: Explanation) -> dict[str, object]:
     }
 
 
+def _found(found: Explanation, each: Tradeoff) -> str:
+    """Of each worrying class, how many are found; beside calibration, how many without it."""
+    plain = next((one for one in found.of("opt") if one.epsilon == each.epsilon), None)
+    said = ""
+    for risk in found.template.risk:
+        share = each.found.get(risk.label)
+        if not risk.worrying or share is None:
+            continue
+        said += f", {share:.0f} % of the people in {risk.label!r} are found"
+        before = plain.found.get(risk.label) if plain and each.config == "calibrated" else None
+        said += "" if before is None else f" ({before:.0f} % without calibration)"
+    return said
+
+
 def _sentence(found: Explanation, each: Tradeoff) -> str:
     """What one choice means for this template."""
     classes = "" if each.risk_error is None else f", in the wrong class {each.risk_error:.1f} %"
+    classes += _found(found, each)
     said = (
         f"Epsilon {float(each.epsilon):g} over {found.turns} turns is a budget of "
         f"{float(each.budget):.4g}. With {_WAYS[each.config]}, {found.template.target.name} is "

@@ -1,9 +1,8 @@
 """The paper's utility study (RQ1): how wrong the target gets under each way of spending a budget.
 
 The ways are `rootguard.advice.utility`'s. The paper has the first three of them. Beside them stands
-what costs no privacy at all: answering everybody with the population's median target. The search
-for a population plan takes seconds, so a sweep makes it for the default mechanism only, geometric,
-unless `Sweep.searched` says otherwise.
+what costs no privacy at all: answering everybody with the population's median target. A sweep has
+population plans for the default mechanism only, geometric, unless `Sweep.searched` says otherwise.
 
 What fails is a row with an `error` and no figures. One case is a choice: where any noised patient's
 target has no value (a division by zero, say), the whole cell has none, because leaving such
@@ -54,7 +53,7 @@ DIGITS = 6
 # Cells are run together, which is quicker, while they draw fewer values than this per root: 2 MB a
 # root and array.
 _DRAWS = 1 << 18
-# And while they ask for fewer searches for a plan, of seconds each, so that progress is seen and
+# And while they ask for fewer searches for a plan, so that progress is seen and
 # kept.
 _SEARCHES = 5
 
