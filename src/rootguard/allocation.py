@@ -250,18 +250,20 @@ def optimum(
     budget: float,
     *,
     start: Sequence[float],
+    curve: "ErrorCurve | None" = None,
 ) -> list[float]:
     """Minimise sum of w_i * E(eps_i) over eps_i >= EPSILON_MIN with sum eps_i = budget.
 
     E is the mechanism's own expected error: decreasing and, but for exponential noise on a handful
     of points, convex. So the optimum is where all roots above the minimum gain the same from a
     little more budget, w_i * -E'(eps_i) = lambda, and those at the minimum gain less. Where E is
-    not convex the result is the best point met, never worse than the start.
+    not convex the result is the best point met, never worse than the start. Another `curve` may
+    stand for E.
     """
     least = float(EPSILON_MIN)
     matters = [i for i, product in enumerate(products) if product > 0]
     found = _equalise(
-        MECHANISMS[name].error_curve,
+        curve or MECHANISMS[name].error_curve,
         [products[i] for i in matters],
         [sizes[i] for i in matters],
         budget - least * (len(products) - len(matters)),
@@ -279,11 +281,12 @@ _CLOSE = 1e-7
 """Steps that move no epsilon by more than this share of the budget end the search. Newton's steps
 shrink quadratically, so what is left is far below the micro-epsilon that plans are rounded to."""
 
-_Curve = Callable[[float, int], tuple[float, float, float]]
+ErrorCurve = Callable[[float, int], tuple[float, float, float]]
+"""From an epsilon and a grid's size to the expected error and its first two derivatives."""
 
 
 def _equalise(
-    curve: _Curve,
+    curve: ErrorCurve,
     products: list[float],
     sizes: list[int],
     budget: float,

@@ -90,6 +90,20 @@ def shape_of(noise: Mechanism) -> Shape:
             raise TypeError(f"no reconstruction is known for {noise!r}")
 
 
+@lru_cache(maxsize=64)
+def truncated_shape(noise: Mechanism) -> Shape:
+    """The shape of noise that is drawn again until it lies on the grid, at a mechanism's own rate.
+
+    An adversary who takes clamped noise for it normalises over the grid, and so thinks every output
+    likelier the nearer the input is to an end.
+    """
+    points = np.arange(noise.size)
+    rate = shape_of(noise).rate
+    gaps = np.abs(points[:, None] - points[None, :])
+    level = -np.log(np.exp(-rate * gaps).sum(axis=1))
+    return Shape(rate=rate, level=level, spike=np.zeros(noise.size))
+
+
 def map_estimates(
     noise: Mechanism, observations: Indices, log_prior: Floats | None = None
 ) -> Indices:
@@ -123,15 +137,18 @@ def map_paths(
     observations: Indices,
     counts: Sequence[int],
     log_priors: Sequence[Sequence[Floats | None]],
+    *,
+    shape: Shape | None = None,
 ) -> Indices:
     """`map_path` for several roots on grids of one size: (roots, priors, counts, people).
 
-    `observations` is (roots, people, n); each root has priors of its own, equally many.
+    `observations` is (roots, people, n); each root has priors of its own, equally many. Another
+    `shape` is what an adversary takes for the mechanism's.
     """
     roots, people, most = observations.shape
     if not all(0 <= count <= most for count in counts):
         raise ValueError("a count lies between zero and the number of observations")
-    shape = shape_of(noise)
+    shape = shape_of(noise) if shape is None else shape
     beliefs = np.zeros((roots, len(log_priors[0]), noise.size))
     for r, own in enumerate(log_priors):
         for p, log_prior in enumerate(own):

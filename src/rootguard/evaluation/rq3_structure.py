@@ -12,6 +12,8 @@ from fractions import Fraction
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from rootguard.accounting import slopes
 from rootguard.advice.drawing import (
     BLACK,
@@ -26,7 +28,7 @@ from rootguard.advice.drawing import (
     new_figure,
 )
 from rootguard.advice.utility import CONFIGURATIONS, SEARCHED, TURNS, Configuration, Turns
-from rootguard.allocation import EPSILON_MIN, sensitivities
+from rootguard.allocation import EPSILON_MIN, Plan, optimum, sensitivities, with_epsilons
 from rootguard.calibration import make_plan
 from rootguard.errors import BudgetError, FormulaError
 from rootguard.evaluation.rq1_utility.study import DIGITS, MEDIAN, Sweep, UtilityRow
@@ -84,12 +86,34 @@ class RootShare:
     allocation: AllocationName = "optimal"
 
 
+Centre = Literal["point", "half"]
+"""Where the optimiser takes the error of exponential noise: at the grid point next to the centre,
+or between two points, at t = (m - 1) / 2, as the paper writes it."""
+
+
+def half_curve(epsilon: float, size: int) -> tuple[float, float, float]:
+    """E|s - t| of exponential noise at t = (m - 1) / 2 for even m, and its derivatives in epsilon.
+
+    No output lies nearer than half a step, so the error does not fall below that. With weights
+    w_d = exp(-epsilon d / 2) over the distances d = 1/2, 3/2, ... on one side, E is the mean of d,
+    its derivative -Var(d) / 2, and the next a quarter of the third central moment.
+    """
+    distances = np.arange(size // 2) + 0.5
+    weights = np.exp(-epsilon * (distances - 0.5) / 2)
+    weights /= weights.sum()
+    mean = float(distances @ weights)
+    off = distances - mean
+    return mean, -float(off**2 @ weights) / 2, float(off**3 @ weights) / 4
+
+
 def root_shares(
     template: Template,
     mechanism_name: MechanismName,
     epsilon: Fraction,
     budget: Turns,
     allocation: AllocationName = "optimal",
+    *,
+    centre: Centre = "point",
 ) -> tuple[RootShare, ...]:
     """How a plan splits B = (q k + 1) * epsilon; empty where B is too small to split."""
     graph = Graph.of(template)
@@ -99,6 +123,8 @@ def root_shares(
         plan = make_plan(template, total, mechanism_name=mechanism_name, allocation=allocation)
     except BudgetError:
         return ()
+    if centre == "half" and mechanism_name == "exponential" and allocation == "optimal":
+        plan = _at_half(plan)
     return tuple(
         RootShare(
             template=template.name,
@@ -115,6 +141,19 @@ def root_shares(
         )
         for share in plan.shares
     )
+
+
+def _at_half(plan: Plan) -> Plan:
+    """The optimal plan for errors between two grid points; of an odd grid, the plan as it is."""
+    if any(share.domain.size % 2 for share in plan.shares):
+        return plan
+    products = [share.sensitivity * share.domain.step for share in plan.shares]
+    sizes = [share.domain.size for share in plan.shares]
+    start = [float(share.epsilon) for share in plan.shares]
+    found = optimum(
+        plan.mechanism, products, sizes, float(plan.budget), start=start, curve=half_curve
+    )
+    return with_epsilons(plan, found, "optimal")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -344,18 +383,23 @@ def gain_mechanism(mechanisms: Sequence[MechanismName]) -> MechanismName:
 
 
 def analyse(
-    templates: Sequence[Template], sweep: Sweep, measured: Iterable[UtilityRow]
+    templates: Sequence[Template],
+    sweep: Sweep,
+    measured: Iterable[UtilityRow],
+    *,
+    centre: Centre = "point",
 ) -> Structure:
     """RQ3. `measured` must hold the cells of `focus_sweep` for the regimes to be known.
 
     Those of `gain_sweep` tell the gains. Shares of population plans are shown at the focus alone.
+    `centre` is where shares and the power law take the error of exponential noise.
     """
     rows, mechanisms = tuple(measured), sweep.mechanisms
     shares = {
         (epsilon, name): tuple(
             share
             for template in templates
-            for share in root_shares(template, name, epsilon, FOCUS_BUDGET)
+            for share in root_shares(template, name, epsilon, FOCUS_BUDGET, centre=centre)
         )
         for epsilon in LAW_EPSILONS
         for name in mechanisms

@@ -38,6 +38,7 @@ from rootguard.evaluation.rq3_structure import (
     FOCUS,
     FOCUS_BUDGET,
     STRUCTURE_CAPTIONS,
+    Centre,
     Structure,
     analyse,
     focus_sweep,
@@ -72,6 +73,7 @@ class UtilityStudy:
     directory: Path | None = None
     utility: bool = True
     structure: bool = True
+    centre: Centre = "point"
 
     def run(self, out: Path, progress: Progress) -> Findings:
         rows = self._kept(out / "rq1.csv", progress) if self.utility else []
@@ -86,7 +88,7 @@ class UtilityStudy:
                     progress=progress,
                 )
                 known |= {row.cell: row for row in more}
-            found = analyse(self.templates, self.sweep, known.values())
+            found = analyse(self.templates, self.sweep, known.values(), centre=self.centre)
         laws = found.laws if found else ()
         comparison = compare(rows, laws) if self.utility else None
         return self._findings(rows, found, comparison, out)

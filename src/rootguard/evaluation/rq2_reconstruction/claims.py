@@ -29,6 +29,7 @@ from rootguard.evaluation.rq2_reconstruction.study import (
     AttackConfiguration,
     AttackRow,
     AttackSweep,
+    Reading,
     RootFigure,
     Strategy,
 )
@@ -66,11 +67,16 @@ FOCUS_PRIOR: PriorName = "informed"
 POINTS, SHARE = 1.2, 0.12
 # Below this epsilon the noise is as wide as the bounds; the cells are shown, not judged.
 JUDGED_FROM = Fraction(1, 20)
+_READING_REASON = (
+    "the published adversary takes clamped noise for truncated and counts a replayed value twice "
+    "(see --reading published)"
+)
+_BAND = f"within {POINTS:g} points or {100 * SHARE:g} %"
 _ADDRESS = columns(AttackCell)[:-1]
 """What a mean over templates is of."""
 COMPARISON_COLUMNS = (
     "table", *_ADDRESS, "template", "ours", "ours_se", "published", "difference", "one_draw_sd",
-    "match", "reason",
+    "deviations", "match", "reason",
 )  # fmt: skip
 
 
@@ -89,7 +95,8 @@ class ReconstructionStudy:
             lambda row: f"{row.cell.template} {row.cell.mechanism}",
             progress=progress,
         )
-        comparison, failed = compare_attacks(rows), failures(rows)
+        comparison = compare_attacks(rows, reading=self.sweep.reading)
+        failed = failures(rows)
         synthetic = any(row.synthetic for row in rows)
         observed = (
             "q + 1 observations of each root"
@@ -113,7 +120,7 @@ class ReconstructionStudy:
                 ),
             ),
             title=TITLE,
-            facts=facts | {"strategy B": observed},
+            facts=facts | {"strategy B": observed, "likelihood": self.sweep.reading},
             beside=attack_comparison_sheets(comparison),
             subject="reconstruction",
             failures=failed,
@@ -296,6 +303,7 @@ class AttackCompared:
     ours: Estimate
     one_draw: float | None
     synthetic: bool
+    reading: Reading = "exact"
 
     @property
     def difference(self) -> float:
@@ -319,8 +327,13 @@ class AttackCompared:
         away = abs(self.difference) / self.one_draw
         if away <= LIMIT:
             return f"the printed figure is one draw and {away:.1f} of its deviations away"
-        unknown = "; the paper does not print its prior" if self.key.prior == "informed" else ""
-        return f"no reason is known: {away:.1f} deviations of one draw away{unknown}"
+        known = _READING_REASON if self.reading == "exact" else "no reason is known"
+        return f"{known}: {away:.1f} deviations of one draw away"
+
+    @property
+    def deviations(self) -> float | None:
+        """How far the published figure is from ours, in deviations of one draw of the noise."""
+        return -self.difference / self.one_draw if self.one_draw else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -344,12 +357,19 @@ class AttackComparison:
         )
 
     @property
+    def by_chance(self) -> Count:
+        """How many cells the noise of one draw explains, of those whose spread is known."""
+        known = [c.deviations for c in self.cells if c.deviations is not None]
+        return sum(abs(away) <= LIMIT for away in known), len(known)
+
+    @property
     def counts(self) -> dict[str, Count]:
         """How many cells of each table match, and how many there are."""
         return {
-            "means, epsilon from 0.05": self.matching(template=False),
-            "per template": self.matching(template=True),
-            "means, epsilon 0.01": self.matching(template=False, judged=False),
+            f"means, epsilon from 0.05, {_BAND}": self.matching(template=False),
+            f"per template, {_BAND}": self.matching(template=True),
+            f"means, epsilon 0.01, {_BAND}": self.matching(template=False, judged=False),
+            f"all, within {LIMIT:g} deviations of one draw": self.by_chance,
         }
 
 
@@ -376,7 +396,7 @@ def _read(about: dict[str, str], row: dict[str, str], queries: str) -> AttackCel
     )
 
 
-def compare_attacks(rows: Sequence[AttackRow]) -> AttackComparison:
+def compare_attacks(rows: Sequence[AttackRow], *, reading: Reading = "exact") -> AttackComparison:
     """Compare a run with the paper. Templates count only if they are the catalog's own."""
     ours = [row for row in of_catalog(rows) if row.spread == "each"]
     synthetic = any(row.synthetic for row in rows)
@@ -398,6 +418,7 @@ def compare_attacks(rows: Sequence[AttackRow]) -> AttackComparison:
                 ours=found[key],
                 one_draw=_one_draw(found[key], ours[0].repeats),
                 synthetic=synthetic,
+                reading=reading,
             )
             for key, value in published_attacks()
             if key in found
@@ -422,6 +443,7 @@ def comparison_rows(comparison: AttackComparison) -> Iterable[tuple[object, ...]
             "template" if key.template else "aggregate", *values(key)[:-1], key.template.upper(),
             round(cell.ours.value, DIGITS), round(cell.ours.se, DIGITS), cell.published,
             round(cell.difference, DIGITS), None if one is None else round(one, DIGITS),
+            None if cell.deviations is None else round(cell.deviations, 3),
             str(cell.matches).lower(), cell.reason,
         )  # fmt: skip
 
@@ -437,6 +459,7 @@ def attack_comparison_sheets(comparison: AttackComparison) -> tuple[Sheet, ...]:
         cell
         for cell in comparison.cells
         if not cell.key.template and cell.key.epsilon == FOCUS and cell.key.prior == FOCUS_PRIOR
+        if (cell.key.mechanism, cell.key.strategy) == ("exponential", "B")
     ]
     sheets = (
         counts_sheet(
@@ -445,12 +468,13 @@ def attack_comparison_sheets(comparison: AttackComparison) -> tuple[Sheet, ...]:
         ),
         Sheet(
             title="Reconstruction wMAPE (%), exponential, ε = 0.1, strategy B, informed prior",
-            header=("config", "q", "ours", "published", "difference"),
+            header=("config", "q", "ours", "published", "difference", "deviations"),
             lines=tuple(
                 (
                     cell.key.config, str(cell.key.queries),
                     with_error(cell.ours.value, cell.ours.se, 2), f"{cell.published:g}",
                     f"{cell.difference:+.2f}",
+                    "–" if cell.deviations is None else f"{cell.deviations:+.1f}",
                 )
                 for cell in headline
             ),

@@ -24,6 +24,9 @@ it; the other roots stay at the prior's guess. Strategy B observes every root q 
 what the published tables hold, and is measured by the mean over roots. The paper's text shares the
 q queries among the k roots instead (q/k + 1 each): `Spread`.
 
+`Reading` says what the adversary takes for the likelihood; a real one knows the mechanism, and the
+published one did not.
+
 A root's error is 100 * sum |x^ - x| / sum |x| over people, with x as it was before snapping. Priors
 come from the template's population figures, never from the cohort.
 """
@@ -48,7 +51,7 @@ from rootguard.advice.utility import (
 )
 from rootguard.allocation import Plan
 from rootguard.attacks.belief import PRIORS, Prior, PriorName, prior
-from rootguard.attacks.map import map_path, map_paths
+from rootguard.attacks.map import Shape, map_paths, shape_of, truncated_shape
 from rootguard.attacks.oracle import grid, snap
 from rootguard.calibration import make_plan
 from rootguard.errors import RootGuardError
@@ -69,6 +72,12 @@ AttackConfiguration = Configuration | Reader
 ATTACK_CONFIGURATIONS: tuple[AttackConfiguration, ...] = (*CONFIGURATIONS, "naive", "median")
 Spread = Literal["each", "shared"]
 """Under strategy B: q queries for each root, or q queries shared among the roots in turn."""
+
+Reading = Literal["exact", "published"]
+"""What the adversary takes for the likelihood. `exact` is the mechanism's own. `published` is what
+fits the published tables: bounded Laplace and staircase noise, which are clamped to the grid, are
+taken for noise that is drawn again until it lies on it; and a value that is replayed counts twice
+(once for the query and once for the last turn, as with q = 1), whatever q is."""
 
 STRATEGIES: tuple[Strategy, ...] = ("A", "B")
 # The paper's grid.
@@ -127,6 +136,7 @@ class AttackSweep:
     seed: int = 0
     repeats: int = 1
     spread: Spread = "each"
+    reading: Reading = "exact"
     mechanisms: tuple[MechanismName, ...] = STUDY_MECHANISMS
     strategies: tuple[Strategy, ...] = STRATEGIES
     priors: tuple[PriorName, ...] = PRIORS
@@ -445,12 +455,32 @@ class Victims:
             self.draws(name, epsilon, root, epsilon, turns=counts[-1], first=first, rows=rows)
             for root in roots
         ]
-        paths = map_paths(mechanism(name, epsilon, size), np.stack(seen), counts, densities)
-        for root, path in zip(roots, paths, strict=True):
-            for belief, by_count in zip(beliefs, path, strict=True):
-                yield (root, belief, "roots", 1), by_count[0]
+        noise, drawn = mechanism(name, epsilon, size), np.stack(seen)
+        paths = map_paths(noise, drawn, counts, densities, shape=self._shape(noise))
+        once = paths[:, :, 0]
+        if self._sweep.reading == "published":
+            once = self._replayed(noise, drawn[:, :, :1], densities)
+        for root, path, alone in zip(roots, paths, once, strict=True):
+            for belief, by_count, first_alone in zip(beliefs, path, alone, strict=True):
+                yield (root, belief, "roots", 1), first_alone
                 for count, indices in zip(counts, by_count, strict=True):
                     yield (root, belief, "all", count), indices
+
+    def _shape(self, noise: Mechanism) -> Shape:
+        """What the adversary takes for the mechanism."""
+        return shape_of(noise) if self._sweep.reading == "exact" else truncated_shape(noise)
+
+    def _replayed(
+        self, noise: Mechanism, seen: Indices, densities: Sequence[Sequence[Floats | None]]
+    ) -> Indices:
+        """Estimates from one observation of each root, (roots, people, 1): (roots, priors, people).
+
+        It is one factor of the likelihood, but two in the published reading.
+        """
+        times = 1 if self._sweep.reading == "exact" else 2
+        again = np.repeat(seen, times, axis=2)
+        found: Indices = map_paths(noise, again, (times,), densities, shape=self._shape(noise))
+        return found[:, :, 0]
 
     def _cached(
         self,
@@ -467,7 +497,7 @@ class Victims:
             if config == "median":
                 found = [posterior_medians(noise, columns[root][:, 0], each) for each in known]
             else:
-                found = list(map_path(noise, columns[root], (1,), known)[:, 0])
+                found = list(self._replayed(noise, columns[root][None], [known])[0])
             for belief, indices in zip(beliefs, found, strict=True):
                 yield (root, belief, config, 1), indices
                 if config == "opt":  # given the noised roots, as the best inverter would be
