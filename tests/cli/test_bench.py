@@ -80,9 +80,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_all_writes_every_table_and_figure_without_other_arguments_than_out(finished: Path) -> None:
     names = set(contents(finished))
-    figures = ("double_asymmetry", "per_template", "privacy_utility", "power_law", "budget_bars")
+    figures = (
+        "double_asymmetry", "per_template", "privacy_utility", "power_law", "budget_bars", "classes",
+    )  # fmt: skip
     assert names == {
-        "rq1.csv", "rq1_wmape.csv", "rq1_rce.csv", "rq1_template_wmape.csv", "rq1_template_rce.csv",
+        "rq1.csv", "rq1_classes.csv", "rq1_wmape.csv", "rq1_rce.csv",
+        "rq1_template_wmape.csv", "rq1_template_rce.csv",
         "rq1_sensitivity.csv", "rq1_template_sensitivity.csv", "rq1_population_median.csv",
         "rq1_win_rate.csv", "rq3_gains.csv", "rq3_roots.csv", "rq3_power_law.csv",
         "rq3_regimes.csv", "rq3_amplification.csv", "comparison.csv", "comparison.md",
