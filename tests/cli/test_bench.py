@@ -81,7 +81,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_all_writes_every_table_and_figure_without_other_arguments_than_out(finished: Path) -> None:
     names = set(contents(finished))
     figures = (
-        "double_asymmetry", "per_template", "privacy_utility", "power_law", "budget_bars", "classes",
+        "double_asymmetry", "per_template", "privacy_utility", "power_law", "budget_bars",
+        "classes",
     )  # fmt: skip
     assert names == {
         "rq1.csv", "rq1_classes.csv", "rq1_wmape.csv", "rq1_rce.csv",

@@ -5,7 +5,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from rootguard.errors import TemplateError
+from rootguard.errors import TemplateError, UnknownNameError
 from rootguard.expressions import parse
 from rootguard.template import RiskClass, load_template, parse_template
 from rootguard.values import RootName
@@ -151,3 +151,60 @@ def test_a_template_cannot_be_changed_and_can_be_copied_and_hashed() -> None:
     assert copy == template
     assert hash(copy) == hash(template)
     assert copy.digest == template.digest
+
+
+CLINIC = """
+[populations.clinic]
+roots.ast = { mean = 80.0, sd = 50.0 }
+source = "A made-up clinic"
+"""
+
+
+def test_another_population_replaces_the_figures_that_it_has_and_makes_another_template() -> None:
+    template = parse_template(BASE + CLINIC, file="liver.toml")
+    assert template.population_names == ("general", "clinic")
+    assert template.of_population("general") is template
+    clinic = template.of_population("clinic")
+    ast, age = clinic.roots[RootName("ast")], clinic.roots[RootName("age")]
+    assert (ast.mean, ast.sd, ast.domain) == (80.0, 50.0, template.roots[RootName("ast")].domain)
+    assert age == template.roots[RootName("age")]
+    assert clinic.digest != template.digest
+    assert clinic.sources[-1] == "A made-up clinic"
+    with pytest.raises(UnknownNameError, match="general, clinic"):
+        template.of_population("hospital")
+
+
+def test_a_catalog_name_may_say_its_population() -> None:
+    assert load_template("homa@clinic") == load_template("homa").of_population("clinic")
+    with pytest.raises(UnknownNameError, match="population"):
+        load_template("homa@nowhere")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place"),
+    [
+        ("roots.ast", "roots.decades", r"populations\.clinic\.roots\.decades: this is not a root"),
+        ("mean = 80.0", "mean = 800.0", r"populations\.clinic\.roots\.ast\.mean: it is outside"),
+        ("sd = 50.0", "sd = 0", r"populations\.clinic\.roots\.ast\.sd: it is not above zero"),
+        ("[populations.clinic]", "[populations.general]", r"populations\.general: 'general' is"),
+    ],
+)
+def test_a_population_that_cannot_be_is_refused_by_its_place(
+    old: str, new: str, place: str
+) -> None:
+    with pytest.raises(TemplateError, match=place):
+        parse_template(BASE + CLINIC.replace(old, new), file="liver.toml")
+
+
+def test_log_figures_come_together_and_for_a_lognormal_root() -> None:
+    both = changed('shape = "lognormal"', 'shape = "lognormal"\nmedian = 21.0\nlog_sd = 0.4')
+    root = parse_template(both, file="liver.toml").roots[RootName("ast")]
+    assert (root.median, root.log_sd) == (21.0, 0.4)
+    for lines, place in (
+        ("median = 21.0", r"roots\.ast\.log_sd: this key is missing"),
+        ("median = 2000.0\nlog_sd = 0.4", r"roots\.ast\.median: it is outside"),
+        ("median = 21.0\nlog_sd = -1", r"roots\.ast\.log_sd: it is not above zero"),
+    ):
+        wrong = changed('shape = "lognormal"', f'shape = "lognormal"\n{lines}')
+        with pytest.raises(TemplateError, match=place):
+            parse_template(wrong, file="liver.toml")

@@ -30,7 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rootguard.calibration.priors import (
-    UNTIED,
+    UNTIED as UNTIED,
+)
+from rootguard.calibration.priors import (
     Marginal,
     has_figures,
     joint_indices,

@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from rootguard.cli.options import json_option, mechanism_option, preset_option, template_argument
+from rootguard.cli.options import (
+    json_option,
+    mechanism_option,
+    population_option,
+    preset_option,
+    template_argument,
+)
 from rootguard.cli.output import EXIT_CODES, console, number, progress_bar, table, write_json
 from rootguard.mechanisms import mechanism_named
 from rootguard.template import load_template
@@ -45,10 +51,12 @@ _ADVICE = "calibrated"
     10,
     "How many mentions a conversation has, with --miss-rate.",
 )
+@population_option
 @json_option
 def command(
     template: str,
     *,
+    people: str,
     mechanism: str,
     turns: str,
     population: bool,
@@ -71,7 +79,7 @@ def command(
     from rootguard.advice.epsilon import EPSILONS, explain
     from rootguard.advice.utility import CONFIGURATIONS, Turns
 
-    loaded = load_template(template)
+    loaded = load_template(template).of_population(people)
     configurations = tuple(c for c in CONFIGURATIONS if population or c != "population")
     chosen = next(t for t in get_args(Turns) if t == turns)
     what = "epsilons and configurations"

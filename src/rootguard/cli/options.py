@@ -63,6 +63,15 @@ class TemplateType(click.ParamType[str]):
 
 
 template_argument = click.argument("template", type=TemplateType(), metavar="TEMPLATE")
+population_option = click.option(
+    "--population",
+    "people",
+    default="general",
+    show_default=True,
+    metavar="NAME",
+    help="Whose published figures to go by, where the template has others than the general ones. "
+    "The same as TEMPLATE@NAME, which a profile may say as well.",
+)
 
 
 def chosen_templates(names: Iterable[str]) -> tuple[Template, ...]:

@@ -10,6 +10,7 @@ from rootguard.cli.options import (
     PlanChoice,
     json_option,
     plan_options,
+    population_option,
     print_warnings,
     shared_warnings,
     template_argument,
@@ -33,11 +34,13 @@ from rootguard.template import Template, load_template
     type=click.Path(dir_okay=False),
     help="Also compare the template's roots with those of this profile's templates.",
 )
+@population_option
 @json_option
 def command(
     template: str,
     *,
     choice: PlanChoice,
+    people: str,
     amplification: bool,
     profile: str | None,
     as_json: bool,
@@ -53,7 +56,7 @@ def command(
       rootguard plan ./mine.toml --budget 1 --allocation uniform --amplification
       rootguard plan ./mine.toml --budget 1 --profile me.toml
     """
-    loaded = load_template(template)
+    loaded = load_template(template).of_population(people)
     plan = choice.plan(loaded)
     leaks = _amplifications(loaded, plan) if amplification else None
     hints = [str(hint) for hint in recognise(loaded)]

@@ -89,6 +89,7 @@ def _show(template: Template, *, as_json: bool) -> None:
                 {"label": risk.label, "when": _when(risk), "worrying": risk.worrying}
                 for risk in template.risk
             ],
+            "populations": list(template.population_names),
             "sources": list(template.sources),
             "hints": hints,
             "digest": template.digest,
@@ -126,6 +127,8 @@ def _show(template: Template, *, as_json: bool) -> None:
     for risk in template.risk:
         mark = " (worrying)" if risk.worrying else ""
         out.print(f"  risk {risk.label}: {_when(risk)}{mark}")
+    for other in template.populations or ():
+        out.print(f"  population {other.name}: {other.source}")
     for source in template.sources:
         out.print(f"  source: {source}")
     for hint in hints:

@@ -34,9 +34,13 @@ _FOLDER = importlib.resources.files("rootguard.template") / "templates"
 def load_template(source: str | os.PathLike[str]) -> Template:
     """Load a catalog template by name, or a file by path.
 
-    A text with a path separator or ending in `.toml`, and any path object, is a path.
+    A text with a path separator or ending in `.toml`, and any path object, is a path. `homa@clinic`
+    is the template with the figures of another population that it has.
     """
     name = os.fspath(source)
+    if isinstance(source, str) and "@" in name and not Path(name).exists():
+        of, _, population = name.rpartition("@")
+        return load_template(of).of_population(population)
     if not isinstance(source, str) or name.endswith(".toml") or "/" in name or os.sep in name:
         return read_template(Path(name))
     if name not in catalog():  # so a name that passes is ours and cannot walk the file system

@@ -7,11 +7,11 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, fields, is_dataclass
+from dataclasses import Field, dataclass, fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
-from rootguard.errors import FormulaError
+from rootguard.errors import FormulaError, UnknownNameError
 from rootguard.expressions import Node, evaluate, names, to_text
 from rootguard.values import Domain, RootName
 
@@ -105,6 +105,31 @@ class Population:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RootFigures:
+    """What another population's source says of one root."""
+
+    root: RootName
+    mean: float
+    sd: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OtherPopulation:
+    """Published figures of people unlike the general population, such as a clinic's patients.
+
+    Roots that it does not list, and how roots vary together, are as in the general population.
+    """
+
+    name: str
+    figures: tuple[RootFigures, ...]
+    source: str
+
+
+GENERAL = "general"
+"""What the population is called whose figures stand with the roots themselves."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Template:
     """Public knowledge about one calculation. Mappings keep the order of the file."""
 
@@ -118,6 +143,7 @@ class Template:
     risk: tuple[RiskClass, ...]
     population: Population | None
     sources: tuple[str, ...]
+    populations: tuple[OtherPopulation, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "roots", MappingProxyType(dict(self.roots)))
@@ -151,6 +177,25 @@ class Template:
             with contextlib.suppress(FormulaError):  # no value here: a root keeps its middle
                 values[name] = evaluate(formulas[name], values)
         return {name: root.domain.clamp(values[name]) for name, root in self.roots.items()}
+
+    @property
+    def population_names(self) -> tuple[str, ...]:
+        """The populations whose figures the template has."""
+        return (GENERAL, *(other.name for other in self.populations or ()))
+
+    def of_population(self, name: str) -> "Template":
+        """The template with another population's figures; it is another template, and says so."""
+        if name not in self.population_names:
+            raise UnknownNameError("population", name, self.population_names)
+        if name == GENERAL:
+            return self
+        other = next(each for each in self.populations or () if each.name == name)
+        roots = dict(self.roots)
+        for each in other.figures:
+            roots[each.root] = replace(
+                roots[each.root], mean=each.mean, sd=each.sd, median=None, log_sd=None
+            )
+        return replace(self, roots=roots, populations=None, sources=(*self.sources, other.source))
 
     @property
     def digest(self) -> str:

@@ -14,11 +14,14 @@ from rootguard.errors import DomainError, FormulaError, TemplateError
 from rootguard.expressions import Node, names, parse
 from rootguard.language import units
 from rootguard.template.model import (
+    GENERAL,
     Derived,
     KeptFormula,
+    OtherPopulation,
     Population,
     RiskClass,
     Root,
+    RootFigures,
     Shape,
     Target,
     Template,
@@ -32,6 +35,7 @@ from rootguard.values import MAX_GRID, Domain, RootName
 MAX_BYTES = 256 * 1024
 MAX_ROOTS = 64
 MAX_DERIVED = 256
+MAX_POPULATIONS = 16
 MAX_TEXT = 4000
 _SHAPES: dict[str, Shape] = {"normal": "normal", "lognormal": "lognormal", "uniform": "uniform"}
 _DERIVED_KEYS = ("formula", "unit", "description")
@@ -202,6 +206,7 @@ def _template(top: TomlTable) -> Template:
         risk=_risk(top.list_of("risk")),
         population=_population(top, roots) if "population" in top.entries else None,
         sources=top.texts("sources"),
+        populations=_populations(top, roots) if "populations" in top.entries else None,
     )
 
 
@@ -357,6 +362,31 @@ def _population(top: TomlTable, roots: Mapping[RootName, Root]) -> Population:
     return Population(
         roots=listed, covariance=covariance, source=table.text("source"), rank_correlation=ranks
     )
+
+
+def _populations(top: TomlTable, roots: Mapping[RootName, Root]) -> tuple[OtherPopulation, ...]:
+    """Figures of other people than the general population, by name."""
+    found = []
+    for name, table in top.tables("populations", ("roots", "source"), MAX_POPULATIONS).items():
+        general = f"{GENERAL!r} is what the roots themselves say"
+        table.refuse(name == GENERAL, "", general, "choose another name")
+        listed = TomlTable(top.file, f"{table.path}.roots", table.need("roots"))
+        table.refuse(not listed.entries, "roots", "it has no figures", "add mean and sd of a root")
+        figures = []
+        for root, content in listed.entries.items():
+            known = roots.get(RootName(root))
+            problem, remedy = "this is not a root", f"name some of {', '.join(roots)}"
+            listed.refuse(known is None or known.formula is not None, root, problem, remedy)
+            row = TomlTable(top.file, f"{listed.path}.{root}", content, ("mean", "sd"))
+            mean, sd = row.number("mean"), row.number("sd")
+            inside = known is not None and known.domain.lower <= mean <= known.domain.upper
+            row.refuse(not inside, "mean", "it is outside the bounds", "correct the mean")
+            row.refuse(sd <= 0, "sd", "it is not above zero", "correct it")
+            figures.append(RootFigures(root=RootName(root), mean=mean, sd=sd))
+        found.append(
+            OtherPopulation(name=name, figures=tuple(figures), source=table.text("source"))
+        )
+    return tuple(found)
 
 
 def _matrix(table: TomlTable, key: str, size: int) -> tuple[tuple[float, ...], ...]:
