@@ -111,18 +111,48 @@ class RootFigures:
     root: RootName
     mean: float
     sd: float
+    shape: Shape
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OtherPopulation:
     """Published figures of people unlike the general population, such as a clinic's patients.
 
-    Roots that it does not list, and how roots vary together, are as in the general population.
+    Roots that it does not list are as in the general population, and so is how roots vary together
+    unless `rank_correlation` says it of those that are listed, in their order.
     """
 
     name: str
     figures: tuple[RootFigures, ...]
     source: str
+    rank_correlation: tuple[tuple[float, ...], ...] | None = None
+
+    def ties(self) -> Population | None:
+        """How the listed roots vary together, if that is said.
+
+        The covariance is the one that normal scores with these rank correlations give: with latent
+        correlation rho = 2 sin(pi r / 6), and s^2 = ln(1 + w^2), w = sd / mean of a lognormal root,
+        Pearson's is (exp(rho s1 s2) - 1) / (w1 w2) for two, rho s / w for one, and rho for none.
+        """
+        if self.rank_correlation is None:
+            return None
+        rows = []
+        for i, one in enumerate(self.figures):
+            row = []
+            for j, other in enumerate(self.figures):
+                latent = 2 * math.sin(math.pi * self.rank_correlation[i][j] / 6)
+                logs = [f.sd / f.mean for f in (one, other) if f.shape == "lognormal"]
+                spreads = math.prod(math.sqrt(math.log1p(w * w)) for w in logs)
+                grown = math.expm1(latent * spreads) if len(logs) == 2 else latent * spreads
+                pearson = 1.0 if i == j else grown / math.prod(logs)
+                row.append(pearson * one.sd * other.sd)
+            rows.append(tuple(row))
+        return Population(
+            roots=tuple(each.root for each in self.figures),
+            covariance=tuple(rows),
+            source=self.source,
+            rank_correlation=self.rank_correlation,
+        )
 
 
 GENERAL = "general"
@@ -193,9 +223,20 @@ class Template:
         roots = dict(self.roots)
         for each in other.figures:
             roots[each.root] = replace(
-                roots[each.root], mean=each.mean, sd=each.sd, median=None, log_sd=None
+                roots[each.root],
+                mean=each.mean,
+                sd=each.sd,
+                shape=each.shape,
+                median=None,
+                log_sd=None,
             )
-        return replace(self, roots=roots, populations=None, sources=(*self.sources, other.source))
+        return replace(
+            self,
+            roots=roots,
+            population=other.ties() or self.population,
+            populations=None,
+            sources=(*self.sources, other.source),
+        )
 
     @property
     def digest(self) -> str:

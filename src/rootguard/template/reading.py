@@ -367,7 +367,8 @@ def _population(top: TomlTable, roots: Mapping[RootName, Root]) -> Population:
 def _populations(top: TomlTable, roots: Mapping[RootName, Root]) -> tuple[OtherPopulation, ...]:
     """Figures of other people than the general population, by name."""
     found = []
-    for name, table in top.tables("populations", ("roots", "source"), MAX_POPULATIONS).items():
+    keys = ("roots", "rank_correlation", "source")
+    for name, table in top.tables("populations", keys, MAX_POPULATIONS).items():
         general = f"{GENERAL!r} is what the roots themselves say"
         table.refuse(name == GENERAL, "", general, "choose another name")
         listed = TomlTable(top.file, f"{table.path}.roots", table.need("roots"))
@@ -377,14 +378,27 @@ def _populations(top: TomlTable, roots: Mapping[RootName, Root]) -> tuple[OtherP
             known = roots.get(RootName(root))
             problem, remedy = "this is not a root", f"name some of {', '.join(roots)}"
             listed.refuse(known is None or known.formula is not None, root, problem, remedy)
-            row = TomlTable(top.file, f"{listed.path}.{root}", content, ("mean", "sd"))
+            row = TomlTable(top.file, f"{listed.path}.{root}", content, ("mean", "sd", "shape"))
             mean, sd = row.number("mean"), row.number("sd")
             inside = known is not None and known.domain.lower <= mean <= known.domain.upper
             row.refuse(not inside, "mean", "it is outside the bounds", "correct the mean")
             row.refuse(sd <= 0, "sd", "it is not above zero", "correct it")
-            figures.append(RootFigures(root=RootName(root), mean=mean, sd=sd))
+            usual = "normal" if known is None or known.shape == "uniform" else known.shape
+            shape = _SHAPES.get(row.text("shape", usual))
+            if shape is None or (shape == "lognormal" and mean <= 0):
+                remedy = "write normal, uniform, or lognormal for what is above zero"
+                raise row.error("shape", "no root of this mean has that shape", remedy)
+            figures.append(RootFigures(root=RootName(root), mean=mean, sd=sd, shape=shape))
+        ranks = None
+        if "rank_correlation" in table.entries:
+            ranks = _matrix(table, "rank_correlation", len(figures))
         found.append(
-            OtherPopulation(name=name, figures=tuple(figures), source=table.text("source"))
+            OtherPopulation(
+                name=name,
+                figures=tuple(figures),
+                source=table.text("source"),
+                rank_correlation=ranks,
+            )
         )
     return tuple(found)
 
