@@ -4,10 +4,13 @@
 """
 
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
+from rootguard.errors import RootGuardError
 from rootguard.evaluation.household import household_figure
+from rootguard.session.profile import load_profile
 from rootguard.template import load_template
 from rootguard.values import RootName
 
@@ -40,6 +43,14 @@ def test_a_household_of_one_or_of_no_figures_is_refused() -> None:
         household_figure(SBP, correlation=0.5, members=1)
     with pytest.raises(ValueError, match="mean and sd"):
         household_figure(load_template("meld").roots[RootName("inr")], correlation=0.5)
+
+
+def test_a_profile_has_no_household(tmp_path: Path) -> None:
+    """What is not kept soundly is refused, not skipped."""
+    path = tmp_path / "me.toml"
+    path.write_text('templates = ["homa"]\nbudget = "0.1"\nhousehold = ["me", "you"]\n')
+    with pytest.raises(RootGuardError, match=r"me.toml: household: a key that is not known"):
+        load_profile(path)
 
 
 def table() -> str:
