@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from rich.text import Text
 
-from rootguard.advice.crowds import STRATEGIES, Curve, Guarding, Strategy, attack
-from rootguard.advice.people import Cohort
 from rootguard.cli.options import (
     EpsilonType,
     json_option,
@@ -17,14 +15,18 @@ from rootguard.cli.options import (
     template_argument,
 )
 from rootguard.cli.output import EXIT_CODES, Cell, console, table, write_json
-from rootguard.evaluation.cohorts import load_cohort
-from rootguard.graph import Graph
-from rootguard.template import Template, load_template
 from rootguard.values import MechanismName
 
+if TYPE_CHECKING:
+    from rootguard.advice.crowds import Curve, Guarding, Strategy
+    from rootguard.advice.people import Cohort
+    from rootguard.template import Template
+
+# As `rootguard.advice.crowds` has them; a test holds the two together.
+STRATEGY_NAMES = ("repeat", "derived", "zoom", "joint", "collusion", "posterior")
 _SHOWN = 12  # lines of the table, so that 64 queries fit a screen
 _FORMATS = (".png", ".svg", ".pdf")
-_ABOUT: Mapping[Strategy, str] = {
+_ABOUT: "Mapping[Strategy, str]" = {
     "repeat": "asks for each root again and again",
     "derived": "asks for steep functions of each root, each noised on its own range",
     "zoom": "asks where each root lies in an ever smaller window around its best guess",
@@ -38,7 +40,7 @@ _ABOUT: Mapping[Strategy, str] = {
 @template_argument
 @click.option("--budget", type=EpsilonType(), help="Total epsilon; each root gets an even share.")
 @click.option("--epsilon", type=EpsilonType(), help="Epsilon of each root, and of each answer.")
-@preset_option("--strategy", click.Choice(STRATEGIES), "zoom", "What the adversary does.")
+@preset_option("--strategy", click.Choice(STRATEGY_NAMES), "zoom", "What the adversary does.")
 @preset_option(
     "--queries", click.IntRange(1, 64), 8, "Queries about each root (joint: rounds of queries)."
 )
@@ -64,7 +66,7 @@ def command(
     template: str,
     budget: Fraction | None,
     epsilon: Fraction | None,
-    strategy: Strategy,
+    strategy: "Strategy",
     queries: int,
     people: int,
     directory: Path | None,
@@ -84,6 +86,11 @@ def command(
       rootguard attack fib4 --epsilon 0.1 --strategy zoom --mechanism exponential
       rootguard attack homa --budget 0.2 --strategy collusion --plot homa.svg
     """
+    from rootguard.advice.crowds import attack
+    from rootguard.evaluation.cohorts import load_cohort
+    from rootguard.graph import Graph
+    from rootguard.template import load_template
+
     loaded = load_template(template)
     if (budget is None) == (epsilon is None):
         raise click.UsageError("give one of --budget and --epsilon")
@@ -93,7 +100,7 @@ def command(
     each = epsilon if epsilon is not None else (budget or Fraction(0)) / roots
     cohort = load_cohort(loaded, directory, size=people, seed=seed)
 
-    def run(guarding: Guarding) -> Curve:
+    def run(guarding: "Guarding") -> "Curve":
         return attack(
             strategy, guarding, loaded, cohort,
             mechanism=mechanism, epsilon=each, queries=queries, seed=seed,
@@ -111,7 +118,7 @@ def command(
             console().print(f"Plot written to {plot}.")
 
 
-def _meaning(curves: Mapping[Guarding, Curve], strategy: Strategy) -> str:
+def _meaning(curves: "Mapping[Guarding, Curve]", strategy: "Strategy") -> str:
     fresh, vault = curves["independent"], curves["rootguard"]
     first, last = float(fresh.overall[0]), float(fresh.overall[-1])
     stays = all((vault.estimates[r] == vault.estimates[r][0]).all() for r in vault.estimates)
@@ -133,9 +140,9 @@ def _percent(share: float) -> str:
 
 
 def _as_json(
-    template: Template,
-    cohort: Cohort,
-    curves: Mapping[Guarding, Curve],
+    template: "Template",
+    cohort: "Cohort",
+    curves: "Mapping[Guarding, Curve]",
     epsilon: Fraction,
     meaning: str,
 ) -> dict[str, object]:
@@ -157,12 +164,14 @@ def _as_json(
 
 
 def _print(
-    template: Template,
-    cohort: Cohort,
-    curves: Mapping[Guarding, Curve],
+    template: "Template",
+    cohort: "Cohort",
+    curves: "Mapping[Guarding, Curve]",
     epsilon: Fraction,
     meaning: str,
 ) -> None:
+    from rich.text import Text
+
     fresh, vault = curves["independent"], curves["rootguard"]
     out = console()
     kind = "synthetic" if cohort.synthetic else "published"
@@ -197,9 +206,9 @@ def _print(
 
 def _plot(
     path: Path,
-    template: Template,
-    cohort: Cohort,
-    curves: Mapping[Guarding, Curve],
+    template: "Template",
+    cohort: "Cohort",
+    curves: "Mapping[Guarding, Curve]",
     epsilon: Fraction,
 ) -> None:
     try:

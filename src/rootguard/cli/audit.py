@@ -9,20 +9,20 @@ import subprocess
 import sys
 from collections.abc import Callable
 from fractions import Fraction
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
-import numpy as np
-from rich.text import Text
 
-from rootguard.attacks.audit import Audit, Finding, Sampler, answers_stay, audit, one_at_a_time
 from rootguard.cli.options import EpsilonType, json_option, mechanism_option, preset_option
 from rootguard.cli.output import EXIT_CODES, Part, Result, show, table
-from rootguard.mechanisms import Mechanism, certify, mechanism_named
-from rootguard.mechanisms import mechanism as make_mechanism
-from rootguard.mechanisms.base import Indices
-from rootguard.rng import SECURE
 from rootguard.values import MAX_GRID, Domain, MechanismName
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from rootguard.attacks.audit import Audit, Finding, Sampler
+    from rootguard.mechanisms import Mechanism
+    from rootguard.mechanisms.base import Indices
 
 _COMMAND_TIMEOUT = 60  # seconds for one sample: a program slower than this would audit for weeks
 _RESTART = (
@@ -93,6 +93,12 @@ def command(
       rootguard audit --function mynoise:draw --mechanism laplace --epsilon 1 --between
       rootguard audit --command "./noise {index}" --epsilon 0.5 --samples 20000
     """
+    from rich.text import Text
+
+    from rootguard.attacks.audit import answers_stay, audit
+    from rootguard.mechanisms import certify, mechanism_named
+    from rootguard.mechanisms import mechanism as make_mechanism
+
     if function is not None and program is not None:
         raise click.UsageError("give one of --function and --command")
     if function is None and program is None and mechanism is None:
@@ -132,13 +138,16 @@ def command(
 
 
 def _subject(
-    claimed: Mechanism | None,
+    claimed: "Mechanism | None",
     function: str | None,
     program: str | None,
     bounds: tuple[float, float] | None,
     grid: int,
-) -> tuple[Sampler, Callable[[], Sampler] | None]:
+) -> "tuple[Sampler, Callable[[], Sampler] | None]":
     """What is sampled, and how to start it anew."""
+    from rootguard.attacks.audit import one_at_a_time
+    from rootguard.rng import SECURE
+
     if function is not None:
         return one_at_a_time(_load(function)), lambda: _elsewhere(function)
     if program is not None:
@@ -163,10 +172,11 @@ def _load(function: str) -> Callable[[float], float]:
     return draw
 
 
-def _elsewhere(function: str) -> Sampler:
+def _elsewhere(function: str) -> "Sampler":
     """The same function in a process of its own."""
+    import numpy as np
 
-    def sample(index: float, count: int) -> Indices:
+    def sample(index: float, count: int) -> "Indices":
         text = str(int(index)) if index == int(index) else repr(float(index))
         run = [sys.executable, "-c", _RESTART, function, text, str(count)]
         words = _output(run).split()
@@ -206,7 +216,7 @@ def _output(arguments: list[str]) -> str:
         raise click.ClickException(f"{arguments[0]} failed ({type(error).__name__})") from None
 
 
-def _as_json(found: Audit) -> dict[str, object]:
+def _as_json(found: "Audit") -> dict[str, object]:
     return {
         "epsilon_claimed": found.claimed,
         "epsilon_lower_bound": found.bound.epsilon,
@@ -222,11 +232,13 @@ def _as_json(found: Audit) -> dict[str, object]:
     }
 
 
-def _finding(finding: Finding) -> dict[str, object]:
+def _finding(finding: "Finding") -> dict[str, object]:
     return {"check": finding.check, "passed": finding.passed, "seen": finding.seen}
 
 
-def _parts(found: Audit) -> list[Part]:
+def _parts(found: "Audit") -> list[Part]:
+    from rich.text import Text
+
     rows = [(f.check, "passed" if f.passed else "FAILED", f.seen) for f in found.findings]
     checks = table(f"audit, {found.samples:,} samples", ("check", "result", "seen"), rows)
     if found.passed:
@@ -257,6 +269,11 @@ def certify_command(mechanism: str, epsilon: Fraction, grid: int, *, as_json: bo
     Example:
       rootguard certify --mechanism geometric --epsilon 0.1 --grid 1000 --json
     """
+    from rich.text import Text
+
+    from rootguard.mechanisms import certify, mechanism_named
+    from rootguard.mechanisms import mechanism as make_mechanism
+
     found = certify(make_mechanism(mechanism_named(mechanism), epsilon, grid))
     document = {
         "mechanism": found.mechanism,
@@ -275,5 +292,7 @@ def certify_command(mechanism: str, epsilon: Fraction, grid: int, *, as_json: bo
     show(Result(document=document, parts=parts, failed=not found.holds), as_json=as_json)
 
 
-def _verdict(*, holds: bool) -> Text:
+def _verdict(*, holds: bool) -> "Text":
+    from rich.text import Text
+
     return Text("holds", "green") if holds else Text("does not hold", "red")

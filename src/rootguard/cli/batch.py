@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
-from rootguard.allocation import Plan
 from rootguard.cli.options import (
     PlanChoice,
     calibrate_option,
@@ -19,14 +17,13 @@ from rootguard.cli.options import (
     template_argument,
 )
 from rootguard.cli.output import EXIT_CODES, console, write_json
-from rootguard.identifiers import Kind
-from rootguard.template import load_template
-from rootguard.vault import open_store
 
 if TYPE_CHECKING:
+    from rootguard.allocation import Plan
     from rootguard.batch.files import Summary
     from rootguard.batch.job import OnConflict
     from rootguard.batch.register import Fresh
+    from rootguard.identifiers import Kind
 
 _KEY_BYTES = 32
 
@@ -131,8 +128,12 @@ def command(
       rootguard batch fib4 --in lab.csv --out noised.csv --budget 0.9 --id mrn \\
         --identifier mrn=code --column ast=SGOT --rejects rejects.csv
     """
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
+
     from rootguard.batch.files import Columns, sanitize_file
     from rootguard.batch.keys import Secret
+    from rootguard.template import load_template
+    from rootguard.vault import open_store
 
     loaded = load_template(template)
     plan = choice.plan(loaded)
@@ -167,7 +168,7 @@ def command(
     _tell(summary, plan.hash, rejects, as_json=as_json)
 
 
-def _announce(draw: int, plan: Plan) -> None:
+def _announce(draw: int, plan: "Plan") -> None:
     click.echo(
         f"A value changed since the last release: everybody in this table is drawn anew (draw "
         f"{draw}), at epsilon {float(plan.budget):g} each",

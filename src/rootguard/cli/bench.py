@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
-from rich.text import Text
 
 from rootguard.cli.options import TemplateType, chosen_templates, json_option, preset_option
 from rootguard.cli.output import EXIT_CODES, Part, Result, notice, progress_bar, show, table
-from rootguard.mechanisms import mechanism_named
 from rootguard.values import MechanismName
 
 if TYPE_CHECKING:
@@ -140,6 +138,8 @@ def _exact(epsilons: Iterable[float]) -> tuple[Fraction, ...]:
 
 def _run(study: "Study", out: Path, *, as_json: bool) -> None:
     """Run a study, write its files, and print what it found."""
+    from rich.text import Text
+
     from rootguard.evaluation.study.page import WARNING, document
     from rootguard.evaluation.study.runner import run_study
 
@@ -222,6 +222,7 @@ def _sweep(given: dict[str, Any], configurations: tuple[str, ...]) -> dict[str, 
     """What the sweeps of RQ1 and RQ2 are asked for."""
     from rootguard.advice.utility import SEARCHED
     from rootguard.evaluation.rq1_utility.study import STUDY_MECHANISMS
+    from rootguard.mechanisms import mechanism_named
 
     chosen = tuple(mechanism_named(name) for name in dict.fromkeys(given["mechanisms"]))
     mechanisms, asked = chosen or STUDY_MECHANISMS, given["configurations"]
@@ -346,6 +347,8 @@ def rq4(*, directory: Path | None, out: Path, as_json: bool, **given: Any) -> No
       rootguard bench rq4 --template fib4 --patients 5 --epsilon 0.1 --out study
       rootguard bench rq4 --backend local --model model.gguf --patients 5 --turns 2k+1 --out study
     """
+    from rootguard.mechanisms import mechanism_named
+
     for module, extra in (("mcp", "mcp"), *_NEEDED.get(given["backend_name"], ())):
         if find_spec(module) is None:
             problem = f"this needs {module}; run: pip install 'rootguard[{extra}]'"

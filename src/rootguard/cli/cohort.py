@@ -1,32 +1,26 @@
 """`rootguard cohort`: make the people that experiments are about, from a survey or from figures."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
 
-from rootguard import __version__
-from rootguard.advice.people import (
-    MAX_PEOPLE,
-    PAPER_TEMPLATES,
-    SYNTHETIC,
-    Cohort,
-    synthetic_cohort,
-)
 from rootguard.cli.options import TemplateType, json_option, preset_option
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
-from rootguard.evaluation.cohorts import write_cohorts
-from rootguard.evaluation.nhanes import CYCLES, PAPER_SEED, Split, cycle_named, make_cohorts
-from rootguard.template import Template, load_template
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from rootguard.advice.people import Cohort
+    from rootguard.evaluation.nhanes import Split
+    from rootguard.template import Template
 
 _OUT = click.Path(file_okay=False, path_type=Path)
+# As `rootguard.advice` and `rootguard.evaluation` have them, which take long to import and are not
+# needed to print a help text; tests hold the two together.
+CYCLE_NAMES = ("2011-2012", "2013-2014", "2015-2016", "2017-2018")
+PAPER_SEED = 42
+MAX_PEOPLE = 1_000_000
 _SIZE = click.IntRange(1, MAX_PEOPLE)
 _SEED = click.IntRange(0, 2**32 - 1)
 
@@ -43,7 +37,7 @@ def command() -> None:
 
 
 @command.command("nhanes", epilog=EXIT_CODES)
-@preset_option("--cycle", click.Choice(list(CYCLES)), "2017-2018", "Which two years of the survey.")
+@preset_option("--cycle", click.Choice(CYCLE_NAMES), "2017-2018", "Which two years of the survey.")
 @click.option("--out", type=_OUT, required=True, help="Directory to write to.")
 @click.option(
     "--from",
@@ -67,6 +61,10 @@ def nhanes(
       rootguard cohort nhanes --cycle 2017-2018 --out nhanes
       rootguard cohort nhanes --out nhanes --from ~/Downloads/xpt --json
     """
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from rootguard.evaluation.nhanes import cycle_named, make_cohorts
+
     err = console(stderr=True)
     with Progress(
         TextColumn("{task.description}"),
@@ -111,7 +109,7 @@ def nhanes(
         console().print(f"written to {out}", markup=False)
 
 
-def _split_json(split: Split) -> dict[str, object]:
+def _split_json(split: "Split") -> dict[str, object]:
     return {
         "people": len(split.cohort),
         "complete_cases": split.complete,
@@ -138,6 +136,13 @@ def synthetic(
       rootguard cohort synthetic
       rootguard cohort synthetic fib4 ./mine.toml --size 1000 --out people
     """
+    from rich.progress import Progress
+
+    from rootguard import __version__
+    from rootguard.advice.people import PAPER_TEMPLATES, SYNTHETIC, synthetic_cohort
+    from rootguard.evaluation.cohorts import write_cohorts
+    from rootguard.template import load_template
+
     loaded = [load_template(name) for name in templates or PAPER_TEMPLATES]
     err = console(stderr=True)
     with Progress(console=err, disable=not err.is_terminal, transient=True) as progress:
@@ -165,7 +170,7 @@ def synthetic(
             console().print(f"written to {out}", markup=False)
 
 
-def _synthetic_json(cohort: Cohort) -> dict[str, object]:
+def _synthetic_json(cohort: "Cohort") -> dict[str, object]:
     return {
         "people": len(cohort),
         "digest": cohort.digest,
@@ -181,7 +186,7 @@ def _synthetic_json(cohort: Cohort) -> dict[str, object]:
     }
 
 
-def _margins(template: Template, cohort: Cohort) -> list[tuple[str, ...]]:
+def _margins(template: "Template", cohort: "Cohort") -> list[tuple[str, ...]]:
     return [
         (
             cohort.template,

@@ -8,23 +8,21 @@ the noise smaller in the patient's units. RootGuard computes all answers from va
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import click
-import numpy as np
-from rich.text import Text
 
-from rootguard.accounting import accumulated_level, slopes
-from rootguard.advice.crowds import IndependentNoising
-from rootguard.attacks import Observation, map_estimate
 from rootguard.cli.options import json_option
 from rootguard.cli.output import EXIT_CODES, Cell, console, number, table, write_json
-from rootguard.expressions import evaluate, evaluate_many, parse
-from rootguard.graph import Graph
-from rootguard.mechanisms import mechanism
-from rootguard.mechanisms.base import Floats
-from rootguard.session import Guard, Session
-from rootguard.template import Template, load_template
 from rootguard.values import Domain, RootName
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from rootguard.attacks import Observation
+    from rootguard.mechanisms.base import Floats
+    from rootguard.session import Session
+    from rootguard.template import Template
 
 PATIENT = {"age": 54.0, "ast": 23.0, "alt": 30.0, "plt": 220.0}
 EPSILON = Fraction(1, 10)  # the paper's main figure
@@ -49,7 +47,10 @@ class Turn:
 class HostileService:
     """Asks, remembers, and guesses each root from everything it was told."""
 
-    def __init__(self, template: Template, patient: dict[str, float], session: Session) -> None:
+    def __init__(self, template: "Template", patient: dict[str, float], session: "Session") -> None:
+        from rootguard.advice.crowds import IndependentNoising
+        from rootguard.graph import Graph
+
         self.template = template
         self.roots = Graph.of(template).roots
         self.session = session
@@ -60,6 +61,8 @@ class HostileService:
 
     def interrogate(self) -> None:
         """Every root, then windows around the best guess, then all roots for the diagnosis."""
+        from rootguard.expressions import evaluate
+
         for root in self.roots:
             self._ask(root, f"What is your {root}?", root, self._domain(root))
         for zoom in range(1, ZOOMS + 1):
@@ -99,6 +102,12 @@ class HostileService:
 
     def _observe(self, root: RootName, formula: str, domain: Domain) -> int:
         """Get an independently noised answer and note what each candidate would have given."""
+        import numpy as np
+
+        from rootguard.attacks import Observation
+        from rootguard.expressions import evaluate_many, parse
+        from rootguard.mechanisms import mechanism
+
         received = self.noising.release(formula, domain)
         exact = evaluate_many(parse(formula), {root: self._candidates(root)})
         expected = np.rint((exact - domain.lower) / domain.step).astype(np.int64)
@@ -107,7 +116,9 @@ class HostileService:
         self._formulas[root].append(formula)
         return received
 
-    def _candidates(self, root: RootName) -> Floats:
+    def _candidates(self, root: RootName) -> "Floats":
+        import numpy as np
+
         domain = self._domain(root)
         return np.linspace(domain.lower, domain.upper, _CANDIDATES)
 
@@ -123,10 +134,17 @@ class HostileService:
 
     def guess_independent(self, root: RootName) -> float:
         """The MAP estimate from all independently noised answers."""
+        from rootguard.attacks import map_estimate
+
         return float(self._candidates(root)[map_estimate(self._answers[root])])
 
     def guess_guarded(self, root: RootName) -> float:
         """The MAP estimate from RootGuard's answers: they all follow from one noised value."""
+        import numpy as np
+
+        from rootguard.attacks import Observation, map_estimate
+        from rootguard.mechanisms import mechanism
+
         value = float(self.session.release(root))
         domain = self._domain(root)
         epsilon = self.session.guarantee().epsilon_of(root)
@@ -139,6 +157,9 @@ class HostileService:
 
     def level_independent(self, root: RootName) -> float:
         """Epsilon per grid step that independent noising has spent on a root (Theorem 2)."""
+        from rootguard.accounting import accumulated_level, slopes
+        from rootguard.expressions import parse
+
         domains = {str(root): self._domain(root)}
         asked = self._formulas[root]
         amplified = [
@@ -158,6 +179,9 @@ def command(*, as_json: bool) -> None:
     Example:
       rootguard demo
     """
+    from rootguard.session import Guard
+    from rootguard.template import load_template
+
     template = load_template("fib4")
     turns = len(PATIENT) * (1 + ZOOMS) + 1
     session = Guard.open(template, values=PATIENT, epsilon=EPSILON, turns=turns)
@@ -213,7 +237,10 @@ def _as_json(service: HostileService) -> dict[str, object]:
     }
 
 
-def _truth(template: Template) -> float:
+def _truth(template: "Template") -> float:
+    from rootguard.expressions import evaluate
+    from rootguard.graph import Graph
+
     return evaluate(Graph.of(template).in_roots(template.target.formula), PATIENT)
 
 
@@ -277,9 +304,13 @@ def _spending(service: HostileService) -> list[tuple[Cell, ...]]:
     return rows
 
 
-def _red(text: str) -> Text:
+def _red(text: str) -> "Text":
+    from rich.text import Text
+
     return Text(text, style="red")
 
 
-def _green(text: str) -> Text:
+def _green(text: str) -> "Text":
+    from rich.text import Text
+
     return Text(text, style="green")

@@ -13,8 +13,6 @@ from rootguard.cli.options import (
     template_argument,
 )
 from rootguard.cli.output import EXIT_CODES, console, number, progress_bar, table, write_json
-from rootguard.mechanisms import mechanism_named
-from rootguard.template import load_template
 
 if TYPE_CHECKING:
     from rootguard.advice.epsilon import Explanation, Tradeoff
@@ -78,6 +76,8 @@ def command(
     """
     from rootguard.advice.epsilon import EPSILONS, explain
     from rootguard.advice.utility import CONFIGURATIONS, Turns
+    from rootguard.mechanisms import mechanism_named
+    from rootguard.template import load_template
 
     loaded = load_template(template).of_population(people)
     configurations = tuple(c for c in CONFIGURATIONS if population or c != "population")

@@ -9,30 +9,29 @@ from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import click
 
-from rootguard.channels.api_keys import ApiKeys, load_keys
-from rootguard.channels.detection import DETECTORS, Detector, make_detectors
-from rootguard.channels.gateway.app import LOG, LOOPBACK, GatewaySettings, build_app
-from rootguard.channels.gateway.channel import PersonChannel
-from rootguard.channels.gateway.telemetry import forget_worker, share_metrics
-from rootguard.channels.gateway.workers import Work, run_workers
-from rootguard.channels.http_server import make_server, settle
-from rootguard.channels.text.channel import NumberPolicy
 from rootguard.cli.addresses import is_loopback, listen_at
 from rootguard.cli.options import preset_option, tell_owner, vault_url
 from rootguard.cli.output import EXIT_CODES, EXIT_REFUSED
 from rootguard.errors import RootGuardError
-from rootguard.session import Person, Profile, load_profile
-from rootguard.session.profile import DetectionChoice, UnknownFields
-from rootguard.store import Store
-from rootguard.vault import open_store
 
 if TYPE_CHECKING:
+    from rootguard.channels.api_keys import ApiKeys
+    from rootguard.channels.detection import Detector
+    from rootguard.channels.gateway.app import GatewaySettings
+    from rootguard.channels.gateway.channel import PersonChannel
+    from rootguard.channels.gateway.workers import Work
+    from rootguard.channels.text.channel import NumberPolicy
     from rootguard.console import Console, Viewer
+    from rootguard.session import Profile
+    from rootguard.session.profile import DetectionChoice, UnknownFields
+    from rootguard.store import Store
 
+# As a profile has them; a test holds the two together.
+UNKNOWN_FIELD_CHOICES = ("refuse", "drop", "pass")
 _POLICIES = click.Choice(("pass", "redact", "block"))
 
 
@@ -75,7 +74,7 @@ _POLICIES = click.Choice(("pass", "redact", "block"))
 @preset_option("--other-numbers", _POLICIES, "pass", "All other numbers of no declared root.")
 @click.option(
     "--unknown-fields",
-    type=click.Choice(get_args(UnknownFields)),
+    type=click.Choice(UNKNOWN_FIELD_CHOICES),
     help="Fields of a request that are not known here. By default as the profile says, or refuse.",
 )
 @click.option("--allow-media", is_flag=True, help="Let images, audio and files pass, unread.")
@@ -107,9 +106,9 @@ def command(
     port: int,
     store_url: str | None,
     detect: str | None,
-    numbers: NumberPolicy,
-    other_numbers: NumberPolicy,
-    unknown_fields: UnknownFields | None,
+    numbers: "NumberPolicy",
+    other_numbers: "NumberPolicy",
+    unknown_fields: "UnknownFields | None",
     allow_media: bool,
     rate: int,
     traces: bool,
@@ -128,6 +127,10 @@ def command(
       rootguard gateway --keys keys.toml --host 0.0.0.0 --upstream-key-env UPSTREAM_KEY \\
         --upstream https://api.example.com/v1
     """
+    from rootguard.channels.api_keys import load_keys
+    from rootguard.channels.gateway.app import LOG, LOOPBACK, GatewaySettings, build_app
+    from rootguard.channels.http_server import make_server, settle
+
     if (profile is None) == (keys_file is None):
         raise click.UsageError("give either --profile or --keys")
     if keys_file is None and not is_loopback(host):
@@ -196,9 +199,11 @@ def command(
 
 
 def _serve_together(
-    serve: Work, workers: int, listening: socket.socket, announce: Callable[[], None]
+    serve: "Work", workers: int, listening: socket.socket, announce: Callable[[], None]
 ) -> None:
     """Several processes; what goes wrong in one is told as if it were the only one."""
+    from rootguard.channels.gateway.telemetry import forget_worker, share_metrics
+    from rootguard.channels.gateway.workers import run_workers
 
     def work(ready: Callable[[], None], where: socket.socket) -> None:
         try:
@@ -226,20 +231,24 @@ def _upstream_key(variable: str | None) -> str | None:
     return key
 
 
-def _detectors(option: str | None, chosen: DetectionChoice) -> tuple[Detector, ...]:
+def _detectors(option: str | None, chosen: "DetectionChoice") -> "tuple[Detector, ...]":
     """The option's detectors, else the profile's; the profile's kinds and words in any case."""
+    from rootguard.channels.detection import make_detectors
+
     names = chosen.detectors if chosen.detectors is not None else ("rules",)
     if option is not None:
         names = {"none": (), "rules": ("rules",)}.get(option, ("rules", option))
     return make_detectors(names, kinds=chosen.kinds, allow=chosen.allow)
 
 
-def _vaults(store_url: str | None) -> Callable[[Profile], Store]:
+def _vaults(store_url: str | None) -> "Callable[[Profile], Store]":
     """Opens the stores of profiles; profiles with one store share its connections."""
+    from rootguard.vault import open_store
+
     stores: dict[tuple[str, str | None, Path | None], Store] = {}
     lock = threading.Lock()
 
-    def open_vault(profile: Profile) -> Store:
+    def open_vault(profile: "Profile") -> "Store":
         where = (vault_url(store_url, profile.store), profile.vault, profile.anchor)
         with lock:
             if where not in stores:
@@ -249,9 +258,10 @@ def _vaults(store_url: str | None) -> Callable[[Profile], Store]:
     return open_vault
 
 
-def _console(settings: GatewaySettings, vault: Callable[[Profile], Store]) -> "Console":
+def _console(settings: "GatewaySettings", vault: "Callable[[Profile], Store]") -> "Console":
     """The page for those who have a key; without keys, on this machine, for its one person."""
     from rootguard.console import AccessControl, Console, of_profile
+    from rootguard.session import load_profile
 
     def open_viewer(path: str) -> "Viewer":
         profile = load_profile(path)
@@ -263,6 +273,8 @@ def _console(settings: GatewaySettings, vault: Callable[[Profile], Store]) -> "C
 
 def _check_detector(option: str | None) -> None:
     """Whoever starts a gateway is told before it runs that there is no such detector."""
+    from rootguard.channels.detection import DETECTORS
+
     if option is not None and option.partition(":")[0] not in ("none", *DETECTORS):
         raise click.UsageError(
             f"--detect is {', '.join(DETECTORS)} or none; a pipeline follows a colon: spacy:NAME"
@@ -270,16 +282,18 @@ def _check_detector(option: str | None) -> None:
 
 
 def _opener(
-    vault: Callable[[Profile], Store],
+    vault: "Callable[[Profile], Store]",
     detect: str | None,
     *,
-    near_private: NumberPolicy,
-    elsewhere: NumberPolicy,
-    unknown_fields: UnknownFields | None,
-) -> Callable[[str], PersonChannel]:
+    near_private: "NumberPolicy",
+    elsewhere: "NumberPolicy",
+    unknown_fields: "UnknownFields | None",
+) -> "Callable[[str], PersonChannel]":
     """Opens the channel of a profile."""
+    from rootguard.channels.gateway.channel import PersonChannel
+    from rootguard.session import Person, load_profile
 
-    def open_channel(path: str) -> PersonChannel:
+    def open_channel(path: str) -> "PersonChannel":
         profile = load_profile(path)
         person = Person.open(profile, store=vault(profile), on_clamp=tell_owner)
         channel = PersonChannel(
@@ -296,13 +310,17 @@ def _opener(
 
 def _check_shared(profiles: Iterable[str], store_url: str | None) -> None:
     """A store in memory is each process's own: they would noise a value each."""
+    from rootguard.session import load_profile
+
     for path in profiles:
         if vault_url(store_url, load_profile(path).store).startswith("memory:"):
             raise click.UsageError("--workers need a store that they can share, not memory:")
 
 
-def _check_apart(keys: ApiKeys, store_url: str | None) -> None:
+def _check_apart(keys: "ApiKeys", store_url: str | None) -> None:
     """Two profiles that mean one principal in one store would speak for each other."""
+    from rootguard.session import load_profile
+
     owners: dict[tuple[str, str], str] = {}
     for path in dict.fromkeys(keys.profiles.values()):
         profile = load_profile(path)

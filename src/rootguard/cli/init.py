@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -27,10 +28,10 @@ from rootguard.cli.options import (
 )
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
 from rootguard.errors import BudgetError, ProfileError, shielded
-from rootguard.graph import Graph
-from rootguard.session import Person, parse_profile
-from rootguard.template import Template, catalog, load_template
-from rootguard.vault import open_store
+
+if TYPE_CHECKING:
+    from rootguard.session import Person
+    from rootguard.template import Template
 
 _PER_ROOT = Fraction(1, 4)
 """The budget that is offered, for each root of the largest template: in a FIB-4, one in all."""
@@ -123,18 +124,21 @@ def command(
 @shielded
 def _begin(
     head: str,
-    templates: list[Template],
+    templates: "list[Template]",
     values: str | None,
     identifiers: str | None,
     *,
     asking: bool,
     out: Path,
-) -> Person:
+) -> "Person":
     """Read or ask for what is private, noise the values into the vault, then write the profile.
 
     In this order: a profile is there only once its values were taken. The vault is opened at the
     address that the profile names, so that it is the one that is opened with the profile later.
     """
+    from rootguard.session import Person, parse_profile
+    from rootguard.vault import open_store
+
     known = read_table(values) if values else _ask_values(templates) if asking else {}
     named = read_table(identifiers) if identifiers else _ask_identifiers() if asking else {}
     private = _section("identifiers", named)
@@ -169,7 +173,9 @@ def _entries(given: tuple[str, ...], out: Path) -> list[str]:
     ]
 
 
-def _templates(given: tuple[str, ...], *, asking: bool) -> list[Template]:
+def _templates(given: tuple[str, ...], *, asking: bool) -> "list[Template]":
+    from rootguard.template import catalog, load_template
+
     if given:
         return [load_template(name) for name in dict.fromkeys(given)]
     if not asking:
@@ -184,7 +190,9 @@ def _templates(given: tuple[str, ...], *, asking: bool) -> list[Template]:
     return [load_template(name) for name in dict.fromkeys(answer.replace(",", " ").split())]
 
 
-def _budget(templates: list[Template], *, asking: bool) -> Fraction:
+def _budget(templates: "list[Template]", *, asking: bool) -> Fraction:
+    from rootguard.graph import Graph
+
     most = max(len(Graph.of(template).roots) for template in templates)
     offered = _PER_ROOT * most
     if not asking:
@@ -201,7 +209,7 @@ def _budget(templates: list[Template], *, asking: bool) -> Fraction:
     return Fraction(typed)
 
 
-def _expected(template: Template, budget: Fraction) -> str:
+def _expected(template: "Template", budget: Fraction) -> str:
     """What a plan under this budget means for one template, in a sentence."""
     from rootguard.calibration import make_plan
 
@@ -216,8 +224,10 @@ def _expected(template: Template, budget: Fraction) -> str:
     return f"{template.name} with a budget of {float(budget):g}: average error {', '.join(parts)}."
 
 
-def _ask_values(templates: list[Template]) -> dict[str, object]:
+def _ask_values(templates: "list[Template]") -> dict[str, object]:
     """Ask for each root, unseen; an empty answer leaves it for its first mention in a text."""
+    from rootguard.graph import Graph
+
     console().print(
         "Enter your values (they are not shown). Press Enter to skip one: it is noised when it is "
         "first mentioned."
@@ -302,7 +312,9 @@ def _without_password(url: str) -> str:
     return url if url.startswith(("sqlite:", "memory:")) else url.split(":", 1)[0] + "://…"
 
 
-def _print(out: Path, templates: list[Template], budget: Fraction, noised: tuple[str, ...]) -> None:
+def _print(
+    out: Path, templates: "list[Template]", budget: Fraction, noised: tuple[str, ...]
+) -> None:
     screen = console()
     screen.print(f"Wrote {out}, readable by you alone.", markup=False)
     if noised:

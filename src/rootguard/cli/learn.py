@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.progress import Progress
 
 from rootguard.cli.options import TemplateType, json_option, preset_option
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
 from rootguard.errors import FileError
-from rootguard.template import Template, load_template
 from rootguard.values import RootName
 
 if TYPE_CHECKING:
     from rootguard.advice.learning.fit import Learned, Report
     from rootguard.evaluation.learned_targets import Cost
+    from rootguard.template import Template
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -76,6 +75,8 @@ def command(
       rootguard learn --data rows.csv --target y --roots a,b --risk 'low<1.3,middle<=2.67,high'
       rootguard learn --study
     """
+    from rootguard.template import load_template
+
     if study:
         _study(folds=folds, seed=seed, as_json=as_json)
         return
@@ -120,7 +121,7 @@ def command(
     )
 
 
-def _columns(roots: str | None, base: Template | None) -> list[str] | None:
+def _columns(roots: str | None, base: "Template | None") -> list[str] | None:
     from rootguard.graph import Graph
 
     if roots is not None:
@@ -130,6 +131,8 @@ def _columns(roots: str | None, base: Template | None) -> list[str] | None:
 
 @contextlib.contextmanager
 def _progress(label: str) -> Iterator["Report"]:
+    from rich.progress import Progress
+
     err = console(stderr=True)
     with Progress(console=err, disable=not err.is_terminal, transient=True) as progress:
         task = progress.add_task(label)
@@ -146,14 +149,14 @@ def _write(path: Path, text: str) -> None:
         raise FileError(str(path), "", problem, "choose another place") from None
 
 
-def _slopes(template: Template) -> dict[RootName, float]:
+def _slopes(template: "Template") -> dict[RootName, float]:
     from rootguard.allocation import sensitivities
     from rootguard.graph import Graph
 
     return sensitivities(template, Graph.of(template))
 
 
-def _as_json(template: Template, learned: "Learned") -> dict[str, object]:
+def _as_json(template: "Template", learned: "Learned") -> dict[str, object]:
     from rootguard.expressions import to_text
 
     return {
@@ -175,7 +178,7 @@ def _as_json(template: Template, learned: "Learned") -> dict[str, object]:
     }
 
 
-def _print(template: Template, learned: "Learned") -> None:
+def _print(template: "Template", learned: "Learned") -> None:
     from rootguard.expressions import to_text
 
     out = console()
@@ -213,6 +216,7 @@ def _cell(value: float | None) -> str:
 def _study(*, folds: int, seed: int, as_json: bool) -> None:
     from rootguard.advice.people import PAPER_TEMPLATES
     from rootguard.evaluation.learned_targets import SETTINGS, study
+    from rootguard.template import load_template
 
     templates = [load_template(name) for name in PAPER_TEMPLATES]
     costs: list[Cost] = []

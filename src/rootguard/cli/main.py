@@ -2,42 +2,121 @@
 
 import json
 import sys
+from dataclasses import dataclass
 from importlib import import_module
 from typing import ClassVar
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import CompletionItem, get_completion_class
 
-from rootguard import errors
+from rootguard import __version__, errors
 from rootguard.cli.output import EXIT_CODES, EXIT_REFUSED, notice
 
 
-class Commands(click.Group):
-    """A group whose commands live in modules of their own, imported on use.
+@dataclass(frozen=True, slots=True)
+class LazyCommand:
+    """Where a command is, and what the list of commands says about it.
 
-    A command is the module's `command`, unless another name stands behind a colon.
+    A command is the module's `command`, unless another name stands behind a colon. A test compares
+    the summary with the first sentence of the command's own help.
     """
 
-    MODULES: ClassVar[dict[str, str]] = {
-        "attack": "rootguard.cli.attack",
-        "audit": "rootguard.cli.audit",
-        "batch": "rootguard.cli.batch",
-        "bench": "rootguard.cli.bench",
-        "certify": "rootguard.cli.audit:certify_command",
-        "cohort": "rootguard.cli.cohort",
-        "completion": "rootguard.cli.main:completion",
-        "console": "rootguard.cli.console",
-        "demo": "rootguard.cli.demo",
-        "explain": "rootguard.cli.explain",
-        "explain-text": "rootguard.cli.explain_text",
-        "gateway": "rootguard.cli.gateway",
-        "init": "rootguard.cli.init",
-        "learn": "rootguard.cli.learn",
-        "mcp": "rootguard.cli.mcp",
-        "plan": "rootguard.cli.plan",
-        "release": "rootguard.cli.release",
-        "templates": "rootguard.cli.templates",
-        "vault": "rootguard.cli.vault",
+    place: str
+    summary: str
+
+    def load(self) -> click.Command | None:
+        """The command itself, imported now."""
+        module, _, name = self.place.partition(":")
+        command = getattr(import_module(module), name or "command")
+        return command if isinstance(command, click.Command) else None
+
+
+class Commands(click.Group):
+    """A group whose commands live in modules of their own, imported when they are called.
+
+    Neither the list of commands nor the completion of their names imports any.
+    """
+
+    MODULES: ClassVar[dict[str, LazyCommand]] = {
+        "attack": LazyCommand(
+            "rootguard.cli.attack",
+            "Attack synthetic people, with independent noise and with RootGuard, and compare the "
+            "guesses.",
+        ),
+        "audit": LazyCommand(
+            "rootguard.cli.audit",
+            "Estimate a lower bound on epsilon from outputs alone, and look for known faults.",
+        ),
+        "batch": LazyCommand(
+            "rootguard.cli.batch",
+            "Noise a table's people once each and compute every other column from the noised "
+            "roots.",
+        ),
+        "bench": LazyCommand(
+            "rootguard.cli.bench",
+            "Reproduce the paper's study, or run it on your own cohort and templates.",
+        ),
+        "certify": LazyCommand(
+            "rootguard.cli.audit:certify_command",
+            "Check a mechanism against its own pmf.",
+        ),
+        "cohort": LazyCommand(
+            "rootguard.cli.cohort",
+            "Make the people that experiments are about: a directory with a CSV file per template.",
+        ),
+        "completion": LazyCommand(
+            "rootguard.cli.main:completion",
+            "Print the completion script for a shell.",
+        ),
+        "console": LazyCommand(
+            "rootguard.cli.console",
+            "Show the audit log on a local page, what each answer cost, and what a budget would "
+            "give you.",
+        ),
+        "demo": LazyCommand(
+            "rootguard.cli.demo",
+            "Watch a hostile service question a patient for 13 turns.",
+        ),
+        "explain": LazyCommand(
+            "rootguard.cli.explain",
+            "Show what each epsilon gives you, what an adversary can guess, and where more "
+            "hardly helps.",
+        ),
+        "explain-text": LazyCommand(
+            "rootguard.cli.explain_text",
+            "Say of each number in a text whose it is, why, which quantity, and what becomes of "
+            "it.",
+        ),
+        "gateway": LazyCommand(
+            "rootguard.cli.gateway",
+            "Protect an agent that uses OpenAI's or Anthropic's API: change its base URL to this "
+            "gateway.",
+        ),
+        "init": LazyCommand(
+            "rootguard.cli.init",
+            "Write a first profile, noise its values into the vault, and say how to use it.",
+        ),
+        "learn": LazyCommand(
+            "rootguard.cli.learn",
+            "Learn an approximate target formula from public rows and write a template with it.",
+        ),
+        "mcp": LazyCommand("rootguard.cli.mcp", "Noised values over the Model Context Protocol."),
+        "plan": LazyCommand(
+            "rootguard.cli.plan",
+            "Split a budget over a template's roots and say what it promises.",
+        ),
+        "release": LazyCommand(
+            "rootguard.cli.release",
+            "Noise a person's values once and print what a service would receive.",
+        ),
+        "templates": LazyCommand(
+            "rootguard.cli.templates",
+            "List the catalog, or show one template (or a TOML file of your own, checking it).",
+        ),
+        "vault": LazyCommand(
+            "rootguard.cli.vault",
+            "Manage the store that holds the noised values.",
+        ),
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -45,17 +124,39 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name, imported now."""
-        if cmd_name not in self.MODULES:
-            return None
-        module, _, name = self.MODULES[cmd_name].partition(":")
-        command = getattr(import_module(module), name or "command")
-        return command if isinstance(command, click.Command) else None
+        found = self.MODULES.get(cmd_name)
+        return None if found is None else found.load()
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Each command and its summary, as click would write them after importing all."""
+        width = formatter.width - 6 - max(map(len, self.MODULES))
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [
+                    (name, _stub(name, self.MODULES[name]).get_short_help_str(width))
+                    for name in self.list_commands(ctx)
+                ]
+            )
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands that begin as typed, then the options of the program itself."""
+        commands = [
+            CompletionItem(name, help=_stub(name, self.MODULES[name]).get_short_help_str())
+            for name in self.list_commands(ctx)
+            if name.startswith(incomplete)
+        ]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+def _stub(name: str, command: LazyCommand) -> click.Command:
+    """A command that has a help text and nothing else."""
+    return click.Command(name, help=command.summary)
 
 
 @click.group(
     cls=Commands, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]}
 )
-@click.version_option(package_name="rootguard")
+@click.version_option(__version__)
 def cli() -> None:
     """Noise a person's private values once; answer everything else from the noised values.
 

@@ -14,18 +14,17 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 import click
 from click.shell_completion import CompletionItem
 
-from rootguard.allocation import Plan, read_budget
-from rootguard.calibration import make_plan
 from rootguard.errors import BudgetError, PrivateValueError
-from rootguard.graph import Graph, shared_quantities
-from rootguard.mechanisms import mechanism_named
-from rootguard.template import Template, load_template
 from rootguard.values import AllocationName, MechanismName, RootName, parse_epsilon
+
+if TYPE_CHECKING:
+    from rootguard.allocation import Plan
+    from rootguard.template import Template
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -74,9 +73,10 @@ population_option = click.option(
 )
 
 
-def chosen_templates(names: Iterable[str]) -> tuple[Template, ...]:
+def chosen_templates(names: Iterable[str]) -> "tuple[Template, ...]":
     """The templates that a study is asked for, else the paper's eight; no two of one name."""
     from rootguard.advice.people import PAPER_TEMPLATES
+    from rootguard.template import load_template
 
     templates = tuple(load_template(name) for name in tuple(names) or PAPER_TEMPLATES)
     called = [template.name.lower() for template in templates]
@@ -86,8 +86,10 @@ def chosen_templates(names: Iterable[str]) -> tuple[Template, ...]:
     return templates
 
 
-def shared_warnings(templates: Iterable[Template]) -> list[str]:
+def shared_warnings(templates: "Iterable[Template]") -> list[str]:
     """A sentence for each quantity that these templates noise under two names."""
+    from rootguard.graph import shared_quantities
+
     return [str(shared) for shared in shared_quantities(templates)]
 
 
@@ -124,8 +126,12 @@ class PlanChoice:
     allocation: AllocationName
     objective: str | None
 
-    def plan(self, template: Template) -> Plan:
+    def plan(self, template: "Template") -> "Plan":
         """The plan that these choices make for a template."""
+        from rootguard.allocation import read_budget
+        from rootguard.calibration import make_plan
+        from rootguard.mechanisms import mechanism_named
+
         return make_plan(
             template,
             read_budget(total=self.budget, epsilon=self.epsilon, turns=self.turns),
@@ -200,7 +206,7 @@ principal_option = click.option(
 )
 
 
-def read_values(source: str | None, template: Template) -> dict[str, float]:
+def read_values(source: str | None, template: "Template") -> dict[str, float]:
     """A person's values, as the option --values says."""
     return _ask(template) if source is None else read_table(source)
 
@@ -213,8 +219,10 @@ def tell_owner(roots: tuple[RootName, ...]) -> None:
     )
 
 
-def _ask(template: Template) -> dict[str, float]:
+def _ask(template: "Template") -> dict[str, float]:
     """Ask for each root on the terminal, without echo."""
+    from rootguard.graph import Graph
+
     if not sys.stdin.isatty():
         raise PrivateValueError("give --values FILE, or --values - to read", ("standard input",))
     roots = Graph.of(template).roots

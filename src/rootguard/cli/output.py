@@ -4,11 +4,14 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
 EXIT_OK = 0
 EXIT_CHECK_FAILED = 1
@@ -21,8 +24,10 @@ EXIT_CODES = (
 )
 
 
-def console(*, stderr: bool = False) -> Console:
+def console(*, stderr: bool = False) -> "Console":
     """A console that honours NO_COLOR and plain pipes."""
+    from rich.console import Console
+
     return Console(stderr=stderr, highlight=False)
 
 
@@ -36,8 +41,8 @@ def write_json(content: object) -> None:
     click.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
 
 
-Cell = str | Text
-Part = Table | Text | str
+Cell: TypeAlias = "str | Text"
+Part: TypeAlias = "Table | Text | str"
 """Of what people read. A `str` stands on one line, however long; a `Text` is wrapped."""
 
 
@@ -47,11 +52,14 @@ def table(
     rows: Iterable[Sequence[Cell]],
     *,
     labels: int | None = None,
-) -> Table:
+) -> "Table":
     """A table; columns whose name starts with > are aligned to the right, or all behind `labels`.
 
     A cell's text is shown as it is: square brackets in a unit are not markup.
     """
+    from rich.table import Table
+    from rich.text import Text
+
     made = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     for place, column in enumerate(columns):
         right = column[:1] == ">" if labels is None else place >= labels

@@ -1,11 +1,10 @@
 """`rootguard plan`: how a budget would be split, what it promises. No private value needed."""
 
 import math
+from typing import TYPE_CHECKING
 
 import click
 
-from rootguard.accounting import accumulated_level, implied_epsilon, slopes
-from rootguard.allocation import Plan
 from rootguard.cli.options import (
     PlanChoice,
     json_option,
@@ -16,9 +15,10 @@ from rootguard.cli.options import (
     template_argument,
 )
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
-from rootguard.graph import Graph, recognise
-from rootguard.session import load_profile, promise
-from rootguard.template import Template, load_template
+
+if TYPE_CHECKING:
+    from rootguard.allocation import Plan
+    from rootguard.template import Template
 
 
 @click.command("plan", epilog=EXIT_CODES)
@@ -56,6 +56,10 @@ def command(
       rootguard plan ./mine.toml --budget 1 --allocation uniform --amplification
       rootguard plan ./mine.toml --budget 1 --profile me.toml
     """
+    from rootguard.graph import recognise
+    from rootguard.session import load_profile
+    from rootguard.template import load_template
+
     loaded = load_template(template).of_population(people)
     plan = choice.plan(loaded)
     leaks = _amplifications(loaded, plan) if amplification else None
@@ -70,8 +74,10 @@ def command(
 
 
 def _as_json(
-    template: Template, plan: Plan, leaks: list[dict[str, object]] | None, hints: list[str]
+    template: "Template", plan: "Plan", leaks: list[dict[str, object]] | None, hints: list[str]
 ) -> dict[str, object]:
+    from rootguard.session import promise
+
     body: dict[str, object] = {
         "template": plan.template,
         "mechanism": plan.mechanism,
@@ -97,8 +103,10 @@ def _as_json(
 
 
 def _print(
-    template: Template, plan: Plan, leaks: list[dict[str, object]] | None, hints: list[str]
+    template: "Template", plan: "Plan", leaks: list[dict[str, object]] | None, hints: list[str]
 ) -> None:
+    from rootguard.session import promise
+
     out = console()
     rows = [
         (
@@ -142,8 +150,11 @@ def _cell(value: object) -> str:
     return number(value) if isinstance(value, float) else str(value)
 
 
-def _amplifications(template: Template, plan: Plan) -> list[dict[str, object]]:
+def _amplifications(template: "Template", plan: "Plan") -> list[dict[str, object]]:
     """Theorems 2 and 3 for every computed value; null where a bound is infinite."""
+    from rootguard.accounting import accumulated_level, implied_epsilon, slopes
+    from rootguard.graph import Graph
+
     graph = Graph.of(template)
     domains = {str(share.root): share.domain for share in plan.shares}
     return [

@@ -1,6 +1,7 @@
 """`rootguard release`: noise values once and answer from them."""
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,11 +17,11 @@ from rootguard.cli.options import (
     template_argument,
 )
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
-from rootguard.events import to_record
-from rootguard.session import Guard, Session
-from rootguard.session.profile import OnChange
-from rootguard.template import Template, load_template
-from rootguard.vault import open_store
+
+if TYPE_CHECKING:
+    from rootguard.session import Session
+    from rootguard.session.profile import OnChange
+    from rootguard.template import Template
 
 
 @click.command("release", epilog=EXIT_CODES)
@@ -56,7 +57,7 @@ def command(
     values: str | None,
     formulas: tuple[str, ...],
     choice: PlanChoice,
-    on_change: OnChange,
+    on_change: "OnChange",
     lifetime: int | None,
     calibrate: bool,
     principal: str,
@@ -76,6 +77,11 @@ def command(
       rootguard release fib4 --budget 0.9 --values me.toml --formula 'ast / alt'
       rootguard release fib4 --budget 0.09 --values me.toml --allocation population --calibrate
     """
+    from rootguard.events import to_record
+    from rootguard.session import Guard
+    from rootguard.template import load_template
+    from rootguard.vault import open_store
+
     loaded = load_template(template)
     session = Guard.open(
         loaded,
@@ -105,7 +111,7 @@ def command(
         _print(loaded, session, formulas)
 
 
-def _print(template: Template, session: Session, formulas: tuple[str, ...]) -> None:
+def _print(template: "Template", session: "Session", formulas: tuple[str, ...]) -> None:
     out = console()
     units = {node.name: node.unit for node in session.graph.order}
     rows: list[tuple[str, ...]] = [

@@ -1,12 +1,14 @@
 """`rootguard templates`: what is in the catalog, and what a template says."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from rootguard.cli.options import TemplateType, json_option
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
-from rootguard.expressions import to_text
-from rootguard.graph import Graph, recognise
-from rootguard.template import KeptFormula, RiskClass, Template, catalog, load_template
+
+if TYPE_CHECKING:
+    from rootguard.template import KeptFormula, RiskClass, Template
 
 _UNMARKED = (
     "no risk class is marked worrying, so a calibrated release keeps no alarm; "
@@ -26,6 +28,8 @@ def command(template: str | None, *, as_json: bool) -> None:
       rootguard templates fib4
       rootguard templates ./my-template.toml --json
     """
+    from rootguard.template import load_template
+
     if template is None:
         _list(as_json=as_json)
     else:
@@ -33,6 +37,9 @@ def command(template: str | None, *, as_json: bool) -> None:
 
 
 def _list(*, as_json: bool) -> None:
+    from rootguard.expressions import to_text
+    from rootguard.template import catalog, load_template
+
     loaded = [load_template(name) for name in catalog()]
     if as_json:
         write_json([_summary(template) for template in loaded])
@@ -43,7 +50,9 @@ def _list(*, as_json: bool) -> None:
     console().print(table(None, ("name", "field", "title", "roots", "target"), rows))
 
 
-def _summary(template: Template) -> dict[str, object]:
+def _summary(template: "Template") -> dict[str, object]:
+    from rootguard.expressions import to_text
+
     return {
         "name": template.name,
         "field": template.field,
@@ -57,7 +66,10 @@ def _summary(template: Template) -> dict[str, object]:
     }
 
 
-def _show(template: Template, *, as_json: bool) -> None:
+def _show(template: "Template", *, as_json: bool) -> None:
+    from rootguard.expressions import to_text
+    from rootguard.graph import Graph, recognise
+
     hints = [str(hint) for hint in recognise(template)]
     if template.risk and not any(risk.worrying for risk in template.risk):
         hints.append(_UNMARKED)
@@ -135,11 +147,13 @@ def _show(template: Template, *, as_json: bool) -> None:
         out.print(f"  hint: {hint}")
 
 
-def _kept(kept: KeptFormula) -> dict[str, object]:
+def _kept(kept: "KeptFormula") -> dict[str, object]:
+    from rootguard.expressions import to_text
+
     return {"formula": to_text(kept.formula), "units": dict(kept.units)}
 
 
-def _when(risk: RiskClass) -> str:
+def _when(risk: "RiskClass") -> str:
     if risk.limit is None:
         return "otherwise"
     return f"{'at most' if risk.inclusive else 'below'} {risk.limit:g}"

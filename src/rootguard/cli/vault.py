@@ -6,11 +6,10 @@ from collections import Counter
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from rootguard.accounting import Ledger
 from rootguard.cli.options import (
     json_option,
     principal_option,
@@ -31,20 +30,10 @@ from rootguard.cli.output import (
 )
 from rootguard.cli.output import show as show_result
 from rootguard.errors import BudgetError, StoreKeyError, UnknownNameError
-from rootguard.events import to_record
-from rootguard.session import Guard
-from rootguard.store import Record, Store, lifetime_cap
-from rootguard.template import load_template
 from rootguard.values import MICRO, Principal, RootName, parse_epsilon, to_micro
-from rootguard.vault import (
-    advance_anchor,
-    anchor_store,
-    backup_store,
-    copy_store,
-    key_location,
-    open_store,
-    restore_store,
-)
+
+if TYPE_CHECKING:
+    from rootguard.store import Record, Store
 
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 anchor_option = click.option(
@@ -76,6 +65,8 @@ def init(url: str, *, as_json: bool) -> None:
     Example:
       rootguard vault init --store sqlite:///vault.sqlite3
     """
+    from rootguard.vault import open_store
+
     store = open_store(url, create=True)
     people, vault = len(store.principals()), store.vault_id
     store.close()
@@ -98,6 +89,8 @@ def show(url: str, principal: str | None, *, as_json: bool) -> None:
     Example:
       rootguard vault show
     """
+    from rootguard.vault import open_store
+
     store = open_store(url, create=False)
     people = _people(store, principal)
     bodies = [_profile(store, person) for person in people]
@@ -130,6 +123,8 @@ def spend(url: str, principal: str, caps: tuple[str, ...], *, as_json: bool) -> 
       rootguard vault spend
       rootguard vault spend --cap total=3 --cap ast=1
     """
+    from rootguard.vault import open_store
+
     store = open_store(url, create=False)
     person = _people(store, principal)[0]
     wanted = [_cap(text) for text in caps]
@@ -173,6 +168,10 @@ def refine(
     Example:
       rootguard vault refine fib4 --values me.toml --budget 1.5
     """
+    from rootguard.session import Guard
+    from rootguard.template import load_template
+    from rootguard.vault import open_store
+
     store = open_store(url, create=False)
     loaded = load_template(template)
     before = store.ledger(Principal(principal)).total
@@ -209,6 +208,8 @@ def erase(url: str, principal: str, *, yes: bool, as_json: bool) -> None:
     Example:
       rootguard vault erase owner
     """
+    from rootguard.vault import open_store
+
     store = open_store(url, create=False)
     person = _people(store, principal)[0]
     if not yes:
@@ -244,6 +245,8 @@ def export(url: str, principal: str) -> None:
     Example:
       rootguard vault export --principal owner > profile.json
     """
+    from rootguard.vault import open_store
+
     store = open_store(url, create=False)
     write_json(_export(store, _people(store, principal)[0]))
 
@@ -264,6 +267,8 @@ def verify(url: str, anchor: Path | None, *, as_json: bool) -> None:
       rootguard vault verify
       rootguard vault verify --anchor ~/elsewhere/vault.anchor
     """
+    from rootguard.vault import advance_anchor, anchor_store, open_store
+
     store = open_store(url, create=False)
     made = anchor is not None and not anchor.exists()
     if anchor is not None:
@@ -311,6 +316,8 @@ def backup(url: str, out: Path, anchor: Path | None, *, as_json: bool) -> None:
     Example:
       rootguard vault backup --out vault-2026-11-16.backup
     """
+    from rootguard.vault import advance_anchor, backup_store, key_location, open_store
+
     with closing(open_store(url, create=False, anchor=anchor)) as store, progress_of_rows() as told:
         rows = backup_store(store, out, progress=told)
         if anchor is not None:
@@ -339,6 +346,8 @@ def restore(url: str, source: Path, anchor: Path | None, *, as_json: bool) -> No
     Example:
       rootguard vault restore --from vault-2026-11-16.backup --store sqlite:///vault.sqlite3
     """
+    from rootguard.vault import open_store, restore_store
+
     with progress_of_rows() as told:
         rows = restore_store(source, url, anchor=anchor, progress=told)
     with closing(open_store(url, create=False)) as store:
@@ -366,6 +375,8 @@ def copy(source: str, target: str, anchor: Path | None, *, as_json: bool) -> Non
     Example:
       rootguard vault copy --from sqlite:///vault.sqlite3 --to postgresql://rootguard@db/vault
     """
+    from rootguard.vault import copy_store, open_store
+
     with (
         closing(open_store(source, create=False, anchor=anchor)) as store,
         progress_of_rows() as told,
@@ -393,6 +404,8 @@ def tables(url: str, *, as_json: bool) -> None:
     Example:
       rootguard vault tables --json
     """
+    from rootguard.vault import open_store
+
     store = open_store(url, create=False)
     runs = store.tables()
     store.close()
@@ -448,6 +461,7 @@ def rotate_key(url: str, *, as_json: bool) -> None:
     from rootguard.store.envelope import RENEWED, SECRETS
     from rootguard.store.keys import NEXT_VARIABLE, VARIABLE, fresh_key
     from rootguard.store.sql import SqlStore
+    from rootguard.vault import open_store
 
     store = open_store(url, create=False)
     if not isinstance(store, SqlStore):
@@ -497,7 +511,7 @@ def _public(url: str) -> str:
     return f"{scheme}://{address.rpartition('@')[2]}{'?' * bool(schema)}{schema}"
 
 
-def _people(store: Store, principal: str | None) -> list[Principal]:
+def _people(store: "Store", principal: str | None) -> list[Principal]:
     """Everyone, or the one of this name. An erased person has no name there, but has spent."""
     if principal is None:
         return list(store.principals())
@@ -519,8 +533,11 @@ def _cap(text: str) -> tuple[str, int | None]:
     return ("" if root == "total" else root), micro
 
 
-def _export(store: Store, person: Principal) -> dict[str, Any]:
+def _export(store: "Store", person: Principal) -> dict[str, Any]:
     """Everything that is kept of a person. What only the vault's keys can read is counted."""
+    from rootguard.accounting import Ledger
+    from rootguard.events import to_record
+
     events, kept = store.events(person), store.snapshot(person)
     ledger, of_events = kept.ledger, Ledger(events)
     kinds = Counter(entry.kind for entry in store.tokens(person))
@@ -569,7 +586,7 @@ def _export(store: Store, person: Principal) -> dict[str, Any]:
     }
 
 
-def _level(record: Record) -> dict[str, Any]:
+def _level(record: "Record") -> dict[str, Any]:
     drawn = record.sanitized
     return {
         "position": record.position,
@@ -586,7 +603,9 @@ def _left(value: float | None) -> str:
     return "" if value is None else number(value)
 
 
-def _spending(store: Store, person: Principal) -> dict[str, dict[str, Any]]:
+def _spending(store: "Store", person: Principal) -> dict[str, dict[str, Any]]:
+    from rootguard.store import lifetime_cap
+
     ledger, caps = store.ledger(person), store.caps(person)
     spent = ledger.micro
     totals = {**spent, "": sum(spent.values())}
@@ -602,7 +621,7 @@ def _spending(store: Store, person: Principal) -> dict[str, dict[str, Any]]:
     return body
 
 
-def _profile(store: Store, person: Principal) -> dict[str, Any]:
+def _profile(store: "Store", person: Principal) -> dict[str, Any]:
     roots = sorted({event.root for event in store.events(person) if hasattr(event, "root")})
     given = store.disclosures(person)
     return {
