@@ -8,7 +8,6 @@ gives somebody else's id or nobody's, and nobody's is refused. Ids alone are res
 a row held is the owner's own to look up. Names are not: many share a token.
 """
 
-import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -16,48 +15,25 @@ import numpy as np
 import pyarrow as pa
 
 from rootguard.batch.columns import Array, Mask, foreign_errors_as
+from rootguard.batch.tokens import ColumnTokens, EmptyRegistry
 from rootguard.errors import IdentifierError, shielded
 from rootguard.identifiers import Identifiers, IssuedToken, Kind
 from rootguard.identifiers.registry import Seal
 from rootguard.store import Store, tables
 
-# Tokens of ids that repeat in a column. Not more: `Identifiers` grows with what it has issued.
-_REMEMBERED = 1 << 16
-
-
-class EmptyRegistry:
-    """A registry that keeps nothing."""
-
-    def add(self, entry: IssuedToken) -> IssuedToken:
-        return entry
-
-    def find(self, token: str) -> IssuedToken | None:  # noqa: ARG002 - the protocol's signature
-        return None
-
-    def since(self, count: int) -> Iterator[IssuedToken]:  # noqa: ARG002
-        return iter(())
-
-    def __iter__(self) -> Iterator[IssuedToken]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
-
 
 class BatchTokens:
     """Tokens for whole columns."""
 
-    __slots__ = ("_identifiers", "_key", "_known")
+    __slots__ = ("_tokens",)
 
     def __init__(self, key: bytes) -> None:
-        self._key = key
-        self._known: dict[tuple[Kind, str], str | None] = {}
-        self._identifiers = Identifiers(key, EmptyRegistry())
+        self._tokens = ColumnTokens(key)
 
     def protect(self, kind: Kind, texts: Array) -> tuple[Array, Mask]:
         """A token for each text, and where a text is not an identifier of that kind."""
         coded = texts.dictionary_encode()
-        tokens = [self.token(kind, text) for text in coded.dictionary.to_pylist()]
+        tokens = self._tokens.of(kind, coded.dictionary.to_pylist())
         made = pa.array(tokens, pa.large_string()).take(coded.indices)
         wrong = np.zeros(len(texts), dtype=np.bool_)
         if None in tokens:
@@ -68,17 +44,7 @@ class BatchTokens:
 
     def token(self, kind: Kind, text: str) -> str | None:
         """The token of one text; None if it is not an identifier of that kind."""
-        if (kind, text) in self._known:
-            return self._known[kind, text]
-        if len(self._known) >= _REMEMBERED:
-            # An instance indexes what it issues; a fresh one now and then keeps memory flat.
-            self._known.clear()
-            self._identifiers = Identifiers(self._key, EmptyRegistry())
-        token = None
-        with contextlib.suppress(IdentifierError):
-            token = self._identifiers.protect(kind, text)
-        self._known[kind, text] = token
-        return token
+        return self._tokens.of(kind, [text])[0]
 
     def __repr__(self) -> str:
         return "<tokens>"

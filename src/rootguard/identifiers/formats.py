@@ -36,7 +36,7 @@ LAST_DAY = datetime.date(2099, 12, 31)
 _CLASSES = (string.digits, string.ascii_uppercase, string.ascii_lowercase)
 _SUBSCRIBER = "23456789"
 _PHONE = re.compile(r"\+?[0-9 ().\-/]*[0-9][0-9 ().\-/]*(?:(?:x|ext\.?|#) ?[0-9]+)?", re.ASCII)
-_EMAIL = re.compile(r"[^\s@]+@(?:[^\s@.]+\.)+[^\s@.]+")
+EMAIL = re.compile(r"[^\s@]+@(?:[^\s@.]+\.)+[^\s@.]+")
 _COUNTRY_CODE = re.compile(
     "1|7|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]|[2-9][0-9]{2}", re.ASCII
 )
@@ -157,7 +157,7 @@ _ABROAD = 10
 
 def _read_email(text: str) -> Written | None:
     """Everything but the last label of the domain, character class by character class."""
-    if not _EMAIL.fullmatch(text):
+    if not EMAIL.fullmatch(text):
         return None
     kept = text.rindex(".")
     return _slots(text, [_alphabet(character) for character in text[:kept]] + list(text[kept:]))
