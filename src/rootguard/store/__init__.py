@@ -1,6 +1,7 @@
 """The store of sanitized values, which makes sure that each root is noised exactly once."""
 
 from rootguard.store.base import (
+    Commit,
     Disclosure,
     LogEntry,
     Record,
@@ -19,6 +20,7 @@ from rootguard.store.summary import (
 )
 
 __all__ = [
+    "Commit",
     "Disclosure",
     "LogEntry",
     "MemoryStore",

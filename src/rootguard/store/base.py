@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from rootguard.accounting import Ledger
-from rootguard.errors import StoreError
+from rootguard.errors import BudgetError, ErasedError, StoreError
 from rootguard.events import Charge, Event
 from rootguard.identifiers import IssuedTokens
 from rootguard.values import Domain, MechanismName, Principal, RootName, RootQuantity, Sanitized
@@ -162,6 +162,15 @@ class Snapshot:
     before: Mapping[tuple[str, str], int]
     """What a service had been given of a root until then."""
     runs: tuple[TableRun, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Commit:
+    """Draws of one person that are to be kept, and the epoch in which they were made."""
+
+    principal: Principal
+    draws: Sequence[Record]
+    epoch: int
 
 
 class Store(Protocol):
@@ -345,6 +354,27 @@ class Store(Protocol):
 
         What stays is a keyed hash of the name, how often it was erased, and totals: what each root
         had cost, and what each service had been given.
+        """
+        ...
+
+    def population(self) -> int:
+        """How many people this store ever knew, erased ones included. Quick."""
+        ...
+
+    def snapshots(self, principals: Sequence[Principal]) -> list[Snapshot]:
+        """`snapshot` of many people, with few questions to the database."""
+        ...
+
+    def records_of(self, principals: Sequence[Principal]) -> list[tuple[Record, ...]]:
+        """`records` of many people."""
+        ...
+
+    def commit_each(
+        self, commits: Sequence[Commit]
+    ) -> list[tuple[Record, ...] | BudgetError | ErasedError]:
+        """`commit` for many people, each of whom comes once; the refusal of whom is refused.
+
+        Where another writer was first, nothing of that person is kept, and nothing is returned.
         """
         ...
 

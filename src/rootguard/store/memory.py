@@ -6,12 +6,13 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
 from rootguard.accounting import Ledger, TableDraws
-from rootguard.errors import StoreError
+from rootguard.errors import BudgetError, ErasedError, StoreError
 from rootguard.events import Charge, Event, RootReturned
 from rootguard.identifiers import IssuedToken, IssuedTokens, MemoryTokens
 from rootguard.store.audit import problems
 from rootguard.store.base import (
     LOG_SIZE,
+    Commit,
     Disclosure,
     Disclosures,
     Epoch,
@@ -307,6 +308,32 @@ class MemoryStore:
             return {
                 each.tag or self._tag(each.name): each.epoch > 0 for each in self._people.values()
             }
+
+    def population(self) -> int:
+        """How many people this store ever knew."""
+        with self._lock:
+            return len(self._people)
+
+    def snapshots(self, principals: Sequence[Principal]) -> list[Snapshot]:
+        """`snapshot` of many people."""
+        return [self.snapshot(principal) for principal in principals]
+
+    def records_of(self, principals: Sequence[Principal]) -> list[tuple[Record, ...]]:
+        """`records` of many people."""
+        return [self.records(principal) for principal in principals]
+
+    def commit_each(
+        self, commits: Sequence[Commit]
+    ) -> list[tuple[Record, ...] | BudgetError | ErasedError]:
+        """`commit` for many people, each of whom comes once."""
+        done: list[tuple[Record, ...] | BudgetError | ErasedError] = []
+        for each in commits:
+            try:
+                kept = self.commit(each.principal, each.draws, epoch=each.epoch)
+                done.append(kept if list(kept) == list(each.draws) else ())
+            except (BudgetError, ErasedError) as refusal:
+                done.append(refusal)
+        return done
 
     def erase(self, principal: Principal) -> None:
         """Delete a profile: its name, values, fingerprints, ledger, tokens and audit log."""

@@ -341,8 +341,8 @@ def put_count(integrity: Integrity, principal: str, name: str, length: int) -> S
     return _PUT_COUNT, (principal, name, length, seal)
 
 
-def count_person(db: Transaction, integrity: Integrity) -> Statement:
-    """What counts one more person.
+def count_person(db: Transaction, integrity: Integrity, newcomers: int = 1) -> Statement:
+    """What counts one more person, or several.
 
     The idle update takes the row's lock where locks are per row: two newcomers who read the count
     at once would both write it one higher. Everybody takes it after a person's own lock
@@ -351,7 +351,7 @@ def count_person(db: Transaction, integrity: Integrity) -> Statement:
     counts = read_counts(integrity, db.execute(_LOCK_COUNT, NOBODY, "people"))
     if "people" not in counts:
         raise StoreDamagedError("the count of people is missing; restore the backup")
-    return put_count(integrity, NOBODY, "people", counts["people"] + 1)
+    return put_count(integrity, NOBODY, "people", counts["people"] + newcomers)
 
 
 QUANTITIES_LOCK: Final = "(quantities)"

@@ -18,6 +18,8 @@ from typing import Final
 
 from rootguard.accounting import Ledger, TableDraws
 from rootguard.errors import (
+    BudgetError,
+    ErasedError,
     StoreDamagedError,
     StoreError,
     StoreKeyError,
@@ -27,11 +29,12 @@ from rootguard.errors import (
 from rootguard.events import Charge, Event, RootReturned
 from rootguard.identifiers import IssuedToken, IssuedTokens
 from rootguard.mechanisms.keyed import Prf
-from rootguard.store import rows, tables
+from rootguard.store import crowds, rows, tables
 from rootguard.store.anchor import QUANTITIES, TABLES, Anchor, AnchoredDatabase, rolled_back
 from rootguard.store.audit import audit
 from rootguard.store.base import (
     LOG_SIZE,
+    Commit,
     Database,
     Disclosure,
     Disclosures,
@@ -460,12 +463,31 @@ class SqlStore:
         with self._database.reading(whole=True) as db:
             everyone = self._everyone(db)
         known = {tag: True for each in everyone for tag in each.summary.tags}
-        named = {
-            int(prf.tags(prf.person(each.name))[0]): each.epoch > 0
-            for each in everyone
-            if each.name
-        }
-        return known | named
+        named = [each for each in everyone if each.name]
+        tags = tables.tags_of(prf, [each.name for each in named])
+        return known | {tag: each.epoch > 0 for tag, each in zip(tags, named, strict=True)}
+
+    def population(self) -> int:
+        """How many people this store ever knew."""
+        with self._database.reading() as db:
+            [counts] = db.batch([rows.counts_query(rows.NOBODY)])
+            return rows.read_counts(self._secrets.integrity, counts).get("people", 0)
+
+    def snapshots(self, principals: Sequence[Principal]) -> list[Snapshot]:
+        """`snapshot` of many people, with few questions to the database."""
+        return crowds.snapshots(self, principals)
+
+    def records_of(self, principals: Sequence[Principal]) -> list[tuple[Record, ...]]:
+        """`records` of many people."""
+        return crowds.records_of(self, principals)
+
+    def commit_each(
+        self, commits: Sequence[Commit]
+    ) -> list[tuple[Record, ...] | BudgetError | ErasedError]:
+        """`commit` for many people, each of whom comes once."""
+        for draw in (draw for commit in commits for draw in commit.draws):
+            rows.storable(draw.sanitized.root)
+        return crowds.commit_each(self, commits)
 
     def _everyone(self, db: Transaction) -> list[PersonRow]:
         """Everyone there is; refuses a store that lost somebody."""
@@ -660,11 +682,20 @@ class SqlStore:
         told: Sequence[Charge] | None = None,
     ) -> list[Statement]:
         """What writes a person's row, changed; and events that it has counted."""
+        first = [] if person.there else [rows.count_person(db, self._secrets.integrity)]
+        return [*first, *self._changed(person, counts, events, told)]
+
+    def _changed(
+        self,
+        person: PersonRow,
+        counts: dict[str, int],
+        events: Sequence[Charge],
+        told: Sequence[Charge] | None = None,
+    ) -> list[Statement]:
+        """The same, of somebody who is counted already or elsewhere."""
         told = events if told is None else told
         integrity = self._secrets.integrity
-        first = [] if person.there else [rows.count_person(db, integrity)]
         return [
-            *first,
             *rows.add_events(person, events),
             rows.put_person(self._secrets, person),
             *rows.add_entries(integrity, person, counts, [entry_now(event) for event in told]),

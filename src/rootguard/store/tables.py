@@ -34,7 +34,7 @@ from rootguard.store.base import (
 )
 from rootguard.store.envelope import Integrity
 from rootguard.store.summary import LIFETIME
-from rootguard.values import Domain, RootName
+from rootguard.values import Domain, RootName, normalised
 
 PARTITIONS: Final = 256  # one for each value of a tag's first byte
 _SHIFT = np.uint64(56)
@@ -46,6 +46,17 @@ Entries = NDArray[Any]
 def table_prf(fingerprint_key: bytes, *, exact: bool = False) -> Prf:
     """The keyed functions of a store's tables; see `Store.exact_ids`."""
     return Prf(Prf(fingerprint_key).key_for("store"), exact=exact)
+
+
+def tags_of(prf: Prf, names: Sequence[str]) -> list[int]:
+    """The tags of many names, as tables know people."""
+    texts = [
+        (name if prf.exact else normalised(name)).encode(errors="surrogatepass") for name in names
+    ]
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    people = prf.people(ends, np.frombuffer(b"".join(texts), dtype=np.uint8))
+    tags: list[int] = prf.tags(people).tolist()
+    return tags
 
 
 def entry_type(roots: int) -> np.dtype[Any]:
