@@ -22,6 +22,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 from rootguard.batch import files  # noqa: E402
 from rootguard.batch.columns import RecordBatch, Table  # noqa: E402
+from rootguard.batch.kernel import Kernel, ReleasedBatch  # noqa: E402
 from tests.support.patience import PATIENCE  # noqa: E402
 
 FIB4 = load_template("fib4")
@@ -171,6 +172,89 @@ def test_a_run_killed_half_way_and_started_again_gives_the_same_bytes(tmp_path: 
     assert run(source, target).exit_code == 0
     assert target.read_bytes() == whole.read_bytes()
     assert not list(tmp_path.glob(".*.draft"))
+
+
+INTERRUPTED = KILLED.replace("SIGKILL", "SIGINT")
+
+
+def stopped(code: str, *words: str) -> "subprocess.CompletedProcess[bytes]":
+    """A run of the command that stops itself after its first group of rows."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, timeout=PATIENCE, check=False
+    )
+
+
+def test_a_run_that_is_interrupted_leaves_nothing_behind(tmp_path: Path) -> None:
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    write(table(80_000), source)
+    assert run(source, tmp_path / "whole.csv").exit_code == 0  # and the key is there
+    before = sorted(tmp_path.iterdir())
+    done = stopped(INTERRUPTED, *arguments(source, target))
+    assert done.returncode == 1
+    assert done.stderr.decode().strip() == "Aborted!"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_run_that_was_killed_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    source, target, whole = (tmp_path / f"{n}.{ending}" for n in ("in", "out", "whole"))
+    write(table(160_000), source)
+    assert run(source, whole, "--rejects", str(tmp_path / "told.csv")).exit_code == 0
+    done = stopped(KILLED, *arguments(source, target, "--resume"))
+    assert done.returncode == -signal.SIGKILL
+    assert list((tmp_path / f".out.{ending}.pieces").glob("*.released"))
+    drawn: list[int] = []
+    release = Kernel.release
+
+    def counted(self: Kernel, batch: RecordBatch, first: int = 0) -> ReleasedBatch:
+        drawn.append(len(batch))
+        return release(self, batch, first)
+
+    monkeypatch.setattr(Kernel, "release", counted)
+    again = run(source, target, "--resume", "--rejects", str(tmp_path / "again.csv"))
+    assert again.exit_code == 0, again.output
+    assert sum(drawn) < 160_000  # a run that began anew would draw all
+    assert target.read_bytes() == whole.read_bytes()
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "told.csv").read_bytes()
+    assert not (tmp_path / f".out.{ending}.pieces").exists()
+
+
+def test_pieces_of_another_run_are_not_taken_up(tmp_path: Path) -> None:
+    source, target, whole = (tmp_path / f"{n}.parquet" for n in ("in", "out", "whole"))
+    write(table(60_000), source)
+    assert run(source, whole, "--calibrate").exit_code == 0
+    done = stopped(KILLED, *arguments(source, target, "--resume"))
+    assert done.returncode == -signal.SIGKILL
+    assert run(source, target, "--calibrate", "--resume").exit_code == 0
+    assert target.read_bytes() == whole.read_bytes()
+
+
+def test_one_worker_and_several_write_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "in.parquet"
+    write(table(40_000), source)
+    monkeypatch.setattr(files, "ROWS", 4_000)
+    outs = []
+    for workers in (1, 4):
+        monkeypatch.setattr(files, "_processors", lambda workers=workers: workers)
+        target = tmp_path / f"{workers}.parquet"
+        done = run(source, target, "--calibrate", "--identifier", "mrn=code")
+        assert done.exit_code == 0, done.output
+        outs.append(target.read_bytes())
+    assert outs[0] == outs[1]
+
+
+def write(content: Table, path: Path) -> None:
+    if path.suffix == ".parquet":
+        pq.write_table(content, path)
+        return
+    from pyarrow import csv as arrow_csv
+
+    plain = content.set_column(5, "site", content.column("site").cast(pa.string()))
+    arrow_csv.write_csv(plain, path)
 
 
 def test_the_vaults_secret_serves_all_runs_and_its_ledger_lists_them(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ named like a root but not declared as one is refused, not passed.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, cast, get_args
 
@@ -103,6 +103,41 @@ def numbers(column: Array) -> Numbers | None:
 
 def _read(column: Array) -> Numbers:
     """Numbers that are written as text, in the one way that a column of numbers is written."""
+    return _plain(column) or _searched(column)
+
+
+def _plain(column: Array) -> Numbers | None:
+    """A column in which every cell is a finite number or missing; None if it is another.
+
+    What Arrow reads as a finite number is written as `_NUMBER` says, so this finds what
+    `_searched` would find, without looking at each cell three times.
+    """
+    read = _as_floats(column)
+    if read is None:
+        read = _as_floats(_without_missing(column))
+    if read is None:
+        return None
+    values = _floats(read)
+    if not np.isfinite(values).all():
+        return None
+    none = np.zeros(len(column), dtype=np.bool_)
+    missing = _mask(read.is_null()) if read.null_count else none
+    return Numbers(values=values, missing=missing, endless=none, other=none)
+
+
+def _as_floats(text: Array) -> Array | None:
+    with suppress(pa.ArrowInvalid):
+        return text.cast(pa.float64())
+    return None
+
+
+def _without_missing(column: Array) -> Array:
+    absent = pc.is_in(column, pa.array(MISSING_TEXTS))
+    return pc.if_else(absent, pa.scalar(None, pa.string()), column)
+
+
+def _searched(column: Array) -> Numbers:
+    """The same of any column, by what each cell looks like."""
     text = pc.utf8_trim_whitespace(column)
     missing = pc.or_kleene(text.is_null(), pc.is_in(text, pa.array(MISSING_TEXTS)))
     written = pc.fill_null(pc.match_substring_regex(text, _NUMBER), fill_value=False)

@@ -2,16 +2,20 @@
 
 The output appears under its name when it is whole: it is written to a file beside it, which is
 renamed at the end. A run that was killed leaves no output; run again with the same key, it writes
-the same bytes, because the noise is a function of key and row. There is no second draw to resume
-from, and none to avoid.
+the same bytes, because the noise is a function of key and row. There is no second draw to avoid, so
+whether a run begins anew or goes on where it was (`pieces`) is a matter of time alone.
 """
 
 import contextlib
 import csv
+import dataclasses
+import itertools
 import os
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -22,9 +26,11 @@ from pyarrow import parquet
 
 from rootguard.allocation import Plan
 from rootguard.batch.columns import Layout, RecordBatch, Schema, Table, lay_out
+from rootguard.batch.csv_lines import CsvLines
 from rootguard.batch.job import Job, OnConflict
-from rootguard.batch.kernel import REJECTS
+from rootguard.batch.kernel import REJECTS, Kernel, ReleasedBatch
 from rootguard.batch.keys import Secret
+from rootguard.batch.pieces import Pieces
 from rootguard.batch.register import Fresh
 from rootguard.batch.tables import ROWS
 from rootguard.errors import FileError, NoiseError, RootGuardError, shielded
@@ -33,6 +39,8 @@ from rootguard.template import Template
 
 GROUP = 1 << 19
 """Rows of an output file that are written together, unless wide: a row group of Parquet."""
+_CSV_GROUP = 1 << 16
+"""The same of a CSV file, where nothing is gained by more."""
 GROUP_BYTES = 1 << 26
 """Memory that rows take before they are written."""
 # Pieces read ahead: enough that the kernel never waits, few enough that memory stays flat.
@@ -84,10 +92,13 @@ def sanitize_file(
     fresh: Fresh = "never",
     announce: Callable[[int], None] | None = None,
     progress: Progress | None = None,
+    resume: bool = False,
 ) -> Summary:
     """Sanitize a file into another; the endings of their names say which is CSV or Parquet.
 
-    `announce` is told the number of a fresh draw before it is made.
+    `announce` is told the number of a fresh draw before it is made. With `resume`, finished pieces
+    are kept beside the output until it is whole, and a run that was stopped begins with those that
+    it had done. (Rows of people whom a store serves by name are always asked for again.)
     """
     for path in (source, target, *(() if rejects is None else (rejects,))):
         _format(path)
@@ -116,15 +127,32 @@ def sanitize_file(
                 fresh=fresh,
                 announce=announce,
             )
+            pieces = None
+            if resume and not job.kernel.asks_vault:
+                pieces = Pieces(
+                    target,
+                    source,
+                    {
+                        "plan": plan.hash,
+                        "template": template.digest,
+                        "key": secret.mark,
+                        "version": job.version,
+                        "calibrate": calibrate,
+                        "columns": dataclasses.asdict(columns),
+                    },
+                )
+                pieces.begin()
             out = stack.enter_context(_Draft(target, job.kernel.schema(reader.schema)))
             side = None if rejects is None else stack.enter_context(_Draft(rejects, REJECTS))
-            summary = _flow(reader, job, out, side, progress or _quiet)
+            summary = _flow(reader, job, out, side, progress or _quiet, pieces)
             # The ledger first, the table last: killed in between, a run has charged for rows that
             # nobody saw, and the same run charges nothing more.
             job.keep()
             if side is not None:
                 side.publish()
             out.publish()
+            if pieces is not None:
+                pieces.clear()
             return summary
     except RootGuardError:
         raise
@@ -152,22 +180,77 @@ def _flow(
     out: "_Draft",
     side: "_Draft | None",
     progress: Progress,
+    pieces: Pieces | None,
 ) -> Summary:
-    """Read ahead and write behind, in threads: Arrow and NumPy work outside Python's lock."""
+    """Read ahead, work on several batches at once and write behind, all in their order.
+
+    In threads: Arrow and NumPy work outside Python's lock, so all cores are used.
+    """
     first = released = rejected = 0
     with _ReadAhead(reader.batches(None)) as batches, _WriteBehind(out) as written:
-        for whole in batches:
-            for start in range(0, len(whole), ROWS):
-                batch = whole.slice(start, ROWS)
-                done, told = job.kernel.apply(batch, first)
-                first += len(batch)
-                released += len(done)
-                rejected += len(batch) - len(done)
-                written.put(done)
-                if side is not None and len(told):
-                    side.write(told)
+        for made, rows in _in_order(job.kernel, batches, pieces):
+            job.kernel.tell(made.gathered)
+            first += rows
+            released += len(made.batch)
+            rejected += rows - len(made.batch)
+            written.put(made.batch)
+            if side is not None and len(made.rejects):
+                side.write(made.rejects)
             progress(reader.share(first))
     return Summary(released=released, rejected=rejected, version=job.version, fresh=job.fresh)
+
+
+def _in_order(
+    kernel: Kernel, batches: Iterator[RecordBatch], done_before: Pieces | None
+) -> Iterator[tuple[ReleasedBatch, int]]:
+    """What is released of each batch and how many rows it had, in order; few are under way."""
+
+    def release(number: int, piece: RecordBatch, first: int) -> ReleasedBatch:
+        if done_before is None:
+            return kernel.release(piece, first)
+        return done_before.release(number, kernel, piece, first)
+
+    numbered = _numbered(batches)
+    for number, piece, first in itertools.islice(numbered, 1):
+        yield release(number, piece, first), len(piece)
+    second = next(numbered, None)
+    if second is None:
+        return
+    left = itertools.chain([second], numbered)
+    workers = 1 if kernel.asks_vault else _processors()
+    if workers == 1 or not kernel.settle():
+        for number, piece, first in left:
+            yield release(number, piece, first), len(piece)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        under_way: deque[tuple[Future[ReleasedBatch], int]] = deque()
+        try:
+            for number, piece, first in left:
+                under_way.append((pool.submit(release, number, piece, first), len(piece)))
+                if len(under_way) > workers:
+                    done, rows = under_way.popleft()
+                    yield done.result(), rows
+            while under_way:
+                done, rows = under_way.popleft()
+                yield done.result(), rows
+        finally:  # a run that is stopped waits for what is being worked on and begins no more
+            pool.shutdown(cancel_futures=True)
+
+
+def _numbered(batches: Iterator[RecordBatch]) -> Iterator[tuple[int, RecordBatch, int]]:
+    """Pieces of a table, each with its number and that of its first row."""
+    first = number = 0
+    for whole in batches:
+        for start in range(0, len(whole), ROWS):
+            piece = whole.slice(start, ROWS)
+            yield number, piece, first
+            number, first = number + 1, first + len(piece)
+
+
+def _processors() -> int:
+    """Processors that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
 class _ReadAhead:
@@ -384,6 +467,7 @@ class _Draft:
         self._writer: Any = None
         self._held: list[RecordBatch] = []
         self._rows = self._bytes = 0
+        self._group: int | None = None
 
     def __enter__(self) -> Self:
         _sweep(self._path)
@@ -391,21 +475,30 @@ class _Draft:
             self._writer = parquet.ParquetWriter(self._draft, self._schema)
         else:
             self._schema = pa.schema([_plain(field) for field in self._schema])
-            self._writer = arrow_csv.CSVWriter(self._draft, self._schema)
+            lines = CsvLines.of(self._schema)
+            self._writer = (
+                arrow_csv.CSVWriter(self._draft, self._schema)
+                if lines is None
+                else _LineWriter(self._draft, lines)
+            )
+            self._group = _CSV_GROUP
         return self
 
     def write(self, batch: RecordBatch) -> None:
         self._held.append(batch)
         self._rows += len(batch)
         self._bytes += batch.nbytes
-        if self._rows >= GROUP or self._bytes >= GROUP_BYTES:
+        if self._rows >= (self._group or GROUP) or self._bytes >= GROUP_BYTES:
             self._flush()
 
     def _flush(self) -> None:
         if self._held:
             table: Table = pa.Table.from_batches(self._held)
             self._held, self._rows, self._bytes = [], 0, 0
-            self._writer.write_table(table.cast(self._schema))
+            if isinstance(self._writer, _LineWriter):
+                self._writer.write_table(table)  # which writes categories as they are
+            else:
+                self._writer.write_table(table.cast(self._schema))
 
     def publish(self) -> None:
         """Put the file in its place."""
@@ -422,6 +515,24 @@ class _Draft:
             with contextlib.suppress(Exception):  # it is thrown away; only the file handle matters
                 self._writer.close()
         self._draft.unlink(missing_ok=True)
+
+
+class _LineWriter:
+    """A file of lines, with the methods of Arrow's writers."""
+
+    def __init__(self, path: Path, lines: CsvLines) -> None:
+        self._lines = lines
+        self._file = path.open("wb", buffering=0)  # what is written comes in large pieces
+        self._file.write(lines.header())
+
+    def write_table(self, table: Table) -> None:
+        for piece in self._lines.lines(table):
+            left = memoryview(piece)
+            while left:  # the system may take a part of it
+                left = left[self._file.write(left) :]
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def _plain(field: Any) -> Any:  # noqa: ANN401 - Arrow has no types

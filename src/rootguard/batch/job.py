@@ -61,10 +61,12 @@ class Job:
         check_choice("on_conflict", on_conflict, OnConflict)
         self._layout, self._batches, self._on_conflict = layout, batches, on_conflict
         store = check_fresh(secret.store, fresh)
-        by_name = secret.by_name(fresh)
+        known = secret.known()
+        by_name = secret.by_name(fresh, known)
 
         def begin(version: int) -> tuple[Kernel, Register]:
-            register = secret.register(plan, version, by_name, steady=fresh == "changed")
+            steady = fresh == "changed"
+            register = secret.register(plan, version, by_name, steady=steady, known=known)
             # Without a store, and with nothing to refuse, nobody asks what was gathered.
             idle = secret.store is None and on_conflict == "charge"
             kernel = secret.kernel(
@@ -78,6 +80,7 @@ class Job:
             )
             return kernel, register
 
+        self._plan = plan
         self.fresh = False
         """Whether everybody is drawn anew."""
         if store is not None and fresh == "changed":
@@ -100,7 +103,7 @@ class Job:
 
     def _refuse(self, last: Callable[[], None]) -> None:
         """Refuse conflicts, then do what may refuse people over the lifetime cap."""
-        if self._on_conflict == "refuse" and (found := self._register.conflicts()):
+        if self._on_conflict == "refuse" and (found := self._conflicts()):
             raise ConflictError(
                 conflict_counts(self._layout, {root: len(each) for root, each in found.items()}),
                 differing(self._rows_of_first(found)),
@@ -109,6 +112,19 @@ class Job:
             return last()
         row = next(self._rows_of_first(self._register.over))[0]
         raise lifetime_refusal(self._register.over, row)
+
+    def _conflicts(self) -> dict[RootName, Words]:
+        """Who has different values; if values were not marked, of those who come twice they are."""
+        if self._register.marked:
+            return self._register.conflicts()
+        repeated = self._register.repeated()
+        if not len(repeated):
+            return {}
+        marks = Register(self._plan, self.version, None)
+        for batch in self._batches():
+            entries, there = self.kernel.entries(batch)
+            marks.add(entries[there & np.isin(entries["tag"], repeated)], entries[:0], 0)
+        return marks.conflicts()
 
     def _rows_of_first(self, found: Mapping[RootName, Words]) -> Iterator[NumberedMarks]:
         """The rows of the first of these people whom the table comes to."""

@@ -43,12 +43,20 @@ from rootguard.values import Domain, MechanismName, RootName
 REJECTS = pa.schema([("row", pa.int64()), ("column", pa.string()), ("reason", pa.string())])
 """The side table: which row, counted from 0, which column, and why. Never what stood there."""
 
+# Grid points of a root up to which all posteriors are computed at once: tenths of a second.
+_SETTLED_GRID = 4096
+
 EntrySink = Callable[[Entries, Entries, int], None]
 """Takes the entries of rows that are drawn here, those of other rows, how many are released."""
 
 
 class VaultLookup(Protocol):
     """Looks up people whom a vault knows by name."""
+
+    @property
+    def some(self) -> bool:
+        """Whether there is anybody."""
+        ...
 
     def known(self, tags: Words) -> Mask:
         """Which rows are theirs."""
@@ -75,6 +83,19 @@ class BatchResult:
     columns: dict[str, Array]
     keep: Mask | None
     rejects: RecordBatch
+    gathered: tuple[Entries, Entries, int] | None
+    """What the sink is to be told, if there is one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleasedBatch:
+    """A batch as it is released, its side table, and what the sink is to be told."""
+
+    batch: RecordBatch
+    rejects: RecordBatch
+    keep: Mask | None
+    """Which rows were released; None for all."""
+    gathered: tuple[Entries, Entries, int] | None
 
 
 class _Noise:
@@ -122,6 +143,7 @@ class Kernel:
         version: int = 1,
         lookup: VaultLookup | None = None,
         sink: EntrySink | None = None,
+        marked: bool = True,
     ) -> None:
         if plan.digest != template.digest:
             raise PlanError("the plan was made for another template; nothing was drawn")
@@ -132,6 +154,7 @@ class Kernel:
         self._prf = prf
         self._lookup = lookup
         self._sink = sink
+        self._marked = marked  # whether the sink is told of values, or of people alone
         self._noise = {
             share.root: _Noise(prf, share, plan.mechanism, version) for share in plan.shares
         }
@@ -154,7 +177,17 @@ class Kernel:
 
     def apply(self, batch: RecordBatch, first: int = 0) -> tuple[RecordBatch, RecordBatch]:
         """The batch as it is released, and its side table; `first` is its first row's number."""
-        made = self.make(batch, first)
+        made = self.release(batch, first)
+        self.tell(made.gathered)
+        return made.batch, made.rejects
+
+    def release(self, batch: RecordBatch, first: int = 0) -> ReleasedBatch:
+        """The same without telling the sink, which may have to hear of batches in their order.
+
+        Several threads may do this at once, unless the kernel asks a vault (`asks_vault`), and
+        once `settle` was called after the first batch.
+        """
+        made = self._made(batch, first)
         if made.keep is not None:
             batch = batch.filter(pa.array(made.keep))
         schema = self.schema(batch.schema)
@@ -162,10 +195,54 @@ class Kernel:
             made.columns[name] if name in made.columns else batch.column(name)
             for name in schema.names
         ]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema), made.rejects
+        return ReleasedBatch(
+            batch=pa.RecordBatch.from_arrays(arrays, schema=schema),
+            rejects=made.rejects,
+            keep=made.keep,
+            gathered=made.gathered,
+        )
+
+    def gather(self, batch: RecordBatch, keep: Mask | None) -> tuple[Entries, Entries, int] | None:
+        """What the sink is told of a batch of which these rows were released before."""
+        if self._sink is None:
+            return None
+        ids, given = self._read(batch)
+        people = self._people(ids)
+        entries = self._entries(people, self._snapped(given), given if self._marked else {})
+        here = np.ones(len(batch), dtype=np.bool_) if keep is None else keep
+        return _gathered(entries, ids, here, int(here.sum()))
+
+    def tell(self, gathered: tuple[Entries, Entries, int] | None) -> None:
+        """Tell the sink of a batch."""
+        if self._sink is not None and gathered is not None:
+            self._sink(*gathered)
+
+    @property
+    def asks_vault(self) -> bool:
+        """Whether some rows may be of people whom a vault serves by name."""
+        return self._lookup is not None and self._lookup.some
+
+    def settle(self) -> bool:
+        """Compute what batches share; whether threads may then work on several at once.
+
+        A calibration learns each noised point when it meets it first, which two threads must not
+        do at once, so all are met here. On a grid too fine for that, one thread works.
+        """
+        if self._calibration is None:
+            return True
+        sizes = {root: noise.domain.size for root, noise in self._noise.items()}
+        if max(sizes.values()) > _SETTLED_GRID:
+            return False
+        self._calibration.medians_many({root: np.arange(size) for root, size in sizes.items()})
+        return True
 
     def make(self, batch: RecordBatch, first: int = 0) -> BatchResult:
         """The new columns; of the batch only the columns that `layout.needed` names are read."""
+        made = self._made(batch, first)
+        self.tell(made.gathered)
+        return made
+
+    def _made(self, batch: RecordBatch, first: int) -> BatchResult:
         ids, given = self._read(batch)
         tokens, unwritten = self._tokenised(batch)
         refused = self._refusals(ids, given, unwritten)
@@ -179,18 +256,20 @@ class Kernel:
             refused.append((self.layout.id_column, "over a cap of this person", over))
         keep, rejects = self._side(refused, first, len(batch))
         snapped = self._snapped(given)
+        gathered = None
         if self._sink is not None:
             released = len(batch) if keep is None else int(keep.sum())
             here = np.ones(len(batch), dtype=np.bool_) if keep is None else keep.copy()
             if override is not None:
                 here[override.rows] = False
-            self._gather(self._entries(people, snapped, given), ids, here, released)
+            entries = self._entries(people, snapped, given if self._marked else {})
+            gathered = _gathered(entries, ids, here, released)
         columns = self._answers(self._released(people, snapped, given, override), given)
         columns |= tokens
         if keep is not None:
             mask = pa.array(keep)
             columns = {name: array.filter(mask) for name, array in columns.items()}
-        return BatchResult(columns=columns, keep=keep, rejects=rejects)
+        return BatchResult(columns=columns, keep=keep, rejects=rejects, gathered=gathered)
 
     def survey(self, batch: RecordBatch) -> None:
         """Gather a batch's entries before anything is drawn or anybody is charged."""
@@ -199,7 +278,8 @@ class Kernel:
         people = self._people(ids)
         if self._lookup is not None:
             here &= ~self._lookup.known(self._prf.tags(people))
-        self._gather(self._entries(people, self._snapped(given), given), ids, here, 0)
+        entries = self._entries(people, self._snapped(given), given if self._marked else {})
+        self.tell(_gathered(entries, ids, here, 0))
 
     def entries(self, batch: RecordBatch) -> tuple[Entries, Mask]:
         """An entry for each row of a batch, and where there is an id."""
@@ -209,15 +289,6 @@ class Kernel:
 
     def _people(self, ids: Array) -> People:
         return self._prf.people(*(text_bytes(ids) if self._prf.exact else comparable(ids)))
-
-    def _gather(self, entries: Entries, ids: Array, here: Mask, released: int) -> None:
-        """Hand entries on: of rows that are drawn here, and of other rows that have an id."""
-        if self._sink is None:
-            return
-        if here.all():
-            self._sink(entries, entries[:0], released)
-        else:
-            self._sink(entries[here], entries[~here & ~absent(ids)], released)
 
     def _read(self, batch: RecordBatch) -> tuple[Array, dict[RootName, Numbers]]:
         ids = texts(batch.column(self.layout.id_column))
@@ -339,6 +410,15 @@ class Kernel:
                 codes[held] = code
         labels = pa.array([risk.label for risk in self.template.risk], pa.string())
         return pa.DictionaryArray.from_arrays(pa.array(codes, mask=missing), labels)
+
+
+def _gathered(
+    entries: Entries, ids: Array, here: Mask, released: int
+) -> tuple[Entries, Entries, int]:
+    """Entries of rows that are drawn here, and of other rows that have an id."""
+    if here.all():
+        return entries, entries[:0], released
+    return entries[here], entries[~here & ~absent(ids)], released
 
 
 def _rejects(told: list[tuple[str, str]], rows: Indices) -> RecordBatch:

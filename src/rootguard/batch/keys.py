@@ -6,27 +6,36 @@ after an erasure the noise is a fresh one.
 """
 
 import contextlib
+import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn, SupportsIndex
 
 import numpy as np
+import pyarrow as pa
 
 from rootguard.allocation import Plan
 from rootguard.batch.columns import Array, Layout, Mask, Numbers
 from rootguard.batch.kernel import Kernel, Override
-from rootguard.batch.register import Fresh, Register, check_levels
+from rootguard.batch.register import Fresh, Known, Register, check_levels
 from rootguard.calibration import Calibration, Level
 from rootguard.errors import BudgetError, FileError, PlanError, StoreKeyError, shielded
 from rootguard.graph import Graph
+from rootguard.mechanisms.base import Indices
 from rootguard.mechanisms.exact import Words
 from rootguard.mechanisms.keyed import KEY_BYTES, Prf
-from rootguard.session.draws import computed_values, define, mappings, noise_once
-from rootguard.store import Store
+from rootguard.session.crowds import Declared, noise_each
+from rootguard.session.draws import RootMapping, computed_values, define, mappings
+from rootguard.store import Record, Snapshot, Store
 from rootguard.store.tables import table_prf
 from rootguard.template import Template
 from rootguard.values import Principal, Raw, RootName
+
+AT_ONCE = 2000
+"""People known by name who are looked up together."""
+_LEVELS = 64
+"""Sets of levels whose calibrations are kept: a megabyte or two each."""
 
 
 def check_grids(store: Store, plan: Plan, template: Template) -> None:
@@ -90,6 +99,7 @@ class Secret:
             if store is None
             else _VaultPeople(store, by_name, template, plan, calibrate=calibrate),
             sink=None if register is None else register.add,
+            marked=register is None or register.marked,
         )
 
     def register(
@@ -99,21 +109,37 @@ class Secret:
         by_name: frozenset[int] = frozenset(),
         *,
         steady: bool = False,
+        known: Known | None = None,
     ) -> Register:
         """Where a run under this secret is written down, for as long as it takes or in a store."""
         if self.store is not None:
             check_levels(self.store, plan, version)
-        return Register(plan, version, self.store, by_name, steady=steady)
+        # Without a store, all that is asked is whether an id has different values: nearly always
+        # none comes twice, and then its values need not be marked.
+        marked = self.store is not None
+        return Register(
+            plan, version, self.store, by_name, steady=steady, marked=marked, known=known
+        )
 
-    def by_name(self, fresh: Fresh) -> frozenset[int]:
+    def known(self) -> Known | None:
+        """Whom the store knows; reading all of them takes a while, so once for a run."""
+        return None if self.store is None else Known.of(self.store)
+
+    def by_name(self, fresh: Fresh, known: Known | None = None) -> frozenset[int]:
         """Whose rows the store serves by name: their tags.
 
         Their draw stands as long as their value does, whatever becomes of the others'. So where
         nobody's change is to show, they are drawn with everybody else; but the erased, whom the key
         would give their old noise again.
         """
-        known = {} if self.store is None else self.store.tags()
-        return frozenset(tag for tag, erased in known.items() if erased or fresh == "never")
+        known = self.known() if known is None else known
+        tags = {} if known is None else known.tags
+        return frozenset(tag for tag, erased in tags.items() if erased or fresh == "never")
+
+    @property
+    def mark(self) -> str:
+        """Tells keys apart and says nothing about them."""
+        return hashlib.sha256(self._prf.key_for("mark of a run")).hexdigest()
 
     def keys(self) -> tuple[bytes, bytes | None]:
         """The keys of the noise and of identifiers, for tasks that run elsewhere."""
@@ -157,49 +183,93 @@ class _VaultPeople:
         self._calibrate = calibrate
         self._roots = Graph.of(template).roots
         self._people = np.array(sorted(people), np.uint64)
+        # Whether some root may be computed from values that are kept under other templates.
+        self._formulas = any(template.roots[root].kept is not None for root in self._roots)
+        self._calibrations: dict[tuple[tuple[RootName, Level], ...], Calibration] = {}
+
+    @property
+    def some(self) -> bool:
+        return bool(self._people.size)
 
     def known(self, tags: Words) -> Mask:
         return np.isin(tags, self._people)
 
     def __call__(self, ids: Array, tags: Words, given: Mapping[RootName, Numbers]) -> Override:
-        known = self.known(tags)
-        rows, capped = [], []
-        values: dict[RootName, list[float]] = {root: [] for root in self._roots}
         refused = np.logical_or.reduce([found.refused for found in given.values()])
-        for row in np.flatnonzero(known & ~refused):
-            raws = {
-                root: Raw(float(found.values[row]))
-                for root, found in given.items()
-                if not found.missing[row]
-            }
-            released = self._release(Principal(ids[row].as_py()), raws)
-            if released is None:
-                capped.append(row)
-                continue
-            rows.append(row)
-            for root in self._roots:
-                values[root].append(released.get(root, 0.0))
+        rows = np.flatnonzero(self.known(tags) & ~refused)
+        released: dict[int, dict[RootName, float] | None] = {}
+        for some in self._together(rows, tags):
+            names = [Principal(name) for name in ids.take(pa.array(some)).to_pylist()]
+            raws = [
+                {
+                    root: Raw(float(found.values[row]))
+                    for root, found in given.items()
+                    if not found.missing[row]
+                }
+                for row in some
+            ]
+            released |= zip(some.tolist(), self._release(names, raws), strict=True)
+        kept = [row for row in sorted(released) if released[row] is not None]
+        values = {
+            root: np.array([(released[row] or {}).get(root, 0.0) for row in kept])
+            for root in self._roots
+        }
         return Override(
-            rows=np.array(rows, dtype=np.int64),
-            values={root: np.array(found) for root, found in values.items()},
-            capped=np.array(capped, dtype=np.int64),
+            rows=np.array(kept, dtype=np.int64),
+            values=values,
+            capped=np.array(sorted(released.keys() - set(kept)), dtype=np.int64),
         )
 
+    def _together(self, rows: Indices, tags: Words) -> Iterator[Indices]:
+        """Rows in sets in which nobody comes twice: a person's second row meets the first one's."""
+        while rows.size:
+            _, first = np.unique(tags[rows], return_index=True)
+            first.sort()
+            for start in range(0, first.size, AT_ONCE):
+                yield rows[first[start : start + AT_ONCE]]
+            rows = np.delete(rows, first)
+
     def _release(
-        self, principal: Principal, raws: Mapping[RootName, Raw]
-    ) -> dict[RootName, float] | None:
-        person, roots = self._store.snapshot(principal), self._template.roots
-        computed = computed_values(person, self._template)
-        drawn = {root: raw for root, raw in raws.items() if root not in computed}
-        try:
-            records = noise_once(self._store, person, self._plan, roots, drawn)
-        except BudgetError:
-            return None
-        mapped = mappings(person.quantities, [roots[root] for root in records])
+        self, names: Sequence[Principal], raws: Sequence[Mapping[RootName, Raw]]
+    ) -> list[dict[RootName, float] | None]:
+        people, roots = self._store.snapshots(names), self._template.roots
+        computed = [self._computed(person) for person in people]
+        declared = [
+            Declared(
+                person=person,
+                raws={root: raw for root, raw in given.items() if root not in made},
+            )
+            for person, given, made in zip(people, raws, computed, strict=True)
+        ]
+        noised = noise_each(self._store, self._plan, roots, declared)
+        mapped = mappings(self._store.quantities(), [roots[root] for root in self._roots])
+        return [
+            None if isinstance(found, BudgetError) else self._answer(found, mapped, made)
+            for found, made in zip(noised, computed, strict=True)
+        ]
+
+    def _computed(self, person: Snapshot) -> dict[RootName, float]:
+        return computed_values(person, self._template) if self._formulas else {}
+
+    def _answer(
+        self,
+        records: Mapping[RootName, Record],
+        mapped: Mapping[RootName, RootMapping],
+        computed: Mapping[RootName, float],
+    ) -> dict[RootName, float]:
         kept = {root: mapped[root].shown(each.sanitized) for root, each in records.items()}
         if self._calibrate and len(kept) == len(self._roots):
             levels = {root: Level.of(value) for root, value in kept.items()}
-            released = Calibration(self._template, levels).release(kept)
+            released = self._calibration(levels).release(kept)
             domains = {root: self._template.roots[root].domain for root in self._roots}
             return {root: domains[root].clamp(value) for root, value in released.items()}
-        return {root: value.value for root, value in kept.items()} | computed
+        return {root: value.value for root, value in kept.items()} | dict(computed)
+
+    def _calibration(self, levels: dict[RootName, Level]) -> Calibration:
+        """Most people were noised at the same levels: what these have in common is kept."""
+        at = tuple(levels.items())
+        if at not in self._calibrations:
+            if len(self._calibrations) >= _LEVELS:
+                self._calibrations.clear()
+            self._calibrations[at] = Calibration(self._template, levels)
+        return self._calibrations[at]

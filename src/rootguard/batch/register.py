@@ -13,7 +13,7 @@ new, and nothing is charged twice.
 import tempfile
 import weakref
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal, NoReturn, SupportsIndex
 
@@ -83,6 +83,19 @@ class EntryFile:
         raise TypeError("entries cannot be pickled or copied")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Known:
+    """Whom a store knew at a moment: how many people, their tags, and who was erased."""
+
+    population: int
+    tags: Mapping[int, bool]
+
+    @classmethod
+    def of(cls, store: Store) -> "Known":
+        """Everyone now; whoever comes while they are read is counted as a newcomer."""
+        return cls(population=store.population(), tags=store.tags())
+
+
 class Register:
     """Gathers the entries of a table, says what is wrong with them, and keeps them in a store."""
 
@@ -94,13 +107,22 @@ class Register:
         by_name: frozenset[int] = frozenset(),
         *,
         steady: bool = False,
+        marked: bool = True,
+        known: "Known | None" = None,
     ) -> None:
         self._plan, self._version, self._store = plan, version, store
-        self._known = frozenset(() if store is None else store.tags())
-        named = [] if store is None else _tagged(store, store.principals())
+        self.marked = marked
+        """Whether entries have marks of values; else they are of people alone."""
+        known = Known.of(store) if known is None and store is not None else known
+        self._known = frozenset(() if known is None else known.tags)
+        self._population = 0 if known is None else known.population
+        # Usually everybody who is known is served by name; then no names need be read.
+        served = store is None or self._known <= by_name
+        named = [] if store is None or served else _tagged(store, store.principals())
         self._named = [each for each in named if each[0] not in by_name]
         self._steady = steady  # whether a change since the last release refuses the run
-        self._drawn, self._others = EntryFile(len(plan.shares)), EntryFile(len(plan.shares))
+        columns = len(plan.shares) if marked else 0
+        self._drawn, self._others = EntryFile(columns), EntryFile(columns)
         self.rows = 0
         """Rows that are released, those of people who are served by name included."""
         self.over: dict[RootName, Words] = {}
@@ -120,6 +142,15 @@ class Register:
         self._drawn.add(drawn)
         if len(others):
             self._others.add(others)
+
+    def repeated(self) -> Words:
+        """The people who are in several rows of this table."""
+        found = [np.empty(0, np.uint64)]
+        for number in range(tables.PARTITIONS):
+            files = (self._drawn, self._others)
+            order = np.sort(np.concatenate([file.partition(number)["tag"] for file in files]))
+            found.append(np.unique(order[1:][order[1:] == order[:-1]]))
+        return np.concatenate(found)
 
     def conflicts(self) -> dict[RootName, Words]:
         """Of each root the people who have different values of it in this table."""
@@ -273,6 +304,8 @@ class Register:
 
         Whoever opens a session from now on finds the fingerprints.
         """
+        if store.population() == self._population:
+            return
         for tag in store.tags().keys() - self._known:
             if tag in self._drawn.partition(tables.partition_of(tag))["tag"]:
                 raise StoreError(
@@ -290,7 +323,8 @@ class Register:
 def _tagged(store: Store, people: Iterable[Principal]) -> list[tuple[int, Principal]]:
     """People and their tags, in the order of the tags."""
     prf = tables.table_prf(store.fingerprint_key, exact=store.exact_ids)
-    return sorted((int(prf.tags(prf.person(name))[0]), name) for name in people)
+    names = list(people)
+    return sorted(zip(tables.tags_of(prf, names), names, strict=True))
 
 
 def standing_version(store: Store, plan: Plan, version: int) -> int:

@@ -96,6 +96,11 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     1,
     "Another number draws again what tables of this store hold, and costs again.",
 )
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Keep finished pieces beside the output, and go on with those of a run that was stopped.",
+)
 @store_option
 @json_option
 def command(
@@ -113,14 +118,16 @@ def command(
     choice: PlanChoice,
     calibrate: bool,
     draw: int,
+    resume: bool,
     url: str,
     as_json: bool,
 ) -> None:
     """Noise a table's people once each and compute every other column from the noised roots.
 
     The same row gives the same output, in this file and in later ones, under the same store or
-    key. A run that was killed is simply run again. Columns that are not named here pass as they
-    are, the id column among them: declare what identifies people with --identifier.
+    key. A run that was killed is simply run again; with --resume it goes on where it was. Columns
+    that are not named here pass as they are, the id column among them: declare what identifies
+    people with --identifier.
 
     \b
     Examples:
@@ -164,6 +171,7 @@ def command(
             fresh=fresh,
             announce=lambda version: _announce(version, plan),
             progress=lambda share: bar.update(task, completed=share),
+            resume=resume,
         )
     _tell(summary, plan.hash, rejects, as_json=as_json)
 

@@ -20,6 +20,7 @@ Who has the key can take the noise off again. It is worth the raw table; guard i
 """
 
 import json
+import threading
 from fractions import Fraction
 from itertools import count
 from typing import NoReturn, SupportsIndex, cast
@@ -189,10 +190,11 @@ class RowSource:
         return "<source>"
 
 
-class _Aes:
-    """AES on many blocks in one call. Blocks that never repeat need no chaining."""
+class _Aes(threading.local):
+    """AES on many blocks in one call. Blocks that never repeat need no chaining.
 
-    __slots__ = ("_encryptor",)
+    Every thread has an encryptor of its own: one alone can be used by a thread at a time.
+    """
 
     def __init__(self, key: bytes) -> None:
         # No mode: this is the bare permutation, and the uses above are what makes it a PRF.

@@ -1,0 +1,139 @@
+"""Lines of CSV as Arrow's own writer writes them, to the byte, in half its time.
+
+What takes the time is writing numbers. A noised root has as many values as its grid has points, so
+each is written once and looked up after that. Types that Arrow's writer knows and this does not are
+left to it; `CsvLines.of` says which.
+"""
+
+import io
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
+
+from rootguard.batch.columns import Array, Schema, Table, is_text, text_bytes
+
+# Distinct numbers, as a share of the rows, up to which looking up is quicker than writing.
+_FEW = 0.25
+
+
+class CsvLines:
+    """Writes tables of one schema as lines."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self._repeats = [True] * len(schema)  # whether a column was worth looking up last time
+
+    @classmethod
+    def of(cls, schema: Schema) -> "CsvLines | None":
+        """A writer of lines, if all types of the schema are texts, numbers or truth values."""
+        return cls(schema) if all(_known(field.type) for field in schema) else None
+
+    def header(self) -> bytes:
+        """The first line, by Arrow's writer itself."""
+        line = io.BytesIO()
+        arrow_csv.write_csv(self.schema.empty_table(), line)
+        return line.getvalue()
+
+    def lines(self, table: Table) -> tuple[bytes, memoryview]:
+        """All rows of a table, in two pieces; texts of the schema may also come as categories."""
+        if not len(table):
+            return b"", memoryview(b"")
+        columns: list[_Column] = []
+        between = [""]  # what stands before each column and after the last
+        for place, content in enumerate(table.columns):
+            column = self._column(place, _whole(content))
+            between[-1] += '"' * column.bare
+            columns.append(column)
+            between.append('"' * column.bare + ("," if place < len(table.columns) - 1 else "\n"))
+        # What begins a line ends the one before it, so that it need not be joined to each.
+        begin, end = between[0].encode(), between[-1] + between[0]
+        for place, text in enumerate([*between[1:-1], end], start=1):
+            before, after = columns[place - 1], columns[place : place + 1]
+            if before.written is None and after and after[0].written is not None:
+                after[0].prefix = text
+            else:
+                before.suffix = text
+        texts = [column.texts() for column in columns]
+        joined = pc.binary_join_element_wise(*texts, _text("")) if len(texts) > 1 else texts[0]
+        _, places, buffer = joined.buffers()
+        bounds = memoryview(places).cast("q")[joined.offset : joined.offset + len(joined) + 1]
+        return begin, memoryview(buffer)[bounds[0] : bounds[-1] - len(begin)]
+
+    def _column(self, place: int, content: Array) -> "_Column":
+        quoted = is_text(self.schema.field(place).type)
+        coded = self._coded(place, content)
+        if coded is not None:
+            values = coded.dictionary.cast(pa.large_string()).to_pylist()
+            written = [_quoted(value) if quoted else value for value in values]
+            return _Column(content=coded.indices, written=written)
+        texts = content.cast(pa.large_string())
+        if quoted and (text_bytes(texts)[1] == ord('"')).any():
+            texts = pc.replace_substring(texts, '"', '""')
+        if quoted and not texts.null_count:
+            return _Column(content=texts, bare=True)
+        if quoted:  # what is missing has no quotes
+            texts = pc.binary_join_element_wise(_text('"'), texts, _text('"'), _text(""))
+        return _Column(content=pc.fill_null(texts, _text("")) if texts.null_count else texts)
+
+    def _coded(self, place: int, column: Array) -> Array | None:
+        """A column as categories, if its values repeat."""
+        if pa.types.is_dictionary(column.type):
+            return column
+        if not self._repeats[place]:
+            return None
+        coded = column.dictionary_encode()
+        self._repeats[place] = len(coded.dictionary) <= _FEW * len(column)
+        return coded if self._repeats[place] else None
+
+
+@dataclass(kw_only=True, slots=True, repr=False)
+class _Column:
+    """A column on its way into lines.
+
+    What stands around a value is written together with it where values repeat, once for each of
+    them: to join it to every row would take as long as to write the value.
+    """
+
+    content: Array
+    """Texts, or places among the written values."""
+    written: list[str] | None = None
+    bare: bool = False
+    """Whether the quotes have yet to be put around it."""
+    prefix: str = ""
+    suffix: str = ""
+
+    def texts(self) -> Array:
+        """What is joined."""
+        if self.written is None:
+            if not self.suffix:
+                return self.content
+            return pc.binary_join_element_wise(self.content, _text(self.suffix), _text(""))
+        around = [f"{self.prefix}{value}{self.suffix}" for value in [*self.written, ""]]
+        places = self.content
+        if places.null_count:
+            places = pc.fill_null(places.cast(pa.int64()), len(self.written))
+        return pa.array(around, pa.large_string()).take(places)
+
+
+def _whole(column: Array) -> Array:
+    whole = column.unify_dictionaries().combine_chunks()
+    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
+
+
+def _text(text: str) -> Array:
+    return pa.scalar(text, pa.large_string())
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _known(kind: object) -> bool:
+    return bool(
+        is_text(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+    )
