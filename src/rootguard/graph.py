@@ -6,7 +6,7 @@ nothing.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import combinations
@@ -211,27 +211,27 @@ def _declared(template: Template) -> Graph:
 def _in_order(nodes: Mapping[str, GraphNode]) -> list[GraphNode]:
     """Roots as given, then parents before children; a ring is refused with the names in it."""
     ordered: dict[str, GraphNode] = {}
-    path: dict[str, None] = {}
-
-    # Recursion is as deep as the longest chain of formulas. A template has at most 64 roots and 256
-    # derived values, which is far below Python's limit.
-    def visit(name: str) -> None:
-        if name in ordered:
-            return
-        if name in path:
-            ring = list(path)
-            raise CycleError((*ring[ring.index(name) :], name))
-        if name not in nodes:
-            raise FormulaNameError(name, tuple(nodes))
-        path[name] = None
-        for parent in nodes[name].parents:
-            visit(parent)
-        del path[name]
-        ordered[name] = nodes[name]
-
     # A stable sort: roots stay in declared order, the order of plans, ledgers and printed tables.
-    for name in sorted(nodes, key=lambda name: nodes[name].formula is not None):
-        visit(name)
+    for first in sorted(nodes, key=lambda name: nodes[name].formula is not None):
+        path: dict[str, Iterator[str]] = {}  # names being visited, and their parents still to visit
+        wanted: str | None = first
+        while wanted is not None or path:
+            if wanted is None:
+                name, parents = next(reversed(path.items()))
+                wanted = next(parents, None)
+                if wanted is None:
+                    ordered[name] = nodes[name]
+                    del path[name]
+            elif wanted in ordered:
+                wanted = None
+            elif wanted in path:
+                ring = list(path)
+                raise CycleError((*ring[ring.index(wanted) :], wanted))
+            elif wanted not in nodes:
+                raise FormulaNameError(wanted, tuple(nodes))
+            else:
+                path[wanted] = iter(nodes[wanted].parents)
+                wanted = None
     return list(ordered.values())
 
 

@@ -9,7 +9,7 @@ numbers.
 from rootguard.expressions.columns import evaluate_many
 from rootguard.expressions.evaluation import evaluate, gradient
 from rootguard.expressions.extremes import Extremes
-from rootguard.expressions.grammar import parse, substitute, to_text
+from rootguard.expressions.grammar import check_unfolded, parse, substitute, to_text
 from rootguard.expressions.intervals import Interval, bounds, derivative_bounds
 from rootguard.expressions.nodes import (
     CONSTANTS,
@@ -18,9 +18,11 @@ from rootguard.expressions.nodes import (
     MAX_DEPTH,
     MAX_EXPONENT,
     MAX_LENGTH,
+    MAX_LEVELS,
     MAX_MAGNITUDE,
     MAX_NAME_LENGTH,
     MAX_NODES,
+    MAX_PARTS,
     Arithmetic,
     Choose,
     Compare,
@@ -41,9 +43,11 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_EXPONENT",
     "MAX_LENGTH",
+    "MAX_LEVELS",
     "MAX_MAGNITUDE",
     "MAX_NAME_LENGTH",
     "MAX_NODES",
+    "MAX_PARTS",
     "Arithmetic",
     "Choose",
     "Compare",
@@ -57,6 +61,7 @@ __all__ = [
     "NumberLiteral",
     "Variable",
     "bounds",
+    "check_unfolded",
     "derivative_bounds",
     "evaluate",
     "evaluate_many",

@@ -9,9 +9,10 @@ a comparison, and a branch that is not taken cannot spoil a row.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping
-from functools import reduce
-from typing import Final, assert_never
+from functools import lru_cache, reduce
+from typing import Final, assert_never, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +86,7 @@ def _arrays(columns: Mapping[str, Column]) -> dict[str, Column | None]:
 def _block(node: nodes.Node, block: Mapping[str, Column], rows: int) -> Column | float:
     try:
         with np.errstate(divide="raise", invalid="raise", over="raise", under="ignore"):
-            value, size = _plain(node, block, {})
+            value, size = _plain(node, block)
         if size <= _TRUSTED:
             return value
     except (FloatingPointError, _NeedsCareError):
@@ -122,50 +123,63 @@ def _spare(*operands: Column | float) -> Column | None:
     return None
 
 
-def _plain(
-    node: nodes.Node, block: Mapping[str, Column], sizes: dict[str, float]
-) -> tuple[Column | float, float]:
+_Sized = tuple[Column | float, float]
+
+
+def _plain(node: nodes.Node, block: Mapping[str, Column]) -> _Sized:
     """The values, and a bound on their magnitude that must stay below the limit."""
-    value, size = _plain_node(node, block, sizes)
-    if not size <= _TRUSTED:
-        raise _NeedsCareError
-    return value, size
+    walk = nodes.steps(node)
+    found: list[_Sized | None] = []
+    uses = _uses(node)
+    left = list(uses)
+    for each, places in walk:
+        below = [cast("_Sized", found[place]) for place in places]
+        # A part that is wanted again must not be overwritten by its first user.
+        spare = [uses[place] == 1 for place in places]
+        value, size = _plain_node(each, below, spare, block)
+        if not size <= _TRUSTED:
+            raise _NeedsCareError
+        found.append((value, size))
+        for place in places:
+            left[place] -= 1
+            if not left[place]:
+                found[place] = None  # what nobody wants any more makes room in the cache
+    return cast("_Sized", found[-1])
+
+
+@lru_cache(maxsize=4096)
+def _uses(node: nodes.Node) -> tuple[int, ...]:
+    """How often each step of a formula is a part of another."""
+    counts = Counter(place for _, places in nodes.steps(node) for place in places)
+    return tuple(counts[place] for place in range(len(nodes.steps(node))))
 
 
 def _plain_node(
-    node: nodes.Node, block: Mapping[str, Column], sizes: dict[str, float]
-) -> tuple[Column | float, float]:
+    node: nodes.Node, below: list[_Sized], spare: list[bool], block: Mapping[str, Column]
+) -> _Sized:
     if not node.free:
         fixed = outcome_of(node, {})
         if isinstance(fixed, FormulaError):
             raise _NeedsCareError
         return fixed, abs(fixed)
+    if isinstance(node, nodes.Variable):
+        return block[node.name], _size(block[node.name])
+    values = [value for value, _ in below]
+    free = [value for value, unused in zip(values, spare, strict=True) if unused]
     match node:
-        case nodes.Variable(name):
-            if name not in sizes:
-                sizes[name] = _size(block[name])
-            return block[name], sizes[name]
-        case nodes.Negate(operand):
-            inner, size = _plain(operand, block, sizes)
-            return np.negative(inner, out=_spare(inner)), size
-        case nodes.Arithmetic(operator, left, right):
-            first, first_size = _plain(left, block, sizes)
-            second, second_size = _plain(right, block, sizes)
+        case nodes.Negate():
+            return np.negative(values[0], out=_spare(*free)), below[0][1]
+        case nodes.Arithmetic(operator):
+            (first, first_size), (second, second_size) = below
             match operator:
                 case "+":
-                    return np.add(
-                        first, second, out=_spare(first, second)
-                    ), first_size + second_size
+                    return np.add(first, second, out=_spare(*free)), first_size + second_size
                 case "-":
-                    return np.subtract(
-                        first, second, out=_spare(first, second)
-                    ), first_size + second_size
+                    return np.subtract(first, second, out=_spare(*free)), first_size + second_size
                 case "*":
-                    return np.multiply(
-                        first, second, out=_spare(first, second)
-                    ), first_size * second_size
+                    return np.multiply(first, second, out=_spare(*free)), first_size * second_size
                 case "/":
-                    quotient = np.divide(first, second, out=_spare(first, second))
+                    quotient = np.divide(first, second, out=_spare(*free))
                     return quotient, _size(quotient)
                 case "**":
                     if second_size > nodes.MAX_EXPONENT and np.any(
@@ -178,44 +192,31 @@ def _plain_node(
                     return power, _size(power)
                 case _:
                     assert_never(operator)
-        case nodes.Compare() | nodes.Logic() | nodes.Not():
-            return _truth(node, block, sizes).astype(np.float64), 1.0
-        case nodes.Choose(condition, then, otherwise):
-            decision = _truth(condition, block, sizes)
-            yes, yes_size = _plain(then, block, sizes)
-            no, no_size = _plain(otherwise, block, sizes)
-            return np.where(decision, yes, no), max(yes_size, no_size)
-        case nodes.FunctionCall(function, parts):
-            arguments = [_plain(part, block, sizes) for part in parts]
-            return _plain_call(
-                function, [value for value, _ in arguments], max(size for _, size in arguments)
-            )
+        case nodes.Compare(relation):
+            first, second = values
+            return np.asarray(_RELATIONS[relation](first, second)).astype(np.float64), 1.0
+        case nodes.Not():
+            return np.equal(values[0], 0.0).astype(np.float64), 1.0
+        case nodes.Logic(connective):
+            truths = [np.not_equal(value, 0.0) for value in values]
+            decided = np.logical_and(*truths) if connective == "and" else np.logical_or(*truths)
+            return decided.astype(np.float64), 1.0
+        case nodes.Choose():
+            (decision, _), (yes, yes_size), (no, no_size) = below
+            return np.where(np.not_equal(decision, 0.0), yes, no), max(yes_size, no_size)
+        case nodes.FunctionCall(function):
+            return _plain_call(function, values, free, max(size for _, size in below))
         case nodes.NumberLiteral():
             return node.value, node.value
         case _:
             assert_never(node)
 
 
-def _truth(node: nodes.Node, block: Mapping[str, Column], sizes: dict[str, float]) -> Mask:
-    """Where the plain values are not 0, without the detour over 1.0 and 0.0."""
-    match node:
-        case nodes.Not(operand):
-            return np.logical_not(_truth(operand, block, sizes))
-        case nodes.Compare(relation, left, right):
-            pair = _plain(left, block, sizes)[0], _plain(right, block, sizes)[0]
-            return np.asarray(_RELATIONS[relation](*pair))
-        case nodes.Logic(connective, left, right):
-            truths = _truth(left, block, sizes), _truth(right, block, sizes)
-            return np.logical_and(*truths) if connective == "and" else np.logical_or(*truths)
-        case _:
-            return np.asarray(np.not_equal(_plain(node, block, sizes)[0], 0.0))
-
-
 def _plain_call(
-    function: str, arguments: list[Column | float], size: float
-) -> tuple[Column | float, float]:
+    function: str, arguments: list[Column | float], free: list[Column | float], size: float
+) -> _Sized:
     if function == "sqrt":
-        return np.sqrt(arguments[0], out=_spare(arguments[0])), math.sqrt(size)
+        return np.sqrt(arguments[0], out=_spare(*free)), math.sqrt(size)
     value = _apply(function, [np.asarray(argument) for argument in arguments])
     if function in _LOGARITHMS or function == "exp":
         return value, _size(value)
@@ -264,49 +265,58 @@ def _power(base: Column | float, exponent: Column | float) -> Column:
     return result
 
 
-def _careful(node: nodes.Node, block: Mapping[str, Column], rows: int) -> tuple[Column, Mask]:
+_Judged = tuple[Column, Mask]
+
+
+def _careful(node: nodes.Node, block: Mapping[str, Column], rows: int) -> _Judged:
     """The values and the rows that are refused; a refused row holds a harmless 1."""
+    found: list[_Judged | None] = []
+    left = list(_uses(node))
+    for each, places in nodes.steps(node):
+        below = [cast("_Judged", found[place]) for place in places]
+        found.append(_careful_node(each, below, block, rows))
+        for place in places:
+            left[place] -= 1
+            if not left[place]:
+                found[place] = None
+    return cast("_Judged", found[-1])
+
+
+def _careful_node(
+    node: nodes.Node, below: list[_Judged], block: Mapping[str, Column], rows: int
+) -> _Judged:
     if not node.free:
         fixed = outcome_of(node, {})
         if isinstance(fixed, FormulaError):
             return np.ones(rows), np.ones(rows, dtype=np.bool_)
         return np.full(rows, fixed), np.zeros(rows, dtype=np.bool_)
+    values = [value for value, _ in below]
     match node:
         case nodes.Variable(name):
             return _settle(block[name], np.zeros(rows, dtype=np.bool_))
-        case nodes.Negate(operand):
-            inner, refused = _careful(operand, block, rows)
-            return np.negative(inner), refused
-        case nodes.Not(operand):
-            inner, refused = _careful(operand, block, rows)
-            return (inner == 0.0).astype(np.float64), refused
-        case nodes.Arithmetic(operator, left, right):
-            first, first_refused = _careful(left, block, rows)
-            second, second_refused = _careful(right, block, rows)
+        case nodes.Negate():
+            return np.negative(values[0]), below[0][1]
+        case nodes.Not():
+            return (values[0] == 0.0).astype(np.float64), below[0][1]
+        case nodes.Arithmetic(operator):
+            (first, first_refused), (second, second_refused) = below
             return _careful_arithmetic(operator, first, second, first_refused | second_refused)
-        case nodes.Compare(relation, left, right):
-            first, first_refused = _careful(left, block, rows)
-            second, second_refused = _careful(right, block, rows)
-            truth = _RELATIONS[relation](first, second)
-            return truth.astype(np.float64), first_refused | second_refused
-        case nodes.Logic(connective, left, right):
-            first, first_refused = _careful(left, block, rows)
-            second, second_refused = _careful(right, block, rows)
+        case nodes.Compare(relation):
+            truth = _RELATIONS[relation](*values)
+            return truth.astype(np.float64), below[0][1] | below[1][1]
+        case nodes.Logic(connective):
+            (first, first_refused), (second, second_refused) = below
             if connective == "and":
                 truth, asked = (first != 0.0) & (second != 0.0), first != 0.0
             else:
                 truth, asked = (first != 0.0) | (second != 0.0), first == 0.0
             return truth.astype(np.float64), first_refused | (asked & second_refused)
-        case nodes.Choose(condition, then, otherwise):
-            decision, refused = _careful(condition, block, rows)
-            yes, yes_refused = _careful(then, block, rows)
-            no, no_refused = _careful(otherwise, block, rows)
+        case nodes.Choose():
+            (decision, refused), (yes, yes_refused), (no, no_refused) = below
             taken = decision != 0.0
             return np.where(taken, yes, no), refused | np.where(taken, yes_refused, no_refused)
-        case nodes.FunctionCall(function, parts):
-            arguments = [_careful(part, block, rows) for part in parts]
-            refused = reduce(np.logical_or, [mask for _, mask in arguments])
-            values = [value for value, _ in arguments]
+        case nodes.FunctionCall(function):
+            refused = reduce(np.logical_or, [mask for _, mask in below])
             if function in _LOGARITHMS:
                 refused = refused | (values[0] <= 0.0)
             elif function == "sqrt":

@@ -37,6 +37,7 @@ from rootguard.expressions.nodes import (
     Not,
     NumberLiteral,
     Variable,
+    steps,
 )
 
 Outcome = float | FormulaError
@@ -92,52 +93,64 @@ def absent_name(node: Node, given: Iterable[str]) -> FormulaNameError | None:
 
 def outcome_of(node: Node, values: Mapping[str, float]) -> Outcome:
     """The value, or the error to raise, where every free name is given."""
+    if isinstance(node, NumberLiteral):
+        return node.value
     with np.errstate(all="ignore"):
         return _value(node, values)
 
 
 def _value(node: Node, values: Mapping[str, float]) -> Outcome:
+    found: list[Outcome] = []
+    for each, places in steps(node):
+        if type(each) is Arithmetic:  # most of them; this is the hot path of every answer
+            left, right = found[places[0]], found[places[1]]
+            if isinstance(left, FormulaError):
+                found.append(left)
+            elif isinstance(right, FormulaError):
+                found.append(right)
+            else:
+                found.append(_arithmetic(each.operator, left, right))
+        else:
+            found.append(_value_of(each, [found[place] for place in places], values))
+    return found[-1]
+
+
+def _value_of(node: Node, below: list[Outcome], values: Mapping[str, float]) -> Outcome:
+    """A node's value from those of its parts. Of a branch that is not taken no failure counts."""
     match node:
         case NumberLiteral(value):
             return value
         case Variable(name):
             return CONSTANTS[name] if name in CONSTANTS else _given(values[name])
-        case Negate(operand):
-            inner = _value(operand, values)
-            return inner if isinstance(inner, FormulaError) else -inner
-        case Not(operand):
-            inner = _value(operand, values)
-            return inner if isinstance(inner, FormulaError) else float(inner == 0.0)
-        case Logic(operator, left, right):
-            first = _value(left, values)
+        case Logic(connective):
+            first, second = below
             if isinstance(first, FormulaError):
                 return first
-            if (first != 0.0) == (operator == "or"):
+            if (first != 0.0) == (connective == "or"):
                 return float(first != 0.0)
-            second = _value(right, values)
             return second if isinstance(second, FormulaError) else float(second != 0.0)
-        case Choose(condition, then, otherwise):
-            decision = _value(condition, values)
+        case Choose():
+            decision, then, otherwise = below
             if isinstance(decision, FormulaError):
                 return decision
-            return _value(then if decision != 0.0 else otherwise, values)
-        case Arithmetic() | Compare():
-            first, second = _value(node.left, values), _value(node.right, values)
-            if isinstance(first, FormulaError):
-                return first
-            if isinstance(second, FormulaError):
-                return second
-            if isinstance(node, Compare):
-                return float(holds(node.operator, first, second))
-            return _arithmetic(node.operator, first, second)
-        case FunctionCall(function, parts):
-            arguments: list[float] = []
-            for part in parts:
-                argument = _value(part, values)
-                if isinstance(argument, FormulaError):
-                    return argument
-                arguments.append(argument)
-            return _call(function, arguments)
+            return then if decision != 0.0 else otherwise
+        case _:
+            operands: list[float] = []
+            for operand in below:
+                if isinstance(operand, FormulaError):
+                    return operand
+                operands.append(operand)
+    match node:
+        case Negate():
+            return -operands[0]
+        case Not():
+            return float(operands[0] == 0.0)
+        case Arithmetic(operator):
+            return _arithmetic(operator, *operands)
+        case Compare(relation):
+            return float(holds(relation, *operands))
+        case FunctionCall(function):
+            return _call(function, operands)
         case _:
             assert_never(node)
 
@@ -243,45 +256,51 @@ def _call(function: str, arguments: list[float]) -> Outcome:
             raise FormulaNameError(function)
 
 
-def _slope(node: Node, values: Mapping[str, float]) -> tuple[float, Partials] | FormulaError:
+_Slope = tuple[float, Partials]
+
+
+def _slope(node: Node, values: Mapping[str, float]) -> _Slope | FormulaError:
     """Value and partials; a name that does not occur has no entry."""
+    found: list[_Slope | FormulaError] = []
+    for each, places in steps(node):
+        found.append(_slope_of(each, [found[place] for place in places], values))
+    return found[-1]
+
+
+def _slope_of(
+    node: Node, below: list[_Slope | FormulaError], values: Mapping[str, float]
+) -> _Slope | FormulaError:
     match node:
         case Variable(name) if node.free:
             given = _given(values[name])
             return given if isinstance(given, FormulaError) else (given, {name: 1.0})
         case NumberLiteral() | Variable() | Compare() | Logic() | Not():
-            flat = _value(node, values)
+            plain = [each if isinstance(each, FormulaError) else each[0] for each in below]
+            flat = _value_of(node, plain, values)
             return flat if isinstance(flat, FormulaError) else (flat, {})
-        case Choose(condition, then, otherwise):
-            decision = _value(condition, values)
+        case Choose():
+            decision, then, otherwise = below
             if isinstance(decision, FormulaError):
                 return decision
-            return _slope(then if decision != 0.0 else otherwise, values)
-        case Negate(operand):
-            inner = _slope(operand, values)
-            return inner if isinstance(inner, FormulaError) else _chain(-inner[0], [-1.0], [inner])
-        case Arithmetic(operator, left, right):
-            first, second = _slope(left, values), _slope(right, values)
-            if isinstance(first, FormulaError):
-                return first
-            if isinstance(second, FormulaError):
-                return second
-            value = _arithmetic(operator, first[0], second[0])
+            return then if decision[0] != 0.0 else otherwise
+        case _:
+            inputs: list[_Slope] = []
+            for part in below:
+                if isinstance(part, FormulaError):
+                    return part
+                inputs.append(part)
+    arguments = [argument for argument, _ in inputs]
+    match node:
+        case Negate():
+            return _chain(-arguments[0], [-1.0], inputs)
+        case Arithmetic(operator, _, right):
+            value = _arithmetic(operator, *arguments)
             if isinstance(value, FormulaError):
                 return value
-            return _chain(
-                value,
-                _arithmetic_slopes(operator, first[0], second[0], value, bool(right.free)),
-                [first, second],
-            )
-        case FunctionCall(function, parts):
-            inputs: list[tuple[float, Partials]] = []
-            for part in parts:
-                result = _slope(part, values)
-                if isinstance(result, FormulaError):
-                    return result
-                inputs.append(result)
-            arguments = [argument for argument, _ in inputs]
+            first, second = arguments
+            slopes = _arithmetic_slopes(operator, first, second, value, bool(right.free))
+            return _chain(value, slopes, inputs)
+        case FunctionCall(function):
             outcome = _call(function, arguments)
             if isinstance(outcome, FormulaError):
                 return outcome

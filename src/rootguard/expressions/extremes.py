@@ -272,7 +272,11 @@ class Extremes:
 
 
 def _occurrences(node: nodes.Node) -> int:
-    return isinstance(node, nodes.Variable) + sum(map(_occurrences, nodes.parts(node)))
+    """How often names and constants stand in a formula."""
+    counts: list[int] = []
+    for each, places in nodes.steps(node):
+        counts.append(isinstance(each, nodes.Variable) + sum(counts[place] for place in places))
+    return counts[-1]
 
 
 def _moved(point: tuple[float, ...], place: int, side: Interval, step: float) -> tuple[float, ...]:
@@ -335,33 +339,44 @@ def _end(side: Interval, way: int) -> Interval:
 
 def _enclose(node: nodes.Node, box: Box) -> Enclosure | None:
     """Bounds of value, slopes and elasticities; None where the formula has a value nowhere."""
+    walk = nodes.steps(node)
+    places = {id(each): place for place, (each, _) in enumerate(walk)}
+    found: list[Enclosure | None] = []
+    for each, below in walk:
+        found.append(_enclose_of(each, [found[place] for place in below], box, found, places))
+    return found[-1]
+
+
+def _enclose_of(
+    node: nodes.Node,
+    below: list[Enclosure | None],
+    box: Box,
+    found: list[Enclosure | None],
+    places: Mapping[int, int],
+) -> Enclosure | None:
+    """A node's enclosure from those of its parts; `found` has all that come before it."""
     if not node.free:
         fixed = constant(node)
         return None if fixed is None else Enclosure(fixed, {}, None if 0.0 in fixed else {})
     if (cancelling := _cancelling(node)) is not None:
         function, sign, argument = cancelling
-        found = _enclose(argument, box)
-        if found is not None and (function == "expm1" or found.value.lower > -1.0):
-            return _grown(function, sign, found, box)
+        inner = found[places[id(argument)]]
+        if inner is not None and (function == "expm1" or inner.value.lower > -1.0):
+            return _grown(function, sign, inner, box)
+    known = [each for each in below if each is not None]
     match node:
         case nodes.Variable(name):
             side = box[name]
             return Enclosure(side, {name: ONE}, None if 0.0 in side else {name: ONE})
-        case nodes.Negate(operand):
-            found = _enclose(operand, box)
-            if found is None:
-                return None
-            slopes = {name: negate(slope) for name, slope in found.slopes.items()}
-            return Enclosure(negate(found.value), slopes, found.elasticities)
-        case nodes.Arithmetic(_, left, right):
-            first, second = _enclose(left, box), _enclose(right, box)
-            if first is None or second is None:
-                return None
-            return _operation(node, first, second, box)
-        case nodes.FunctionCall(function, parts):
-            inputs = [_enclose(part, box) for part in parts]
-            known = [each for each in inputs if each is not None]
-            return _function(node, known, box) if len(known) == len(inputs) else None
+        case nodes.Negate() | nodes.Arithmetic() | nodes.FunctionCall() if len(known) < len(below):
+            return None
+        case nodes.Negate():
+            slopes = {name: negate(slope) for name, slope in known[0].slopes.items()}
+            return Enclosure(negate(known[0].value), slopes, known[0].elasticities)
+        case nodes.Arithmetic():
+            return _operation(node, known[0], known[1], box)
+        case nodes.FunctionCall():
+            return _function(node, known, box)
         case _:
             try:
                 value, slopes = derivative_bounds(node, box)
@@ -591,16 +606,9 @@ def _only_part(node: nodes.Node) -> nodes.Node | None:
 
 
 def _with_inner(node: nodes.Node, inner: nodes.Node) -> nodes.Node:
-    if node is inner:
-        return _INNER
-    match node:
-        case nodes.Negate(operand):
-            return nodes.Negate(_with_inner(operand, inner))
-        case nodes.Arithmetic(operator, left, right):
-            sides = (_with_inner(side, inner) if side.free else side for side in (left, right))
-            return nodes.Arithmetic(operator, *sides)
-        case nodes.FunctionCall(function, parts):
-            replaced = (_with_inner(part, inner) if part.free else part for part in parts)
-            return nodes.FunctionCall(function, tuple(replaced))
-        case _:
-            return node
+    """The formula with a name in the place of one part."""
+    made: list[nodes.Node] = []
+    for each, places in nodes.steps(node):
+        below = [made[place] for place in places]
+        made.append(_INNER if each == inner else nodes.rebuild(each, below))
+    return made[-1]

@@ -84,7 +84,12 @@ def parse(text: str) -> nodes.Node:
     if len(text) > nodes.MAX_LENGTH:
         raise FormulaLimitError("text length", nodes.MAX_LENGTH)
     node = _Reader(_tokens(text)).formula()
-    _check_exponents(node)
+    if node.size > nodes.MAX_NODES:  # a chain of comparisons counts its middle parts twice
+        raise FormulaLimitError("number of parts", nodes.MAX_NODES)
+    if node.depth > nodes.MAX_DEPTH and _nesting(node) > nodes.MAX_DEPTH:
+        raise FormulaLimitError("depth", nodes.MAX_DEPTH)
+    if "**" in text:
+        _check_exponents(node)
     return node
 
 
@@ -94,7 +99,7 @@ def to_text(node: nodes.Node) -> str:
     The exception is a tree that could not have been read: one whose text is over `MAX_LENGTH`, or
     one built by hand around a fixed exponent over `MAX_EXPONENT`.
     """
-    return _write(node, _CHOOSE)
+    return _write(node)
 
 
 def substitute(node: nodes.Node, replacements: Mapping[str, nodes.Node]) -> nodes.Node:
@@ -108,6 +113,52 @@ def substitute(node: nodes.Node, replacements: Mapping[str, nodes.Node]) -> node
     result = _substitute(node, replacements)
     _check_exponents(result)
     return result
+
+
+def _nesting(node: nodes.Node) -> int:
+    """Levels of a formula, where the terms of one sum, product or chain of `and` are one level."""
+    levels: list[int] = []
+    for each, places in nodes.steps(node):
+        below = [levels[place] for place in places]
+        if isinstance(each, nodes.Arithmetic | nodes.Logic):
+            levels.append(max(below[0], 1 + below[1]))
+        else:
+            levels.append(1 + max(below, default=0))
+    return levels[-1]
+
+
+def check_unfolded(formulas: Mapping[str, nodes.Node]) -> None:
+    """Refuse formulas that pass the limits once each other's names are put in, down to the rest.
+
+    By their measures alone: nothing is put together. Names that rest on themselves are passed over,
+    which whoever orders them refuses.
+    """
+    measures: dict[str, tuple[int, int]] = {}
+    waiting = dict(formulas)
+    while waiting:
+        ready = [name for name, node in waiting.items() if node.free.isdisjoint(waiting)]
+        if not ready:
+            return
+        for name in ready:
+            measures[name] = _unfolded(waiting.pop(name), measures)
+
+
+def _unfolded(node: nodes.Node, measures: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+    """Levels and parts of a formula with names of these measures put in."""
+    found: list[tuple[int, int]] = []
+    for each, places in nodes.steps(node):
+        if isinstance(each, nodes.Variable) and each.name in measures:
+            found.append(measures[each.name])
+            continue
+        below = [found[place] for place in places]
+        levels = 1 + max((depth for depth, _ in below), default=0)
+        size = 1 + sum(size for _, size in below)
+        if levels > nodes.MAX_LEVELS:
+            raise FormulaLimitError("levels", nodes.MAX_LEVELS)
+        if size > nodes.MAX_PARTS:
+            raise FormulaLimitError(nodes.UNFOLDED_PARTS, nodes.MAX_PARTS)
+        found.append((levels, size))
+    return found[-1]
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -249,53 +300,74 @@ class _Reader:
 def _check_exponents(node: nodes.Node) -> None:
     """Refuse a fixed exponent over the limit now, not at its first use.
 
-    An exponent without names is evaluated whole, which checks every power inside it too; so each
-    node is visited once. One that has no value is left for evaluation, which may never reach it.
+    An exponent without names is evaluated whole, which checks every power inside it too. One that
+    has no value is left for evaluation, which may never reach it.
     """
-    if isinstance(node, nodes.Arithmetic) and node.operator == "**" and not node.right.free:
-        outcome = outcome_of(node.right, {})
+    seen: set[nodes.Node] = set()
+    stack = [node]
+    while stack:
+        each = stack.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        if not isinstance(each, nodes.Arithmetic) or each.operator != "**" or each.right.free:
+            stack += nodes.parts(each)
+            continue
+        stack.append(each.left)
+        outcome = outcome_of(each.right, {})
         if isinstance(outcome, FormulaLimitError):
             raise outcome
         if not isinstance(outcome, FormulaError) and abs(outcome) > nodes.MAX_EXPONENT:
             raise FormulaLimitError("exponent", nodes.MAX_EXPONENT)
-        _check_exponents(node.left)
-    else:
-        for part in nodes.parts(node):
-            _check_exponents(part)
 
 
 def _substitute(node: nodes.Node, replacements: Mapping[str, nodes.Node]) -> nodes.Node:
-    if node.free.isdisjoint(replacements):
-        return node
-    if isinstance(node, nodes.Variable):
-        return replacements.get(node.name, node)
-    return nodes.rebuild(node, [_substitute(part, replacements) for part in nodes.parts(node)])
+    made: list[nodes.Node] = []
+    for each, places in nodes.steps(node):
+        if each.free.isdisjoint(replacements):
+            made.append(each)
+        elif isinstance(each, nodes.Variable):
+            made.append(replacements.get(each.name, each))
+        else:
+            made.append(nodes.rebuild(each, [made[place] for place in places]))
+    return made[-1]
 
 
-def _write(node: nodes.Node, floor: int) -> str:
-    """The text of a node where everything below the level `floor` needs brackets."""
+def _write(node: nodes.Node) -> str:
+    """The text of a node; each part in brackets where it binds less than its place asks for."""
+    written: list[tuple[int, str]] = []
+    for each, places in nodes.steps(node):
+        written.append(_written(each, [written[place] for place in places]))
+    return written[-1][1]
+
+
+def _written(node: nodes.Node, below: list[tuple[int, str]]) -> tuple[int, str]:
+    """How strongly a node binds, and its text, from those of its parts."""
+
+    def part(place: int, floor: int) -> str:
+        level, text = below[place]
+        return text if level >= floor else f"({text})"
+
     match node:
         case nodes.NumberLiteral(value):
-            return f"{value:.0f}" if value.is_integer() and value < 1e15 else repr(value)
+            return _ATOM, f"{value:.0f}" if value.is_integer() and value < 1e15 else repr(value)
         case nodes.Variable(name):
-            return name
-        case nodes.FunctionCall(function, arguments):
-            return f"{function}({', '.join(_write(part, _CHOOSE) for part in arguments)})"
-        case nodes.Negate(operand):
-            level, text = _SIGNED, f"-{_write(operand, _SIGNED)}"
-        case nodes.Not(operand):
-            level, text = _NOT, f"not {_write(operand, _NOT)}"
-        case nodes.Arithmetic("**", left, right):
-            level, text = _POWER, f"{_write(left, _ATOM)}**{_write(right, _SIGNED)}"
+            return _ATOM, name
+        case nodes.FunctionCall(function):
+            arguments = ", ".join(part(place, _CHOOSE) for place in range(len(below)))
+            return _ATOM, f"{function}({arguments})"
+        case nodes.Negate():
+            return _SIGNED, f"-{part(0, _SIGNED)}"
+        case nodes.Not():
+            return _NOT, f"not {part(0, _NOT)}"
+        case nodes.Arithmetic("**"):
+            return _POWER, f"{part(0, _ATOM)}**{part(1, _SIGNED)}"
         case nodes.Arithmetic() | nodes.Logic():
             level = _BINDING[node.operator]
-            text = f"{_write(node.left, level)} {node.operator} {_write(node.right, level + 1)}"
-        case nodes.Compare(operator, left, right):
-            level, text = _COMPARE, f"{_write(left, _SUM)} {operator} {_write(right, _SUM)}"
-        case nodes.Choose(condition, then, otherwise):
-            level = _CHOOSE
-            branches = _write(then, _OR), _write(condition, _OR), _write(otherwise, _CHOOSE)
-            text = "{} if {} else {}".format(*branches)
+            return level, f"{part(0, level)} {node.operator} {part(1, level + 1)}"
+        case nodes.Compare(operator):
+            return _COMPARE, f"{part(0, _SUM)} {operator} {part(1, _SUM)}"
+        case nodes.Choose():
+            return _CHOOSE, f"{part(1, _OR)} if {part(0, _OR)} else {part(2, _CHOOSE)}"
         case _:
             assert_never(node)
-    return text if level >= floor else f"({text})"

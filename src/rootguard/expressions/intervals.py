@@ -304,6 +304,16 @@ def constant(node: nodes.Node) -> Interval | None:
 
 
 def _bounds(node: nodes.Node, box: Mapping[str, Interval]) -> Interval | None:
+    found: list[Interval | None] = []
+    for each, places in nodes.steps(node):
+        found.append(_bounds_of(each, [found[place] for place in places], box))
+    return found[-1]
+
+
+def _bounds_of(
+    node: nodes.Node, below: list[Interval | None], box: Mapping[str, Interval]
+) -> Interval | None:
+    """A node's bounds from those of its parts."""
     if not node.free:
         return constant(node)
     match node:
@@ -311,42 +321,36 @@ def _bounds(node: nodes.Node, box: Mapping[str, Interval]) -> Interval | None:
             return Interval(node.value, node.value)
         case nodes.Variable(name):
             return box[name]
-        case nodes.Negate(operand):
-            inner = _bounds(operand, box)
-            return None if inner is None else negate(inner)
-        case nodes.Not(operand):
-            inner = _bounds(operand, box)
-            return None if inner is None else add(ONE, negate(_truth(inner)))
-        case nodes.Compare(relation, left, right):
-            first, second = _bounds(left, box), _bounds(right, box)
-            if first is None or second is None:
-                return None
-            return _compare(relation, first, second)
-        case nodes.Logic("and", left, right):
-            return _both(_bounds(left, box), _bounds(right, box))
-        case nodes.Logic(_, left, right):
+        case nodes.Logic("and"):
+            return _both(*below)
+        case nodes.Logic():
             # a or b is not (not a and not b), where the right side is asked in the same cases.
-            neither = _both(_opposite(_bounds(left, box)), _opposite(_bounds(right, box)))
-            return _opposite(neither)
-        case nodes.Choose(condition, then, otherwise):
-            decision = _bounds(condition, box)
+            left, right = below
+            return _opposite(_both(_opposite(left), _opposite(right)))
+        case nodes.Choose():
+            decision, then, otherwise = below
             if decision is None:
                 return None
-            branches = []
-            if decision != ZERO:
-                branches.append(_bounds(then, box))
+            branches = [then] if decision != ZERO else []
             if 0.0 in decision:
-                branches.append(_bounds(otherwise, box))
+                branches.append(otherwise)
             defined = [branch for branch in branches if branch is not None]
             return hull(defined) if defined else None
-        case nodes.Arithmetic(_, left, right):
-            first, second = _bounds(left, box), _bounds(right, box)
-            if first is None or second is None:
-                return None
-            return arithmetic(node, first, second)
-        case nodes.FunctionCall(function, parts):
-            arguments = _defined(_bounds(part, box) for part in parts)
-            return None if arguments is None else call(function, arguments)
+        case _:
+            known = _defined(below)
+    if known is None:
+        return None
+    match node:
+        case nodes.Negate():
+            return negate(known[0])
+        case nodes.Not():
+            return add(ONE, negate(_truth(known[0])))
+        case nodes.Compare(relation):
+            return _compare(relation, known[0], known[1])
+        case nodes.Arithmetic():
+            return arithmetic(node, known[0], known[1])
+        case nodes.FunctionCall(function):
+            return call(function, known)
         case _:
             assert_never(node)
 
@@ -449,6 +453,15 @@ def _highest(x: Interval, y: Interval) -> Interval:
 
 def _slopes(node: nodes.Node, box: Mapping[str, Interval]) -> Slopes | None:
     """Bounds and partials; a name that does not occur has no entry."""
+    found: list[Slopes | None] = []
+    for each, places in nodes.steps(node):
+        found.append(_slopes_of(each, [found[place] for place in places], box))
+    return found[-1]
+
+
+def _slopes_of(
+    node: nodes.Node, below: list[Slopes | None], box: Mapping[str, Interval]
+) -> Slopes | None:
     if not node.free:
         fixed = constant(node)
         return None if fixed is None else (fixed, {})
@@ -458,29 +471,29 @@ def _slopes(node: nodes.Node, box: Mapping[str, Interval]) -> Slopes | None:
         case nodes.Variable(name):
             return box[name], {name: ONE}
         case nodes.Compare() | nodes.Logic() | nodes.Not():
-            value = _bounds(node, box)
-            if value is None:
+            bounded = _bounds_of(node, [None if each is None else each[0] for each in below], box)
+            if bounded is None:
                 return None
-            return value, {} if value.single else dict.fromkeys(node.free, WHOLE)
-        case nodes.Negate(operand):
-            inner = _slopes(operand, box)
-            if inner is None:
-                return None
-            return negate(inner[0]), {name: negate(slope) for name, slope in inner[1].items()}
+            return bounded, {} if bounded.single else dict.fromkeys(node.free, WHOLE)
         case nodes.Choose():
-            return _choose_slopes(node, box)
-        case nodes.Arithmetic(_, left, right):
-            first, second = _slopes(left, box), _slopes(right, box)
-            if first is None or second is None:
-                return None
+            return _choose_slopes(node, *below)
+        case _:
+            known = _defined(below)
+    if known is None:
+        return None
+    match node:
+        case nodes.Negate():
+            inner, partials = known[0]
+            return negate(inner), {name: negate(slope) for name, slope in partials.items()}
+        case nodes.Arithmetic():
+            first, second = known
             value = arithmetic(node, first[0], second[0])
             if value is None:
                 return None
             slopes = arithmetic_slopes(node, first[0], second[0], value)
-            return value, chained(slopes, [first, second])
-        case nodes.FunctionCall(function, parts):
-            inputs = _defined(_slopes(part, box) for part in parts)
-            return None if inputs is None else _call_slopes(function, inputs)
+            return value, chained(slopes, known)
+        case nodes.FunctionCall(function):
+            return _call_slopes(function, known)
         case _:
             assert_never(node)
 
@@ -494,12 +507,14 @@ def chained(slopes: list[Interval], inputs: list[Slopes]) -> dict[str, Interval]
     return total
 
 
-def _choose_slopes(node: nodes.Choose, box: Mapping[str, Interval]) -> Slopes | None:
-    decision = _bounds(node.condition, box)
-    if decision is None:
+def _choose_slopes(
+    node: nodes.Choose, condition: Slopes | None, then: Slopes | None, otherwise: Slopes | None
+) -> Slopes | None:
+    if condition is None:
         return None
-    then = None if decision == ZERO else _slopes(node.then, box)
-    otherwise = _slopes(node.otherwise, box) if 0.0 in decision else None
+    decision = condition[0]
+    then = None if decision == ZERO else then
+    otherwise = otherwise if 0.0 in decision else None
     if then is None or otherwise is None:
         return otherwise if then is None else then
     partials: dict[str, Interval] = {}

@@ -1,17 +1,19 @@
 """The parts a formula is made of, and the limits no formula may pass.
 
-A node measures itself when it is made, so a tree over the limits cannot exist: every later walk
-(printing, evaluating, bounding) may recurse without asking. A node shared by two parents counts
-twice, so a small graph cannot unfold into a large formula. Nodes are values: frozen, comparable,
-hashable, and free of any number but the literals that were written.
+A node measures itself when it is made, so a tree over the limits cannot exist. A node shared by two
+parents counts twice, so a small graph cannot unfold into a large formula. Every later walk
+(printing, evaluating, bounding) goes along `steps`. Nodes are values: frozen, comparable, hashable,
+and free of any number but the literals that were written.
 """
 
 import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
-from typing import ClassVar, Final, Literal, assert_never, get_args
+from typing import ClassVar, Final, Literal, assert_never, cast, get_args
+from zlib import crc32
 
 from rootguard.errors import FormulaLimitError, FormulaNameError
 
@@ -21,9 +23,18 @@ from rootguard.errors import FormulaLimitError, FormulaNameError
 MAX_LENGTH: Final = 2_000
 """Characters in the text of a formula; checked before anything else looks at it."""
 MAX_DEPTH: Final = 60
-"""Levels of nodes, and of brackets; keeps every walk far from Python's recursion limit."""
+"""Levels of a formula as it is written, brackets included, where all terms of a sum are one level;
+keeps the parser, which calls itself, far from Python's recursion limit."""
 MAX_NODES: Final = 400
-"""Nodes in one formula, each counted as often as it is used."""
+"""Nodes of a formula as it is written, each counted as often as it is used."""
+MAX_PARTS: Final = 20_000
+"""The same of a formula with computed names put in, down to roots: a fraction of a second for
+everything that is computed of it. A chain of values that each use the one before twice would pass
+any limit soon."""
+UNFOLDED_PARTS: Final = "number of parts, with computed values put in"
+"""What the limit above is called in a refusal."""
+MAX_LEVELS: Final = 2_000
+"""Levels of nodes of such a formula. Walks along it do not call themselves."""
 MAX_EXPONENT: Final = 128.0
 """Largest magnitude of the right side of `**`. A power of powers is bounded by it at every level,
 so that no short text makes a number that takes long to compute."""
@@ -67,30 +78,59 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_NAMES: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Measured:
-    """What every node knows of the tree below it; no part of its identity."""
+    """What every node knows of the tree below it; no part of its identity.
 
-    depth: int = field(init=False, repr=False, compare=False)
-    size: int = field(init=False, repr=False, compare=False)
-    free: frozenset[str] = field(init=False, repr=False, compare=False)
+    Nodes are equal if they are written alike. Neither comparing nor hashing calls itself: a formula
+    with computed names put in may be deeper than Python's stack.
+    """
 
-    def _measure(self, *parts: "Node", free: frozenset[str] = _NO_NAMES) -> None:
+    depth: int = field(init=False, repr=False)
+    size: int = field(init=False, repr=False)
+    free: frozenset[str] = field(init=False, repr=False)
+    mark: int = field(init=False, repr=False)
+    """The same for nodes that are written alike, in every process."""
+
+    def _measure(self, own: str, *parts: "Node", free: frozenset[str] = _NO_NAMES) -> None:
         depth = size = 1
+        marks = [crc32((type(self).__name__ + own).encode())]
         for part in parts:
             depth = max(depth, 1 + part.depth)
             size += part.size
             free |= part.free
-        if depth > MAX_DEPTH:
-            raise FormulaLimitError("depth", MAX_DEPTH)
-        if size > MAX_NODES:
-            raise FormulaLimitError("number of parts", MAX_NODES)
+            marks.append(part.mark)
+        if depth > MAX_LEVELS:
+            raise FormulaLimitError("levels", MAX_LEVELS)
+        if size > MAX_PARTS:
+            raise FormulaLimitError(UNFOLDED_PARTS, MAX_PARTS)
         object.__setattr__(self, "depth", depth)
         object.__setattr__(self, "size", size)
         object.__setattr__(self, "free", free)
+        object.__setattr__(self, "mark", hash(tuple(marks)))
+
+    def __hash__(self) -> int:
+        return self.mark
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Measured):
+            return NotImplemented
+        pairs: list[tuple[object, object]] = [(self, other)]
+        while pairs:
+            one, two = pairs.pop()
+            if one is two:
+                continue
+            if not isinstance(one, _Measured) or not isinstance(two, _Measured):
+                return False
+            if type(one) is not type(two) or one.mark != two.mark:
+                return False
+            if _own(cast("Node", one)) != _own(cast("Node", two)):
+                return False
+            pairs += zip(parts(cast("Node", one)), parts(cast("Node", two)), strict=False)
+        return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class NumberLiteral(_Measured):
     """A literal, never below zero: a negative number is written with `Negate`."""
 
@@ -102,10 +142,10 @@ class NumberLiteral(_Measured):
         if self.value > MAX_MAGNITUDE:
             raise FormulaLimitError("number", MAX_MAGNITUDE)
         object.__setattr__(self, "value", float(self.value))
-        self._measure()
+        self._measure(repr(self.value))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Variable(_Measured):
     """A value that is given later, or one of the constants."""
 
@@ -113,20 +153,21 @@ class Variable(_Measured):
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        self._measure(free=_NO_NAMES if self.name in CONSTANTS else frozenset({self.name}))
+        free = _NO_NAMES if self.name in CONSTANTS else frozenset({self.name})
+        self._measure(self.name, free=free)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Negate(_Measured):
     """`-operand`."""
 
     operand: "Node"
 
     def __post_init__(self) -> None:
-        self._measure(self.operand)
+        self._measure("", self.operand)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Binary(_Measured):
     """`left operator right`."""
 
@@ -139,10 +180,10 @@ class _Binary(_Measured):
     def __post_init__(self) -> None:
         if self.operator not in self.operators:
             raise ValueError(f"no such operator here; there is {' '.join(self.operators)}")
-        self._measure(self.left, self.right)
+        self._measure(self.operator, self.left, self.right)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Arithmetic(_Binary):
     """`left operator right`, one of `+ - * / **`."""
 
@@ -150,7 +191,7 @@ class Arithmetic(_Binary):
     operator: ArithmeticOperator
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Compare(_Binary):
     """`left operator right`, which is 1 or 0. A chain of comparisons is a `Logic` of these."""
 
@@ -158,7 +199,7 @@ class Compare(_Binary):
     operator: CompareOperator
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Logic(_Binary):
     """`left and right`, `left or right`: 1 or 0; the right side counts only where it decides."""
 
@@ -166,17 +207,17 @@ class Logic(_Binary):
     operator: LogicOperator
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Not(_Measured):
     """`not operand`: 1 where the operand is 0, else 0."""
 
     operand: "Node"
 
     def __post_init__(self) -> None:
-        self._measure(self.operand)
+        self._measure("", self.operand)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Choose(_Measured):
     """`then if condition else otherwise`; the branch not taken need not have a value."""
 
@@ -185,10 +226,10 @@ class Choose(_Measured):
     otherwise: "Node"
 
     def __post_init__(self) -> None:
-        self._measure(self.condition, self.then, self.otherwise)
+        self._measure("", self.condition, self.then, self.otherwise)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class FunctionCall(_Measured):
     """`function(arguments)`."""
 
@@ -201,7 +242,7 @@ class FunctionCall(_Measured):
         fewest, most = FUNCTIONS[self.function]
         if not fewest <= len(self.arguments) <= most:
             raise ValueError(f"{self.function} takes {arity(self.function)}")
-        self._measure(*self.arguments)
+        self._measure(self.function, *self.arguments)
 
 
 Node = (
@@ -229,6 +270,49 @@ def parts(node: Node) -> tuple[Node, ...]:
             return arguments
         case _:
             assert_never(node)
+
+
+def _own(node: Node) -> str | float:
+    """What a node has beside its parts."""
+    match node:
+        case NumberLiteral(value):
+            return value
+        case Variable(name):
+            return name
+        case Arithmetic() | Compare() | Logic():
+            return node.operator
+        case FunctionCall(function, arguments):
+            return f"{function} {len(arguments)}"
+        case _:
+            return ""
+
+
+Step = tuple[Node, tuple[int, ...]]
+"""A node, and the places of its parts among the steps before it."""
+
+
+@lru_cache(maxsize=4096)  # a formula is asked for again and again
+def steps(node: Node) -> tuple[Step, ...]:
+    """The nodes of a formula, each once and after its parts; the formula itself is the last.
+
+    What every evaluation walks along: it needs no stack, however deep the formula is, and a node
+    that stands in two places, as one that was put in for a name, is computed once.
+    """
+    places: dict[int, int] = {}
+    found: list[Step] = []
+    stack = [node]
+    while stack:
+        here = stack[-1]
+        below = parts(here)
+        waiting = [part for part in below if id(part) not in places]
+        if waiting:
+            stack += reversed(waiting)
+            continue
+        stack.pop()
+        if id(here) not in places:
+            places[id(here)] = len(found)
+            found.append((here, tuple([places[id(part)] for part in below])))
+    return tuple(found)
 
 
 def rebuild(node: Node, below: Sequence[Node]) -> Node:

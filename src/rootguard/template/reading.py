@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 
-from rootguard.errors import DomainError, FormulaError, TemplateError
-from rootguard.expressions import Node, names, parse
+from rootguard.errors import DomainError, FormulaError, FormulaLimitError, TemplateError
+from rootguard.expressions import Node, check_unfolded, names, parse
 from rootguard.language import units
 from rootguard.template.model import (
     GENERAL,
@@ -478,6 +478,13 @@ def _check_formulas(
         ring: list[str] = error.args[1][::-1]
         problem = f"it rests on itself: {' -> '.join(ring)}"
         raise top.error(place[ring[0]], problem, "break the ring: one must be a root") from None
+    try:
+        check_unfolded(formulas | {target.name: target.formula})
+    except FormulaLimitError as error:
+        problem = f"formulas of formulas: {error}"
+        raise top.error(
+            "derived", problem, "use each value fewer times, or a shorter chain"
+        ) from None
     grounded = {str(name) for name in roots if name not in formulas}
     for name in [*order, target.name]:
         if names(formulas.get(name, target.formula)) & grounded:
