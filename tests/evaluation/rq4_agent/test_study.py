@@ -319,3 +319,32 @@ def test_a_run_that_is_killed_goes_on_without_repeating_or_losing_a_session(
     assert resumed.startswith(before[: before.rfind(b"\n") + 1])
     assert resumed == (tmp_path / "whole" / "transcripts.jsonl").read_bytes()
     assert len({(r["run"], r["session"]) for r in Transcripts(path)}) == 12
+
+
+@pytest.mark.parametrize("config", AGENT_CONFIGURATIONS)
+def test_a_session_without_a_wire_is_the_same_as_one_over_it(config: AgentConfiguration) -> None:
+    group = patient_group()
+    session = AgentSession(group=group, cell=cell(config), patient=0)
+
+    async def both() -> list[dict[str, object]]:
+        return [await hold(session, Scripted(), wired=wired) for wired in (False, True)]
+
+    direct, over_the_wire = anyio.run(both)
+    assert json.dumps(direct) == json.dumps(over_the_wire)
+    assert direct["turns"]
+
+
+@pytest.mark.parametrize("config", ["all", "opt"])
+def test_a_tool_that_there_is_not_is_refused_alike_without_a_wire(
+    config: AgentConfiguration,
+) -> None:
+    session = AgentSession(group=patient_group(), cell=cell(config), patient=0)
+
+    async def both() -> list[dict[str, object]]:
+        alone = await session.tools().call("nonsense", {})
+        async with connected(session.server()) as tools:
+            return [alone.record(), (await tools.call("nonsense", {})).record()]
+
+    direct, over_the_wire = anyio.run(both)
+    assert direct == over_the_wire
+    assert "refused" in json.dumps(direct)

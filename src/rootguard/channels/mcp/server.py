@@ -10,6 +10,7 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -66,6 +67,11 @@ _READ_ONLY: Final = types.ToolAnnotations(
 )
 
 
+@cache  # reading the package's metadata takes longer than a session
+def _version() -> str:
+    return version("rootguard")
+
+
 def build_server(person: Person) -> Server[Any]:
     """The server for a person, over any transport."""
     answers = _Answers(person)
@@ -112,7 +118,7 @@ def build_server(person: Person) -> Server[Any]:
     server: Server[Any] = Server(
         "rootguard",
         title="RootGuard",
-        version=version("rootguard"),
+        version=_version(),
         instructions=_INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
@@ -124,6 +130,20 @@ def build_server(person: Person) -> Server[Any]:
     # In place of the SDK's tracing, which puts names that somebody sent into spans.
     server.middleware = [plain_errors]
     return server
+
+
+def direct_tools(
+    person: Person,
+) -> tuple[list[types.Tool], Callable[[str, _Arguments], types.CallToolResult | None]]:
+    """The server's tools, and what answers a call of one where no wire is wanted.
+
+    None for a tool that there is not.
+    """
+    answers = _Answers(person)
+    return (
+        answers.tools,
+        lambda tool, arguments: answers.call(tool, arguments) if tool in answers.calls else None,
+    )
 
 
 def run_stdio(person: Person) -> None:

@@ -256,6 +256,7 @@ class Attacks:
                     await tools.call(tool, arguments)
                 for uri in (PROFILE_URI, TRANSCRIPT_URI, "file:///etc/passwd"):
                     try:
+                        assert tools.client is not None  # noqa: S101 - `connected` has one
                         await tools.client.read_resource(uri)
                     except MCPError:
                         continue

@@ -2,11 +2,15 @@
 
 A guarded patient is served by the product's own MCP server. For `all` there is a second server, of
 the kind that RootGuard replaces: its one tool noises a value afresh whenever it is fetched. Client
-and server exchange messages as JSON text through memory; no message takes another way.
+and server exchange messages as JSON text through memory.
+
+Where the agent is a program and the wire is not what is measured, its calls go to the server's own
+tools directly (`direct`), and come back as what their JSON text says: the same answers, ten times
+as many in a second. Tests hold the two ways together.
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -22,6 +26,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from rootguard.advice.crowds import IndependentNoising
+from rootguard.channels.mcp.jsonrpc import TEXTS
 from rootguard.template import Root, Template
 from rootguard.values import RootName
 
@@ -51,20 +56,17 @@ class ToolCall:
 class Tools:
     """What the agent may do. Every call is written down in `made`."""
 
-    client: Client
+    ask: Callable[[str, dict[str, object]], Awaitable[types.CallToolResult]]
     listed: tuple[types.Tool, ...]
+    client: Client | None = None
+    """Who speaks on the wire, if there is one."""
     made: list[ToolCall] = field(default_factory=list)
 
     async def call(self, tool: str, arguments: Mapping[str, object]) -> ToolCall:
         """Call a tool by name. A refusal is a result, also for a tool that there is not."""
         content: Mapping[str, Any] | None = None
-        params = types.CallToolRequestParams(name=tool, arguments=dict(arguments))
         try:
-            # What `Client.call_tool` sends, without its check of the result's schema, which would
-            # be compiled anew for every patient; that check has its own tests.
-            result = await self.client.session.send_request(
-                types.CallToolRequest(params=params), types.CallToolResult
-            )
+            result = await self.ask(tool, dict(arguments))
         except MCPError as refusal:
             text = str(refusal)
         else:
@@ -96,9 +98,36 @@ async def connected(server: Server[Any], *, wire: list[str] | None = None) -> As
         transport = _Ends(at_client, _Written(to_server, wire))
         async with Client(transport, cache=None) as client:
             listed = await client.list_tools()
-            yield Tools(client=client, listed=tuple(listed.tools))
+
+            async def ask(tool: str, arguments: dict[str, object]) -> types.CallToolResult:
+                # What `Client.call_tool` sends, without its check of the result's schema, which
+                # would be compiled anew for every patient; that check has its own tests.
+                params = types.CallToolRequestParams(name=tool, arguments=arguments)
+                return await client.session.send_request(
+                    types.CallToolRequest(params=params), types.CallToolResult
+                )
+
+            yield Tools(ask=ask, listed=tuple(listed.tools), client=client)
         await to_server.aclose()
         tasks.cancel_scope.cancel()
+
+
+DirectCall = Callable[[str, Mapping[str, object]], types.CallToolResult | None]
+
+
+def direct(tools: Iterable[types.Tool], call: DirectCall) -> Tools:
+    """An agent's tools without a wire: `call` gives a tool's result, or None to refuse."""
+
+    async def ask(tool: str, arguments: dict[str, object]) -> types.CallToolResult:
+        result = call(tool, arguments)
+        if result is None:
+            raise MCPError(types.INVALID_PARAMS, TEXTS[types.INVALID_PARAMS])
+        if result.structured_content is not None:
+            said = json.loads(json.dumps(result.structured_content))
+            result = result.model_copy(update={"structured_content": said})
+        return result
+
+    return Tools(ask=ask, listed=tuple(tools))
 
 
 def _stream() -> tuple[MemoryObjectSendStream[_Item], MemoryObjectReceiveStream[_Item]]:
@@ -149,6 +178,16 @@ def independent_server(template: Template, patient: IndependentNoising) -> Serve
 
     The agent sees names and noised values, as with RootGuard; what it asks twice, it gets twice.
     """
+    return tool_server("independent", *independent_tools(template, patient))
+
+
+_Call = Callable[[str, Mapping[str, Any]], dict[str, object] | None]
+
+
+def independent_tools(
+    template: Template, patient: IndependentNoising
+) -> tuple[list[types.Tool], _Call]:
+    """The tools of that server, and what calls them."""
     name = {"type": "string", "enum": [str(root) for root in template.roots]}
     fetch = {"type": "object", "properties": {"name": name}, "required": ["name"]}
     tools = [
@@ -177,7 +216,7 @@ def independent_server(template: Template, patient: IndependentNoising) -> Serve
         given = {"name": root.name, "value": root.domain.value(index), "unit": root.unit}
         return {"values": [given], "refused": []}
 
-    return tool_server("independent", tools, call)
+    return tools, call
 
 
 def described_roots(roots: Iterable[Root]) -> list[dict[str, object]]:
@@ -191,7 +230,7 @@ def described_roots(roots: Iterable[Root]) -> list[dict[str, object]]:
 def tool_server(
     name: str,
     tools: list[types.Tool],
-    call: Callable[[str, Mapping[str, Any]], dict[str, object] | None],
+    call: _Call,
 ) -> Server[Any]:
     """A server of some tools; `call` gives a tool's result, or None to refuse."""
 
@@ -205,11 +244,15 @@ def tool_server(
         ctx: object,  # noqa: ARG001
         params: types.CallToolRequestParams,
     ) -> types.CallToolResult:
-        content = call(params.name, params.arguments or {})
-        if content is None:
-            refused = types.TextContent(type="text", text="There is no such tool or value.")
-            return types.CallToolResult(content=[refused], is_error=True)
-        text = types.TextContent(type="text", text=json.dumps(content))
-        return types.CallToolResult(content=[text], structured_content=content)
+        return tool_result(call(params.name, params.arguments or {}))
 
     return Server(name, on_list_tools=list_tools, on_call_tool=call_tool)
+
+
+def tool_result(content: dict[str, object] | None) -> types.CallToolResult:
+    """What a server says: a tool's content, or that it refuses."""
+    if content is None:
+        refused = types.TextContent(type="text", text="There is no such tool or value.")
+        return types.CallToolResult(content=[refused], is_error=True)
+    text = types.TextContent(type="text", text=json.dumps(content))
+    return types.CallToolResult(content=[text], structured_content=content)

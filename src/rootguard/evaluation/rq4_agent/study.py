@@ -13,7 +13,8 @@ that every configuration is asked the very same questions.
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -27,9 +28,17 @@ from mcp.server.lowlevel import Server
 from rootguard import __version__
 from rootguard.advice.seeds import generator
 from rootguard.advice.utility import TURNS, Turns
-from rootguard.channels.mcp.server import build_server
-from rootguard.evaluation.rq4_agent.backends import Backend, BackendStoppedError
-from rootguard.evaluation.rq4_agent.channel import ToolCall, connected, independent_server
+from rootguard.channels.mcp.server import build_server, direct_tools
+from rootguard.evaluation.rq4_agent.backends import Backend, BackendStoppedError, Scripted
+from rootguard.evaluation.rq4_agent.channel import (
+    ToolCall,
+    Tools,
+    connected,
+    direct,
+    independent_server,
+    independent_tools,
+    tool_result,
+)
 from rootguard.evaluation.rq4_agent.patients import (
     AGENT_CONFIGURATIONS,
     AGENT_EPSILONS,
@@ -182,6 +191,14 @@ class AgentSession:
         )
         return questions(group.template, group.roots, group.turns(cell), source)
 
+    def tools(self) -> Tools:
+        """The server's tools without a wire."""
+        if self.cell.config == "all":
+            noising = self.group.unguarded(self.cell, self.patient)
+            listed, call = independent_tools(self.group.template, noising)
+            return direct(listed, lambda tool, arguments: tool_result(call(tool, arguments)))
+        return direct(*direct_tools(self.group.guarded(self.cell, self.patient)))
+
     def server(self) -> Server[Any]:
         """The server with the patient behind it, noised once or at every fetch."""
         if self.cell.config == "all":
@@ -199,11 +216,26 @@ def run_digest(group: PatientGroup, cell: AgentCell, backend: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-async def hold(session: AgentSession, backend: Backend) -> dict[str, object]:
-    """Have a session; its line for the transcripts."""
+@asynccontextmanager
+async def _tools(session: AgentSession, *, wired: bool) -> AsyncIterator[Tools]:
+    if wired:
+        async with connected(session.server()) as tools:
+            yield tools
+    else:
+        yield session.tools()
+
+
+async def hold(
+    session: AgentSession, backend: Backend, *, wired: bool | None = None
+) -> dict[str, object]:
+    """Have a session; its line for the transcripts.
+
+    Over a wire of JSON-RPC unless the agent is the scripted one, which makes no use of it.
+    """
     turns: list[dict[str, object]] = []
     earlier: dict[str, list[float]] = {}
-    async with connected(session.server()) as tools:
+    wired = not isinstance(backend, Scripted) if wired is None else wired
+    async with _tools(session, wired=wired) as tools:
         conversation = await backend.meet(tools)
         opening = [call.record() for call in tools.take()]
         for question in session.questions():
