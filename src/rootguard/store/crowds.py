@@ -5,17 +5,23 @@ read by sets and checked one by one, as ever; what is the same for everybody is 
 """
 
 import functools
+import json
+import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rootguard.accounting import TableDraws
 from rootguard.errors import BudgetError, ErasedError, StoreDamagedError
+from rootguard.events import Charge
 from rootguard.store import rows, tables
 from rootguard.store.anchor import TABLES
 from rootguard.store.base import Commit, Record, Row, Snapshot, Statement, TableRun, Transaction
+from rootguard.store.envelope import PersonCipher, Secrets
 from rootguard.store.rows import PersonRow
 from rootguard.store.summary import erased_meanwhile
-from rootguard.values import Principal, RootName
+from rootguard.values import MICRO, Domain, Principal, RootName, Sanitized
 
 if TYPE_CHECKING:
     from rootguard.store.sql import SqlStore
@@ -151,10 +157,91 @@ def _records(
     records: dict[str, dict[tuple[str, int, int], Record]] = {key: {} for key in by_key}
     there = [person.key for person in people if person.summary.draws]
     for key, place, content in _rows_of(db, _DRAWS, there):
-        record = rows.DRAWS.open(by_key[key], bytes(place), content)
+        record = _DRAW_ROWS.open(by_key[key], bytes(place), content)
         sanitized = record.sanitized
         records[key][sanitized.root, sanitized.version, record.position] = record
     return records
+
+
+def _unpacked(cells: list[Any]) -> Record:
+    """A draw from its cells, as `rows` has it; what many draws have in common is made once."""
+    root, version, position, index, lower, upper, size, micro, mechanism, mark, event = cells
+    return Record(
+        sanitized=Sanitized(
+            root=root,
+            index=index,
+            domain=_domain(lower, upper, size),
+            epsilon=_epsilon(micro),
+            mechanism=mechanism,
+            version=version,
+        ),
+        position=position,
+        fingerprint=bytes.fromhex(mark),
+        event=_charge(event),
+    )
+
+
+_DRAW_ROWS: Final = rows.PersonTable[Record]("draws", pack=lambda _: [], unpack=_unpacked)
+
+
+@functools.lru_cache(maxsize=1024)
+def _domain(lower: str, upper: str, size: int) -> Domain:
+    return Domain(lower=float.fromhex(lower), upper=float.fromhex(upper), size=size)
+
+
+@functools.lru_cache(maxsize=1024)
+def _epsilon(micro: int) -> Fraction:
+    return Fraction(micro, MICRO)
+
+
+def _charge(text: str) -> Charge:
+    """An event from its text. Most differ in the person's name alone, so it is read without."""
+    found = _PRINCIPAL.search(text)
+    if found is None:
+        return rows.charge(text)
+    nobody = rows.charge(f'{text[: found.start()]}"principal":""{text[found.end() :]}')
+    return replace(nobody, principal=json.loads(found[1]))
+
+
+# As `rows` writes events: keys in order, no blanks. A text inside a text has its quotes escaped.
+_PRINCIPAL: Final = re.compile(r'"principal":("(?:[^"\\]|\\.)*")')
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Known:
+    """What `tags` asks of a person."""
+
+    key: str
+    epoch: int
+    revision: int
+    name: str
+    tags: tuple[int, ...]
+
+
+def known_tags(store: "SqlStore") -> dict[int, bool]:
+    """`tags` of a store: everyone's row is opened and checked, and no more made of it."""
+    prf, secrets = store._table_prf(), store._secrets
+    with store._database.reading(whole=True) as db:
+        found, counts = db.batch([rows.people_query(), rows.counts_query(rows.NOBODY)])
+        if rows.read_counts(secrets.integrity, counts).get("people") != len(found):
+            raise StoreDamagedError("profiles are missing or added; restore the backup")
+        everyone = [_known(secrets, row) for row in found]
+        store._check_everyone(everyone)
+    named = [each for each in everyone if each.name]
+    tags = tables.tags_of(prf, [each.name for each in named])
+    erased = {tag: True for each in everyone for tag in each.tags}
+    return erased | {tag: each.epoch > 0 for tag, each in zip(tags, named, strict=True)}
+
+
+def _known(secrets: Secrets, row: Row) -> _Known:
+    key, epoch, revision, wrapped, sealed_name, sealed = row
+    bound = ("summary", key, epoch, revision, wrapped, sealed_name)
+    summary = json.loads(secrets.people.decrypt(sealed, *bound))
+    name = ""
+    if sealed_name:
+        cipher = PersonCipher(secrets.people.decrypt(wrapped, "key", key, epoch), key)
+        name = json.loads(cipher.decrypt("people", epoch, content=sealed_name))
+    return _Known(key=key, epoch=epoch, revision=revision, name=name, tags=tuple(summary["tags"]))
 
 
 def _kept(

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from rootguard.accounting import Ledger, TableDraws
 from rootguard.errors import (
@@ -124,6 +124,19 @@ def unlock(
         with suppress(StoreUnavailableError):  # a place that cannot be written opens all the same
             store.settle_key()
     return store
+
+
+class Revised(Protocol):
+    """Somebody, as far as an anchor is concerned."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def revision(self) -> int: ...
 
 
 class SqlStore:
@@ -459,13 +472,7 @@ class SqlStore:
 
     def tags(self) -> dict[int, bool]:
         """Everyone this store ever knew, as tables know people; and whether they were erased."""
-        prf = self._table_prf()
-        with self._database.reading(whole=True) as db:
-            everyone = self._everyone(db)
-        known = {tag: True for each in everyone for tag in each.summary.tags}
-        named = [each for each in everyone if each.name]
-        tags = tables.tags_of(prf, [each.name for each in named])
-        return known | {tag: each.epoch > 0 for tag, each in zip(tags, named, strict=True)}
+        return crowds.known_tags(self)
 
     def population(self) -> int:
         """How many people this store ever knew."""
@@ -495,9 +502,13 @@ class SqlStore:
         if rows.read_counts(self._secrets.integrity, counts).get("people") != len(found):
             raise StoreDamagedError("profiles are missing or added; restore the backup")
         everyone = [rows.read_person(self._secrets, row) for row in found]
+        self._check_everyone(everyone)
+        return everyone
+
+    def _check_everyone(self, everyone: Sequence[Revised]) -> None:
+        """Refuse a store in which somebody is not as far as the anchor, if there is one, knows."""
         if self._anchored is not None and self._behind(everyone):
             raise rolled_back(self._anchored.anchor.path)
-        return everyone
 
     def erase(self, principal: Principal) -> None:
         """Delete a profile: its name, values, fingerprints, ledger, tokens and audit log."""
@@ -620,7 +631,7 @@ class SqlStore:
         if self._anchored is not None:
             self._anchored.anchor.advance((name, epoch, revision))
 
-    def _behind(self, everyone: Sequence[PersonRow]) -> list[str]:
+    def _behind(self, everyone: Sequence[Revised]) -> list[str]:
         """Whom the anchor knows to have been further, by name where there is one; or to be gone."""
         if self._anchored is None:
             return []
