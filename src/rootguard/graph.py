@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Literal
 
 from rootguard.errors import CycleError, FormulaNameError, NameTakenError, UnknownNameError
-from rootguard.expressions import Node, Variable, names, substitute, to_text
+from rootguard.expressions import Node, Variable, names, put_in, substitute, to_text
 from rootguard.language.fold import key_of
 from rootguard.language.names import concept_of
 from rootguard.template import Root, Template, catalog, load_template
@@ -99,8 +99,8 @@ class Graph:
         replacements: dict[str, Node] = {}
         for node in self._nodes.values():  # parents first, so what is put in is in roots already
             if node.name in used and node.formula is not None:
-                replacements[node.name] = substitute(node.formula, replacements)
-        return substitute(formula, replacements)
+                replacements[node.name] = put_in(node.formula, replacements)
+        return put_in(formula, replacements)
 
     def rests_on(self, formula: Node) -> tuple[RootName, ...]:
         """The roots that a formula's value depends on, in declared order."""

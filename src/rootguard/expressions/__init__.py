@@ -9,7 +9,7 @@ numbers.
 from rootguard.expressions.columns import evaluate_many
 from rootguard.expressions.evaluation import evaluate, gradient
 from rootguard.expressions.extremes import Extremes
-from rootguard.expressions.grammar import check_unfolded, parse, substitute, to_text
+from rootguard.expressions.grammar import check_unfolded, parse, put_in, substitute, to_text
 from rootguard.expressions.intervals import Interval, bounds, derivative_bounds
 from rootguard.expressions.nodes import (
     CONSTANTS,
@@ -68,6 +68,7 @@ __all__ = [
     "gradient",
     "names",
     "parse",
+    "put_in",
     "substitute",
     "to_text",
 ]

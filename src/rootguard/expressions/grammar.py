@@ -110,9 +110,26 @@ def substitute(node: nodes.Node, replacements: Mapping[str, nodes.Node]) -> node
     for name in replacements:
         if name in nodes.CONSTANTS:
             raise FormulaNameError(name)
-    result = _substitute(node, replacements)
-    _check_exponents(result)
-    return result
+    for replacement in replacements.values():
+        _check_exponents(replacement)
+    return put_in(node, replacements)
+
+
+def put_in(node: nodes.Node, replacements: Mapping[str, nodes.Node]) -> nodes.Node:
+    """The same of replacements that were made here, or parsed: they need no further look.
+
+    So a chain of formulas is put together in as many steps as it has parts.
+    """
+    made: list[nodes.Node] = []
+    for each, places in nodes.steps(node):
+        if each.free.isdisjoint(replacements):
+            made.append(each)
+        elif isinstance(each, nodes.Variable):
+            made.append(replacements.get(each.name, each))
+        else:
+            made.append(nodes.rebuild(each, [made[place] for place in places]))
+            _check_exponent(made[-1])
+    return made[-1]
 
 
 def _nesting(node: nodes.Node) -> int:
@@ -130,17 +147,12 @@ def _nesting(node: nodes.Node) -> int:
 def check_unfolded(formulas: Mapping[str, nodes.Node]) -> None:
     """Refuse formulas that pass the limits once each other's names are put in, down to the rest.
 
-    By their measures alone: nothing is put together. Names that rest on themselves are passed over,
-    which whoever orders them refuses.
+    They come in an order in which each follows those that it names. By their measures alone:
+    nothing is put together.
     """
     measures: dict[str, tuple[int, int]] = {}
-    waiting = dict(formulas)
-    while waiting:
-        ready = [name for name, node in waiting.items() if node.free.isdisjoint(waiting)]
-        if not ready:
-            return
-        for name in ready:
-            measures[name] = _unfolded(waiting.pop(name), measures)
+    for name, node in formulas.items():
+        measures[name] = _unfolded(node, measures)
 
 
 def _unfolded(node: nodes.Node, measures: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
@@ -314,23 +326,18 @@ def _check_exponents(node: nodes.Node) -> None:
             stack += nodes.parts(each)
             continue
         stack.append(each.left)
-        outcome = outcome_of(each.right, {})
-        if isinstance(outcome, FormulaLimitError):
-            raise outcome
-        if not isinstance(outcome, FormulaError) and abs(outcome) > nodes.MAX_EXPONENT:
-            raise FormulaLimitError("exponent", nodes.MAX_EXPONENT)
+        _check_exponent(each)
 
 
-def _substitute(node: nodes.Node, replacements: Mapping[str, nodes.Node]) -> nodes.Node:
-    made: list[nodes.Node] = []
-    for each, places in nodes.steps(node):
-        if each.free.isdisjoint(replacements):
-            made.append(each)
-        elif isinstance(each, nodes.Variable):
-            made.append(replacements.get(each.name, each))
-        else:
-            made.append(nodes.rebuild(each, [made[place] for place in places]))
-    return made[-1]
+def _check_exponent(node: nodes.Node) -> None:
+    """The same of one node."""
+    if not isinstance(node, nodes.Arithmetic) or node.operator != "**" or node.right.free:
+        return
+    outcome = outcome_of(node.right, {})
+    if isinstance(outcome, FormulaLimitError):
+        raise outcome
+    if not isinstance(outcome, FormulaError) and abs(outcome) > nodes.MAX_EXPONENT:
+        raise FormulaLimitError("exponent", nodes.MAX_EXPONENT)
 
 
 def _write(node: nodes.Node) -> str:

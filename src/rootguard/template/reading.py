@@ -479,7 +479,8 @@ def _check_formulas(
         problem = f"it rests on itself: {' -> '.join(ring)}"
         raise top.error(place[ring[0]], problem, "break the ring: one must be a root") from None
     try:
-        check_unfolded(formulas | {target.name: target.formula})
+        ordered = {name: formulas[name] for name in order if name in formulas}
+        check_unfolded(ordered | {target.name: target.formula})
     except FormulaLimitError as error:
         problem = f"formulas of formulas: {error}"
         raise top.error(
