@@ -60,17 +60,22 @@ class Aliases:
                 named.append((tuple(meant[:most]), group.spellings))
         self._finder = names.Finder(named)
         self.written = self._finder.written()
+        # The same questions are asked of every patient, and a reply is read twice.
+        self._find = lru_cache(maxsize=4096)(self._search)
 
-    def find(self, text: str) -> list[NameMention]:
+    def find(self, text: str) -> tuple[NameMention, ...]:
         """Every mention, from left to right; two for words that name two values."""
+        return self._find(text)
+
+    def _search(self, text: str) -> tuple[NameMention, ...]:
         plain = bare(text)
-        return [
+        return tuple(
             NameMention(start=hit.start, end=hit.end, name=name)
             for hit in self._finder.find(plain, text, Runs(plain))
             if not hit.spelling.capitals or plain[hit.start : hit.end].isupper()
             for name in hit.names
             if name is not None
-        ]
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
