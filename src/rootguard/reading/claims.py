@@ -243,9 +243,9 @@ class _Reader:
     values: Values = field(init=False)
     named: Spans = field(init=False)
     written: Spans = field(init=False)
-    mentioned: list[tuple[int, RootName]] = field(default_factory=list)
     cells: list[tuple[int, int, Column]] = field(init=False)
     _people: bool | None = None
+    _exercise: bool | None = None
     _letters: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
@@ -281,7 +281,6 @@ class _Reader:
         self.bound = set(bindings.bound)
         by_place = {mention.place: mention for mention in bindings.mentions}
         named = {mention.root for mention in bindings.mentions}
-        self.mentioned = sorted((mention.place, mention.root) for mention in bindings.mentions)
         asked = self.expected.asked
         if not asked and self.expected.mentioned and self._is_bare():
             asked = self.expected.mentioned
@@ -337,6 +336,7 @@ class _Reader:
             whose == "nobody"
             or self._is_in_table_of_things(number)
             or self._is_example(number, whose)
+            or self._is_exercise()
             or (whose == "unsaid" and self._is_about_nobody(number, mention))
         ):
             standing, reason = "nobody", "general"
@@ -373,19 +373,18 @@ class _Reader:
         if self._is_of_thing(number) or self._is_column_of_people(number):
             return True
         clause = clause_at(self.said, number.start)
-        first = bisect_left(self.names, clause.start, key=lambda name: name[0])
-        last = bisect_left(self.names, clause.end, key=lambda name: name[0])
-        named = {root for _, _, root in self.names[first : min(last, first + _LOOKED_AT)]}
-        first = bisect_left(self.mentioned, clause.start, key=lambda each: each[0])
-        last = bisect_left(self.mentioned, clause.end, key=lambda each: each[0])
-        named |= {root for _, root in self.mentioned[first : min(last, first + _LOOKED_AT)]}
+        names = self.page.names
+        first = bisect_left(names, clause.start, key=lambda name: name.start)
+        last = bisect_left(names, clause.end, key=lambda name: name.start)
+        looked_at = names[first : min(last, first + _LOOKED_AT)]
+        named = {root for name in looked_at for root in name.roots}
         if len(named) > _MOST_NAMED:
             return False
         most = _MOST_CONTENT if self.source == "owner" else _FEW_CONTENT
         return self._content(number) > most
 
     def _is_of_thing(self, number: WrittenNumber) -> bool:
-        """Whether a thing is measured: "baggage weight 23 kg", "a chicken of a weight of 2 kg"."""
+        """Whether a thing is measured: "baggage weight 23 kg", "has a weight of 2 kg"."""
         text = self.page.plain
         clause = clause_at(self.said, number.start)
         start = max(clause.start, number.start - _SENTENCE)
@@ -419,7 +418,26 @@ class _Reader:
         if self.source == "owner":
             start = max(start, clause_at(self.said, number.start).start)
         before = text[start : number.start]
-        return not _lists()["example"].isdisjoint(_LONE_WORD.findall(before)) or "e.g" in before
+        if not _lists()["example"].isdisjoint(_LONE_WORD.findall(before)) or "e.g" in before:
+            return True
+        ruled = before[max(0, clause_at(self.said, number.start).start - start) :]
+        return self.source == "developer" and not _lists()["ruling"].isdisjoint(
+            _LONE_WORD.findall(ruled)
+        )
+
+    def _is_exercise(self) -> bool:
+        """Whether the text wants a program, and nobody in it speaks of themselves."""
+        if self._exercise is None:
+            lists, words = _lists(), self.page.runs.words
+            self._exercise = (
+                self.source in ("owner", "developer")
+                and not self.owner_names
+                and not self.expected.topic
+                and lists["first"].isdisjoint(words)
+                and not lists["making"].isdisjoint(words)
+                and not lists["artefacts"].isdisjoint(words)
+            )
+        return self._exercise
 
     def _content(self, number: WrittenNumber) -> int:
         """How many words of its clause are none of a record: no names, units or small words."""
@@ -504,6 +522,8 @@ class _Reader:
         pressure = self._pressure(number)
         if pressure is not None:
             return pressure
+        if self._is_exercise():
+            return Claim(start=start, end=end, standing="nobody", reason="general")
         computed = self._computed(number, sort, start, end, called=False)
         if computed is not None:
             return computed
@@ -824,7 +844,10 @@ class _Reader:
         mine = self._is_owners(whose) or (whose == "unsaid" and terse)
         if whose == "owner" or (mine and not self._is_anothers(number)):
             fitting = self._fitting(number)
-            if len(fitting) == 1 and (private or self._is_telling(number, fitting[0])):
+            articled = _ARTICLE.search(self.page.plain, max(0, number.start - _BARE), number.start)
+            thousands = self.page.plain.startswith("k", number.end)
+            sole = len(fitting) == 1 and not (articled and thousands)  # "a 400k house"
+            if sole and (private or self._is_telling(number, fitting[0])):
                 self.owned.add(fitting[0].root)
                 return _claim(fitting[0], "likely", "by_unit")
             # In a currency or a unit that nobody converts, beside the name of a quantity.
@@ -833,7 +856,9 @@ class _Reader:
                 if self._is_price(number, fitting) or self._is_of_machine(number):
                     return nobodys
                 return Claim(start=start, end=end, standing="likely", reason="one_of_several")
-        if self._is_of_machine(number):
+        if self._is_of_machine(number) or self._is_exercise():
+            return nobodys
+        if not self.personal and not self.owned and self._is_of_thing(number):
             return nobodys
         said = _WORD.findall(self.page.plain, max(0, number.start - _BARE), number.start)
         private = private or (whose == "owner" and "mine" in said)  # of what, nobody has said

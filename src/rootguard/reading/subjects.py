@@ -55,6 +55,10 @@ _FULL_NAME = re.compile(
     r"(?<![\w'-])(?P<name>[A-Z][a-z]{1,20} [A-Z][a-z]{1,20})"
     r"(?:(?P<verb>'s)| (?P<did>[a-z]{2,12}))\b"
 )
+_ONE_NAME = re.compile(  # "Napoleon died at age 51", "LeBron's weight"
+    r"(?<![\w'.-])(?P<name>[A-Z][a-z]{2,20}(?:[A-Z][a-z]{1,20})?)"
+    r"(?:'s(?= [a-z])| (?P<did>died|married|scored|reigned|starred)\b)"
+)
 _HEADING = re.compile(r"[ \t]*#{1,6} ")
 _BESIDE_NAME = re.compile(r"(?: [^\W\d_]+)?[,(: ]{1,3}\d{1,3}(?![\d.,:/]*\d)")
 
@@ -450,6 +454,18 @@ class _Cutting:
             quantity = at < len(self._starts) and self._starts[at] < end
             words = self._text[start:end].split()
             if told and not quantity and self._own_names.isdisjoint(words):
+                yield _Marker(start, end, "other")
+        for match in _ONE_NAME.finditer(self._written):
+            start, end = match.span("name")
+            word = self._text[start:end]
+            if self._in_name.meet(start, end) or word in self._own_names | _set(
+                "names", "no_names"
+            ):
+                continue
+            of = match.end() + 1
+            at = bisect_left(self._starts, of)
+            has = at < len(self._starts) and self._starts[at] - of <= len("fasting ")
+            if match["did"] or has:
                 yield _Marker(start, end, "other")
 
     def _ages(self) -> Iterator[_Marker]:
