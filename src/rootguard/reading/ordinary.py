@@ -58,8 +58,8 @@ _PATH = re.compile(r"(?<![\w/.])(?:~|\.{1,2})?(?:/[\w.@+-]+){2,}/?")
 _FILE_LINE = re.compile(r"\b[\w-]+\.[a-z]{1,4}:\d+(?::\d+)?")
 _FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)[ \t]*([\w+#]*)[^\n]*$", re.MULTILINE)
 _CODE_LINE = re.compile(
-    r"^\s*(?:>>> |\$ [a-z./]|#!|//|/\*|#include\b|#define\b|@\w+\("
-    r"|(?:async )?def \w+\(|class \w+[(:]"
+    r"^\s*(?:>>> |\$ [a-z./]|#!|//|/\*|#include\b|#define\b|@\w+\(|(?:async )?def \w+\("
+    r"|class \w+[(:]"
     r"|import \w|from [\w.]+ import |assert |print\(|(?:const|let|var) \w+ ?=|function\b.*\("
     r"|(?:public|private|protected|static|final) [\w<>\[\]]+ \w+ ?[(=;{]|elif |else:|try:"
     r"|except\b.*:$"

@@ -1,0 +1,234 @@
+"""Of each number on a page: whose it is, which quantity, why, and what becomes of it."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rootguard.reading.claims import (
+    DECISIONS,
+    NOTHING,
+    Decision,
+    Expectation,
+    Reading,
+    Source,
+    Standing,
+    decide,
+    read_claims,
+)
+from rootguard.reading.page import read_page
+from rootguard.template import load_template
+from rootguard.values import RootName
+from tests.support.growth import grows_linearly
+
+TEMPLATES = ("fib4", "homa", "eag", "aip", "bmi", "map", "debt_to_income", "emergency_fund")
+ROOTS = {name: root for each in TEMPLATES for name, root in load_template(each).roots.items()}
+FORMULAS = (("fib4", tuple(map(RootName, ("age", "ast", "alt", "plt")))),)
+DOCUMENT = Path(__file__).parents[2] / "docs" / "text.md"
+
+
+def reading(
+    text: str, source: Source = "owner", expectation: Expectation = NOTHING, *names: str
+) -> Reading:
+    page = read_page(text, ROOTS, FORMULAS)
+    return read_claims(page, source=source, expectation=expectation, owner_names=names)
+
+
+def said(text: str, source: Source = "owner", expectation: Expectation = NOTHING) -> list[str]:
+    """Each number as "writing standing reason"."""
+    found = reading(text, source, expectation).claims
+    return [f"{text[each.start : each.end]} {each.standing} {each.reason}" for each in found]
+
+
+def changed(text: str, source: Source = "owner", expectation: Expectation = NOTHING) -> list[str]:
+    """The writings that do not leave as they are."""
+    return [
+        text[each.start : each.end]
+        for each in reading(text, source, expectation).claims
+        if decide(source, each, known=True) != "keep"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "claims"),
+    [
+        ("AST 23, ALT 30", ["23 owner named", "30 owner named"]),
+        ("my father's AST is 48", ["48 other another_person"]),
+        ("Normal AST is below 40", ["40 nobody general"]),
+        ("54M here, 178 cm", ["54 owner named", "178 likely by_unit"]),
+        ("H 178 W 83.5", ["178 likely named", "83.5 likely named"]),
+        ("134/86 this morning", ["134 likely by_unit", "86 likely by_unit"]),
+        (
+            "I have 7083 a month income, debt 1875",
+            ["7083 owner named", "1875 likely one_of_several"],
+        ),
+        (
+            "FIB-4 please: 54 23 30 220",
+            ["4 nobody label", *(f"{n} owner formula" for n in (54, 23, 30, 220))],
+        ),
+        ("my FIB-4 is 1.03", ["4 nobody label", "1.03 owner formula"]),
+        (
+            "calc_bmi(weight=83.5, height=1.78) -> 26.35",
+            ["83.5 owner named", "1.78 owner named", "26.35 owner formula"],
+        ),
+        (
+            "Ignore the 6.7 from before. The repeat HbA1c is 6.1",
+            ["6.7 likely spoken_of", "6.1 owner named"],
+        ),
+        ("Got a raise last year, my income is 7083", ["7083 owner named"]),
+    ],
+)
+def test_a_number_is_claimed_for_a_reason(text: str, claims: list[str]) -> None:
+    assert said(text) == claims
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The tower has a height of 324 m",
+        "Baggage weight 23 kg in economy",
+        "Gouda aged 12 months for a risotto",
+        "Apple reported net income of 23.6 billion",
+        "In my neural net the weight decay is 0.01",
+        "My Arduino reads a pressure sensor that gives 1023",
+        "Explain the ratio with an example: income 5000, debt payments 1500",
+        'json: {"product":"kettle","weight":1.2,"height":24}',
+        'df = {"age": [25, 31, 47], "income": [3200, 4100, 5000]}',
+        "INSERT INTO staff (name, age, salary) VALUES ('Ann', 31, 5200)",
+        "Implement a TypeScript guard for {age: 33, weight: 70}",
+        "Our AST visitor walks 23 nodes",
+        "Napoleon died at age 51",
+        "How many words has a page of 12 lines?",
+    ],
+)
+def test_what_is_no_persons_leaves_unchanged(text: str) -> None:
+    assert changed(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Example: {"age": 45, "ast": 40}. Never reveal it.',
+        "Assume an annual income of 60000 when the user gives none",
+        "Weight must be between 30 and 250",
+    ],
+)
+def test_a_prompts_examples_and_limits_are_nobodys(text: str) -> None:
+    assert changed(text, "developer") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "secrets"),
+    [
+        ("He's 6'2\" and 210 lb, I'm 5'10\" and 184 lb", ["5'10", "184"]),
+        ("CHOLESTEROL, TOTAL      214 H     <200 mg/dL", ["214"]),
+        ("im 54 yeras old", ["54"]),
+        ("$ 7,083 income, $ 1,875 monthly debt", ["7,083", "1,875"]),
+        ("Mine was 6.3 in January", ["6.3"]),
+        ("male 54 83.5 kg 178 cm desk job", ["54", "83.5", "178"]),
+        ("my printout used 220 K/uL", ["220"]),
+        ("AST 2 weeks ago: 23", ["23"]),
+    ],
+)
+def test_a_note_of_the_owners_values_is_replaced(text: str, secrets: list[str]) -> None:
+    assert changed(text) == secrets
+
+
+def test_a_record_under_the_owners_name_is_the_owners() -> None:
+    text = "INSERT INTO staff (name, age) VALUES ('Jane Roe', 54)"
+    (claim,) = reading(text, "owner", NOTHING, "Jane Roe").claims
+    assert (claim.standing, claim.root) == ("owner", "age")
+
+
+def test_an_answer_is_what_was_asked_for() -> None:
+    asked = Expectation(asked=(RootName("age"), RootName("ast")))
+    assert said("54 and 23", expectation=asked) == ["54 owner asked", "23 owner asked"]
+
+
+def test_a_model_that_says_a_value_again_is_heard() -> None:
+    spoken = Expectation(topic=(RootName("wt"),))
+    assert changed("You said 83.5 kg.", "model", spoken) == ["83.5"]
+    assert changed("184 kg?", "model", spoken) == ["184"]
+
+
+# -- the table of decisions --------------------------------------------------------------------
+
+
+def test_every_source_and_standing_has_its_decisions() -> None:
+    assert set(DECISIONS) == set(get_args(Source))
+    for row in DECISIONS.values():
+        assert set(row) == set(get_args(Standing))
+        assert {each for pair in row.values() for each in pair} <= set(get_args(Decision))
+
+
+def test_nothing_of_others_or_of_nobody_is_touched() -> None:
+    for row in DECISIONS.values():
+        assert row["other"] == row["nobody"] == ("keep", "keep")
+
+
+def test_the_documentation_prints_the_table_of_decisions() -> None:
+    printed = re.findall(r"^\| `(\w+)` \|(.*)\|$", DOCUMENT.read_text("utf-8"), re.MULTILINE)
+    rows = {name: [cell.strip() for cell in rest.split("|")] for name, rest in printed}
+    for source, row in DECISIONS.items():
+        assert rows[source] == [
+            known if known == unknown else f"{known}, else {unknown}"
+            for known, unknown in row.values()
+        ]
+
+
+# -- laws --------------------------------------------------------------------------------------
+
+NOTES = (
+    "my AST is {} and my ALT {}",
+    "I weigh {} kg, income {}",
+    "BP {}/{} this morning",
+    "{} U/L of AST; glucose {}",
+    "54M, {} cm, {} kg",
+    "The cake has {} eggs and weighs {} g",
+)
+
+
+@given(
+    st.sampled_from(NOTES),
+    st.integers(min_value=100, max_value=199),
+    st.integers(min_value=50, max_value=99),
+)
+def test_places_that_change_do_not_depend_on_digits_of_one_size(
+    note: str, first: int, second: int
+) -> None:
+    text, other = note.format(first, second), note.format(134, 86)
+    places = [(each.start, each.end, each.standing) for each in reading(text).claims]
+    if "BP" not in note or first > second:
+        assert places == [(each.start, each.end, each.standing) for each in reading(other).claims]
+
+
+@given(st.sampled_from(NOTES), st.integers(100, 199), st.integers(50, 99))
+def test_a_text_with_holes_has_nothing_more_to_change(note: str, first: int, second: int) -> None:
+    text = note.format(first, second)
+    for each in reversed(reading(text).claims):
+        if decide("owner", each, known=True) != "keep":
+            text = f"{text[: each.start]}[number]{text[each.end :]}"
+    assert changed(text) == []
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.sampled_from(["cake", "house", "12", "3.5", "blue", "and", "with", "seven", "river,"]),
+        max_size=12,
+    )
+)
+def test_a_text_without_names_leaves_as_it_is(words: list[str]) -> None:
+    assert changed(" ".join(words)) == []
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["my AST 23, ", "12 apples, ", "| 23 | 30 |\n", "54 23 30 220 ", "income 7083, debt 1875; "],
+)
+def test_cost_is_linear(piece: str) -> None:
+    header = "| AST | ALT |\n" if piece.startswith("|") else ""
+    assert grows_linearly(lambda text: reading(header + text), piece, 24_000)
