@@ -727,7 +727,7 @@ class _Reader:
         """A number that goes on about a quantity: "it was 23", "23 or 25?" after "My AST"."""
         if self.source not in ("owner", "trusted") and not self._echoes(number):
             return None
-        if self._is_anothers(number):
+        if self._is_anothers(number) and not self._goes_on(number):
             return None
         if self._is_second(number):  # of a pair, whose other root the person does not have
             return Claim(start=start, end=end, standing="likely", reason="one_of_several")
@@ -751,6 +751,15 @@ class _Reader:
         self.owned.add(mentions[0].root)
         return _claim(mentions[0], "likely", "spoken_of")
 
+    def _goes_on(self, number: WrittenNumber) -> bool:
+        """Whether a few words add to what was spoken of: "after breakfast 84.2"."""
+        if self.source != "owner" or not self.expected.topic:
+            return False
+        before = self.page.plain[max(0, number.start - _SENTENCE // 4) : number.start]
+        keyed = _KEYED.search(before)
+        few = len(_WORD.findall(self.page.plain)) <= _FEW_WORDS + _FEW_CONTENT
+        return few and (keyed is None or keyed[1] in _lists()["back"])
+
     def _echoes(self, number: WrittenNumber) -> bool:
         """Whether a model says again what it was told: "Noted, 85.3 kg.", "Is it 23?"."""
         if self.source != "model" or not self.expected.topic:
@@ -765,6 +774,8 @@ class _Reader:
         """Whether it is what a thing costs: "a 400k house"."""
         text = self.page.plain
         articled = _ARTICLE.search(text, max(0, number.start - _BARE), number.start) is not None
+        if articled and text.startswith("k", number.end):
+            return text[number.end + 1 : number.end + 2] == " "
         return articled and any(
             self.page.vocabulary.measures[mention.root].money for mention in mentions
         )
@@ -825,7 +836,7 @@ class _Reader:
         lists = _lists()
         if any(word in lists["back"] for word in words):
             return True
-        if self.expected.topic and len(_WORD.findall(text)) <= _FEW_WORDS:
+        if self.expected.topic and len(_WORD.findall(text)) <= _FEW_WORDS + _FEW_CONTENT:
             return True  # "oops, swapped digits, 83.5"
         return all(word in lists["small"] for word in words)
 
@@ -844,9 +855,9 @@ class _Reader:
         mine = self._is_owners(whose) or (whose == "unsaid" and terse)
         if whose == "owner" or (mine and not self._is_anothers(number)):
             fitting = self._fitting(number)
-            articled = _ARTICLE.search(self.page.plain, max(0, number.start - _BARE), number.start)
-            thousands = self.page.plain.startswith("k", number.end)
-            sole = len(fitting) == 1 and not (articled and thousands)  # "a 400k house"
+            if self._is_price(number, ()):
+                return nobodys
+            sole = len(fitting) == 1
             if sole and (private or self._is_telling(number, fitting[0])):
                 self.owned.add(fitting[0].root)
                 return _claim(fitting[0], "likely", "by_unit")
@@ -902,7 +913,8 @@ class _Reader:
             return False  # "a 400k house"
         if self._is_terse(number):
             several = len(self.owned) >= _MOST_NAMED and not _KEYED.search(before)
-            return several or not self._is_anothers(number)
+            if several or not self._is_anothers(number):
+                return True
         measures = self.page.vocabulary.measures
         moneyed = any(measures[root].money for root in self.owned)
         return moneyed and self._is_amount(number)

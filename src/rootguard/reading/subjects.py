@@ -295,6 +295,8 @@ class _Cutting:
                     return None  # "tell me about", "give me a comparison"
                 return _Marker(start, end, "owner", "weak")
             case "him":
+                if word == "them" and self._antecedent == "unsaid":
+                    return None  # "swap them"
                 if self._words_before(start)[:2] == ["to", "according"]:
                     return None  # who says it, not of whom
                 return _Marker(start, end, self._third_person(), "weak")

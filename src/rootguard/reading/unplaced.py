@@ -26,6 +26,7 @@ _LAB_UNIT = re.compile(r"/(?:d|m|u)?L$|mmHg|kPa|mmol|bpm|kg/m2")
 _LABELLING = re.compile(r"[\"'`*]{0,3}\s?[:=]\s*[\"'`$€£*]{0,3}\s?")
 _LIST_MARKER = re.compile(r"[.)](?=\s|$)")
 _PARTING = re.compile(r"[\"'{}\[\]\n;|=<>]")
+_COPULAS = frozenset(("is", "was", "at", "of", "about", "around"))
 _UNIT = 2  # letters: "1875/mo on loans"
 _TERSE = 40  # characters: "ferritin 480", "my labs: ferritin 480"
 _FEW_WORDS = 4
@@ -128,8 +129,12 @@ class Surroundings:
         line = self._plain[max(0, number.start - _TERSE) : number.end + _TERSE]
         if len(line) < len(self._plain) or len(_WORD.findall(line)) > _FEW_WORDS:
             return False
-        nearest = next(self._left(number), None)
-        return nearest is not None and self._looks_private(nearest)
+        for place in self._left(number):  # "sugar was 106.2"
+            if self._looks_private(place):
+                return True
+            if self._said(place) not in _COPULAS:
+                break
+        return False
 
     def beside(self, number: WrittenNumber) -> bool:
         """Whether a private word is next to it, small words aside: "on loans 1875"."""
