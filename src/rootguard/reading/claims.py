@@ -366,7 +366,7 @@ class _Reader:
         everyday = _is_everyday(measure)
         if self.personal or self.source not in ("owner", "developer"):
             return False
-        if mention.stated and not measure.holds(mention.number, measure.unit):
+        if (mention.stated or everyday) and not measure.holds(mention.number, measure.unit):
             return True  # no person is 324 m tall
         if not everyday:
             return False
@@ -420,6 +420,8 @@ class _Reader:
         before = text[start : number.start]
         if not _lists()["example"].isdisjoint(_LONE_WORD.findall(before)) or "e.g" in before:
             return True
+        if self.source == "developer" and before.count('"') % 2:
+            return True  # "insulin 10" -> DRUG
         ruled = before[max(0, clause_at(self.said, number.start).start - start) :]
         return self.source == "developer" and not _lists()["ruling"].isdisjoint(
             _LONE_WORD.findall(ruled)

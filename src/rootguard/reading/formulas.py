@@ -22,6 +22,7 @@ _LEAST_LISTED: Final = 2
 _CALL_LENGTH: Final = 260
 _SHORT: Final = 3  # characters between the numbers of a list
 _RESULT = re.compile(r"\)\s?(?:->|=>|==?|→|:)\s?\Z")
+_ARGUMENTS = re.compile(r"\([^()\n]{0,200},")
 _CALLEE = re.compile(r"([^\W\d]\w{0,40})\s?\([^()\n]{0,200}\Z")
 _FAR: Final = 40  # characters between the name and its number, as for a root
 _WORD = re.compile(r"[^\W\d_]+")
@@ -81,8 +82,8 @@ class ComputedNames:
             return None
         end, name = self._ends[at]
         gap = self._page.plain[end : number.start]
-        if "\n" in gap.strip():
-            return None
+        if "\n" in gap.strip() or _ARGUMENTS.match(self._page.plain, end):
+            return None  # "bmi(70, 1.75)" has what it is computed from
         known = wording()["between"]
         # "MAP from 134/86" has what it is computed from.
         tied = all(word in known and word != "from" for word in _WORD.findall(gap))

@@ -67,6 +67,7 @@ _REPORTED = re.compile(
     r" (?:in|from|of|described in) (?:the|this|that|a|an|our|my) "
     r"(?:case|study|trial|paper|report|article|book|film|story|vignette|textbook|exam)\b"
 )
+_LABELLED = re.compile(r" [A-EX-Z1-9](?=[:,. ] ?[^\W\d])")  # "Patient B: age 45"
 _UNSAID: Whose = "unsaid"
 
 
@@ -371,7 +372,7 @@ class _Cutting:
         before = self._before(start)
         if before in _set("served", "indefinite"):
             return _Marker(start, end, "nobody", "weak")
-        if _REPORTED.match(self._text, end):
+        if _REPORTED.match(self._text, end) or _LABELLED.match(self._written, end):
             return _Marker(start, end, "other")
         if self._text[end : end + 1] in ("_", "-") or self._text[start - 1 : start] in ("_", "-"):
             return None  # "user_id"
