@@ -148,6 +148,11 @@ def test_an_answer_is_what_was_asked_for() -> None:
     assert said("54 and 23", expectation=asked) == ["54 owner asked", "23 owner asked"]
 
 
+def test_one_more_number_than_was_asked_for_is_one_of_several() -> None:
+    asked = Expectation(asked=(RootName("income"), RootName("savings")))
+    assert said("7083 / 1875 / 18250", expectation=asked)[-1] == "18250 likely one_of_several"
+
+
 def test_a_model_that_says_a_value_again_is_heard() -> None:
     spoken = Expectation(topic=(RootName("wt"),))
     assert changed("You said 83.5 kg.", "model", spoken) == ["83.5"]

@@ -516,7 +516,8 @@ class _Reader:
         answer = self._answer(number, sort)
         if answer is not None:
             return answer
-        if sort == "value" and number.value is not None and self._is_surplus(number):
+        listed = sort in ("value", "arithmetic")  # "7083 / 1875 / 18250"
+        if listed and number.value is not None and self._is_surplus(number):
             return Claim(start=start, end=end, standing="likely", reason="one_of_several")
         aged = self._aged(number)
         if aged is not None:
