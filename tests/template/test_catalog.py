@@ -147,6 +147,21 @@ def test_a_root_means_the_same_in_every_catalog_template() -> None:
             assert meanings.setdefault(root.name, meaning) == meaning, f"{name}: {root.name}"
 
 
+def test_every_root_of_the_catalog_says_how_many_decimals_people_give_it() -> None:
+    """The same wherever it appears, and as many as tell thirty values of it apart."""
+    given: dict[str, set[int | None]] = {}
+    for name in catalog():
+        for root in load_template(name).roots.values():
+            given.setdefault(root.name, set()).add(root.decimals)
+            assert root.decimals is not None, (name, root.name)
+            assert root.decimals <= 2, (name, root.name)
+            flag = root.domain.size == 2
+            assert flag or root.domain.width * 10**root.decimals >= 30, (name, root.name)
+    assert all(len(decimals) == 1 for decimals in given.values())
+    usual = {"age": 0, "ast": 0, "plt": 0, "glu": 0, "a1c": 1, "scr": 2, "wt": 1, "ht": 2}
+    assert {name: given[name] for name in usual} == {n: {d} for n, d in usual.items()}
+
+
 def test_a_derived_value_has_the_same_formula_in_every_catalog_template() -> None:
     formulas: dict[str, object] = {}
     for name in catalog():

@@ -57,6 +57,30 @@ MISTAKES: dict[str, tuple[str, str, str, str, str]] = {
         "upper = 272.0", f"upper = 1{'0' * 400}", "roots.ast.upper", "not finite", "finite",
     ),
     "infinite mean": ("mean = 50", "mean = -inf", "roots.age.mean", "not finite", "finite"),
+    "decimals as text": (
+        "upper = 80\n", 'upper = 80\ndecimals = "0"\n',
+        "roots.age.decimals", "not a number of decimals", "0 to 6",
+    ),
+    "decimals as bool": (
+        "upper = 80\n", "upper = 80\ndecimals = true\n",
+        "roots.age.decimals", "not a number of decimals", "0 to 6",
+    ),
+    "part of a decimal": (
+        "upper = 80\n", "upper = 80\ndecimals = 1.0\n",
+        "roots.age.decimals", "not a number of decimals", "whole",
+    ),
+    "negative decimals": (
+        "upper = 80\n", "upper = 80\ndecimals = -1\n",
+        "roots.age.decimals", "not a number of decimals", "0 to 6",
+    ),
+    "seven decimals": (
+        "upper = 80\n", "upper = 80\ndecimals = 7\n",
+        "roots.age.decimals", "not a number of decimals", "0 to 6",
+    ),
+    "too few decimals": (
+        "lower = 1.8\nupper = 8.0\n", "lower = 1.8\nupper = 2.9\ndecimals = 0\n",
+        "roots.decades.decimals", "so few decimals", "raise it",
+    ),
     "equal bounds": ("lower = 18\n", "lower = 80\n", "roots.age.lower", "not below", "widen"),
     "crossed bounds": ("upper = 80\n", "upper = 1\n", "roots.age.lower", "not below", "exchange"),
     "endless width": (

@@ -208,3 +208,38 @@ def test_log_figures_come_together_and_for_a_lognormal_root() -> None:
         wrong = changed('shape = "lognormal"', f'shape = "lognormal"\n{lines}')
         with pytest.raises(TemplateError, match=place):
             parse_template(wrong, file="liver.toml")
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "grid", "places"),
+    [
+        (18, 80, 1000, 2),
+        (0, 999, 1000, 0),
+        (0, 9990, 1000, 0),
+        (0, 99.9, 1000, 1),
+        (0, 100, 1000, 1),
+        (0, 1, 2, 0),
+        (1.48, 1.98, 1000, 2),
+        (0, 0.01, 1000, 3),
+        (0, 1e-9, 1000, 6),
+    ],
+)
+def test_without_decimals_a_root_has_as_many_as_tell_its_grid_steps_apart_but_few(
+    lower: float, upper: float, grid: int, places: int
+) -> None:
+    text = changed("lower = 18\nupper = 80\n", f"lower = {lower}\nupper = {upper}\ngrid = {grid}\n")
+    text = text.replace("mean = 50\nsd = 19\n", "").partition("[population]")[0]
+    root = parse_template(text, file="liver.toml").roots[RootName("age")]
+    assert root.decimals is None
+    assert root.places == places
+
+
+def test_the_decimals_of_a_root_are_as_declared_and_no_part_of_the_digest() -> None:
+    plain = parse_template(BASE, file="liver.toml")
+    for decimals in range(7):
+        text = changed("upper = 80\n", f"upper = 80\ndecimals = {decimals}\n")
+        template = parse_template(text, file="liver.toml")
+        root = template.roots[RootName("age")]
+        assert root.decimals == root.places == decimals
+        assert template.digest == plain.digest
+        assert template != plain

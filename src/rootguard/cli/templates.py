@@ -81,6 +81,7 @@ def _show(template: "Template", *, as_json: bool) -> None:
                 "upper": root.domain.upper,
                 "grid": root.domain.size,
                 "unit": root.unit,
+                "decimals": root.places,
                 "aliases": list(root.aliases),
                 "mean": root.mean,
                 "sd": root.sd,

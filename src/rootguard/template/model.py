@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, fields, is_dataclass, replace
+from dataclasses import field as dataclass_field
 from types import MappingProxyType
 from typing import Literal
 
@@ -16,6 +17,9 @@ from rootguard.expressions import Node, evaluate, names, to_text
 from rootguard.values import Domain, RootName
 
 Shape = Literal["normal", "lognormal", "uniform"]
+MAX_DECIMALS = 6
+_USUAL_DECIMALS = 2
+_LEAST_STEPS = 10  # in the bounds, between numbers with as many decimals as a root has by default
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +40,8 @@ class Root:
     `formula` is Level 1 of the paper: a declared root that is a formula of others. `kept` is the
     same over the roots of other templates, where a store holds them. `median` and `log_sd` (the
     deviation of the logarithm) describe most of a skewed population; its mean and sd rest on the
-    few extreme people too.
+    few extreme people too. `decimals` is how many people give it in its own unit, where the
+    template says so: how it is written, not what it is, so the digest leaves it out.
     """
 
     name: RootName
@@ -50,6 +55,25 @@ class Root:
     kept: KeptFormula | None = None
     median: float | None = None
     log_sd: float | None = None
+    decimals: int | None = dataclass_field(default=None, metadata={"digest": False})
+
+    @property
+    def places(self) -> int:
+        """How many decimals a text gives it: as declared, else by its grid.
+
+        By the grid: as many as tell two of its steps apart, but two at the most, unless fewer than
+        ten numbers would be left between the bounds.
+        """
+        if self.decimals is not None:
+            return self.decimals
+        by_grid = min(_finer(self.domain.step), _USUAL_DECIMALS)
+        steps = min(_LEAST_STEPS, self.domain.size - 1)
+        return min(max(by_grid, _finer(self.domain.width / steps), 0), MAX_DECIMALS)
+
+
+def _finer(step: float) -> int:
+    """The decimals of the largest power of ten that is at most a step."""
+    return math.ceil(-math.log10(step))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -240,7 +264,10 @@ class Template:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the whole content in canonical form: the same on every machine."""
+        """SHA-256 of the content in canonical form: the same on every machine.
+
+        How values are written (`Root.decimals`) is no part of it: no release depends on that.
+        """
         return _digest(self)
 
 
@@ -277,7 +304,12 @@ def _canonical(value: object) -> object:
     return value
 
 
-def _said(value: object, field: Field[object]) -> bool:
-    """Not an optional part that is absent: digests from before there was such a part stay valid."""
-    absent = field.default is None or field.default is False
-    return not (absent and getattr(value, field.name) is field.default)
+def _said(value: object, part: Field[object]) -> bool:
+    """Not an optional part that is absent: digests from before there was such a part stay valid.
+
+    Nor one that says how a value is written and not what it is.
+    """
+    if not part.metadata.get("digest", True):
+        return False
+    absent = part.default is None or part.default is False
+    return not (absent and getattr(value, part.name) is part.default)

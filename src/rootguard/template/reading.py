@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from decimal import Decimal
 from pathlib import Path
 
 from rootguard.errors import DomainError, FormulaError, FormulaLimitError, TemplateError
@@ -15,6 +16,7 @@ from rootguard.expressions import Node, check_unfolded, names, parse
 from rootguard.language import units
 from rootguard.template.model import (
     GENERAL,
+    MAX_DECIMALS,
     Derived,
     KeptFormula,
     OtherPopulation,
@@ -40,8 +42,8 @@ MAX_TEXT = 4000
 _SHAPES: dict[str, Shape] = {"normal": "normal", "lognormal": "lognormal", "uniform": "uniform"}
 _DERIVED_KEYS = ("formula", "unit", "description")
 _ROOT_KEYS = (
-    "lower", "upper", "grid", "unit", "aliases", "mean", "sd", "median", "log_sd", "shape",
-    "formula", "kept",
+    "lower", "upper", "grid", "unit", "decimals", "aliases", "mean", "sd", "median", "log_sd",
+    "shape", "formula", "kept",
 )  # fmt: skip
 _RISK_KEYS = ("label", "below", "at_most", "worrying")
 _TOP_KEYS = tuple(f.name for f in fields(Template))
@@ -275,6 +277,7 @@ def _root(name: RootName, table: TomlTable) -> Root:
         kept=_kept(table) if "kept" in table.entries else None,
         median=median,
         log_sd=log_sd,
+        decimals=_decimals(table, domain) if "decimals" in table.entries else None,
     )
 
 
@@ -292,6 +295,19 @@ def _log_figures(
     table.refuse(outside, "median", "it is outside the bounds", "correct the median or a bound")
     table.refuse(log_sd <= 0, "log_sd", "it is not above zero", "correct or drop it")
     return median, log_sd
+
+
+def _decimals(table: TomlTable, domain: Domain) -> int:
+    """How many decimals people give the value; two numbers written so must be within its bounds."""
+    value = table.entries["decimals"]
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_DECIMALS:
+        remedy = f"write a whole number from 0 to {MAX_DECIMALS}"
+        raise table.error("decimals", "this is not a number of decimals", remedy)
+    ends = Decimal(repr(domain.lower)), Decimal(repr(domain.upper))
+    first, last = math.ceil(ends[0].scaleb(value)), math.floor(ends[1].scaleb(value))
+    problem = "with so few decimals hardly a number is within the bounds"
+    table.refuse(first >= last, "decimals", problem, "raise it or widen the bounds")
+    return value
 
 
 def _kept(root: TomlTable) -> KeptFormula:
