@@ -1,6 +1,7 @@
 """One index of names: what it says, and that every reader knows every spelling of it."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -218,9 +219,10 @@ def test_no_spelling_leaves_the_text_channel_raw() -> None:
     raw = []
     for name, spelling in _spellings():
         if name in ROOTS and not spelling.text.startswith(("serum", "plasma", "blut")):
-            made = channel.sanitize(_sentence(name, spelling))
+            # Not what came of it: a released value may be written as the one that stood there.
+            made = Counter(edit.kind for edit in channel.edits(_sentence(name, spelling)))
             # Of the words of a name none is taken for a person's.
-            if made.replaced.get("root") != 1 or (len(made.replaced) > 1 and not spelling.said):
+            if made["root"] != 1 or (len(made) > 1 and not spelling.said):
                 raw.append((name, spelling.text))
     assert raw == [], raw
 

@@ -9,12 +9,12 @@ from rootguard.errors import BudgetError, TextBlockedError
 from rootguard.session.person import Person
 from rootguard.store import MemoryStore
 from rootguard.values import Principal
-from tests.support.channel_person import open_person
+from tests.support.channel_person import FAR, open_person
 
 
 @pytest.fixture
 def channel() -> TextChannel:
-    return TextChannel(open_person(), detectors=[Rules()])
+    return TextChannel(open_person(FAR), detectors=[Rules()])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ than the last. The number that is written differs from chat to chat: it is the r
 import re
 import threading
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any
 
 import httpx2
@@ -30,6 +29,8 @@ name = "Marguerite Oyelaran"
 PER_MG_DL = {"mg/dL": 1.0, "mmol/L": 10 / 180.156, "g/L": 0.01, "mg/L": 10.0}
 """Units, and how many of each 1 mg/dL of glucose, C6H12O6, is."""
 
+STEP = {"mg/dL": 1.0, "mmol/L": 0.1, "g/L": 0.01, "mg/L": 10.0}
+"""How finely a text has glucose in each of them."""
 UNITS = tuple(PER_MG_DL)
 WRITTEN = {
     "mg/dL": ("106.3", "107", "106", "106.25", "108"),
@@ -101,12 +102,6 @@ def seen(recording: Recording) -> dict[str, set[str]]:
     return found
 
 
-def half_of_the_last_place(number: str) -> float:
-    exponent = Decimal(number).as_tuple().exponent
-    assert isinstance(exponent, int)
-    return 0.5 * 10.0**exponent
-
-
 def check_one_value(recording: Recording, store: str, key: str) -> None:
     """One number in each unit, all of the one value that the vault holds, noised once."""
     assert len(recording.bodies) == CHATS * TURNS
@@ -126,4 +121,4 @@ def check_one_value(recording: Recording, store: str, key: str) -> None:
         vault.close()
     for unit, (number,) in told.items():
         exact = level.sanitized.value * PER_MG_DL[unit]
-        assert abs(float(number) - exact) <= half_of_the_last_place(number) * 1.01
+        assert abs(float(number) - exact) <= STEP[unit] / 2 * 1.01

@@ -22,7 +22,7 @@ _HALF = " and a half"
 _LONGEST = 40  # characters, or words, of one number; a longer one is nobody's value
 
 _DATE = (
-    r"\d{1,4}(?P<mark>[-/.])\d{1,2}(?P=mark)\d{1,4}"
+    r"(?<!\d/)\d{1,4}(?P<mark>[-/.])\d{1,2}(?P=mark)\d{1,4}(?![\d]*/\d)"
     r"(?:[Tt ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)?|\d{1,2}:\d{2}(?::\d{2})?"
 )
 _DIGITS = r"(?:\d+|\.\d+)(?:[.,]\d+|'\d{3}(?!\d))*(?:[eE][+-]?\d{1,4}(?![^\W_]))?"
@@ -644,28 +644,27 @@ def named(value: float) -> str | None:
     return _NAMED.get(int(value)) if value == int(value) else None
 
 
-def spell(value: float, *, exact: bool, group: str, decimal: str) -> str:
-    """A value in digits: its shortest form if exact, else six significant digits.
+def spell(written: str, *, group: str, decimal: str) -> str:
+    """Plain digits ("-12345.60", or "1e+30") with these marks.
 
     What it writes is read back with the same marks, or writes the same again: a text that was
-    sanitized stays as it is when it is sanitized once more.
+    sanitized stays as it is when it is sanitized once more. So a single group is not set apart by a
+    point: 83.420 would be read as eighty-three.
     """
-    text = repr(value) if exact else _six(value)
-    if "e" in text:
-        return text.replace(".", decimal)
-    whole, _, fraction = text.partition(".")
+    if "e" in written:
+        return written.replace(".", decimal)
+    whole, _, fraction = written.partition(".")
     digits = whole.lstrip("-")
-    if group and len(digits) > 3:
+    lone = group == "." and len(digits) <= 6 and not fraction
+    if group and len(digits) > 3 and not lone:
         head = len(digits) % 3
         threes = [digits[at : at + 3] for at in range(head, len(digits), 3)]
         digits = group.join(([digits[:head]] if head else []) + threes)
-        fraction = fraction or ("0" if group == "." else "")
-    elif decimal == "," and len(fraction) == 3 and len(digits) <= 3:
-        fraction += "0"  # 30,125 would be read as thirty thousand
     sign = "-" if whole.startswith("-") else ""
     return sign + digits + (decimal + fraction if fraction else "")
 
 
-def _six(value: float) -> str:
-    text = format(Decimal(f"{value:.5e}"), "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
+def reads_as_thousands(written: str, decimal: str) -> bool:
+    """Whether plain digits with this decimal mark look like thousands: 30,125."""
+    whole, _, fraction = written.lstrip("-").partition(".")
+    return decimal == "," and len(fraction) == 3 and len(whole) <= 3 and whole != "0"

@@ -210,7 +210,10 @@ class Values:
 
 
 def write(mention: RootMention, released: float) -> str:
-    """A released value in the unit and the style of the mention."""
+    """A released value in the unit and the style of the mention, with the decimals of its root.
+
+    Post-processing: `Form.write` looks at nothing private.
+    """
     return mention.form.write(released)
 
 

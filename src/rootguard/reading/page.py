@@ -37,6 +37,8 @@ class Measure:
     domain: Domain
     concept: str
     """The index's name for it, or nothing."""
+    decimals: int
+    """How many people give it in its own unit."""
 
     @property
     def flag(self) -> bool:
@@ -233,6 +235,7 @@ def _measure(root: Root) -> Measure:
         substance=substance,
         domain=root.domain,
         concept="" if concept is None else concept.name,
+        decimals=root.places,
     )
 
 

@@ -15,7 +15,7 @@ from rootguard.session.person import Person
 from rootguard.session.profile import parse_profile
 from rootguard.store import MemoryStore
 from tests.support.canary import own_locals
-from tests.support.channel_person import open_person
+from tests.support.channel_person import FAR, open_person, written
 
 # Numbers that no released value, unit or year would show by chance.
 SENTINELS = {
@@ -69,9 +69,8 @@ def watched(person: Person) -> tuple[TextChannel, Watched]:
 
 def test_roots_become_their_released_values_in_place(person: Person, channel: TextChannel) -> None:
     made = channel.sanitize("I am 57.31 years old, AST 171.37 U/L and ALT: 93,71.")
-    age, ast, alt = (person.release(name) for name in ("age", "ast", "alt"))
-    alt_written = repr(alt).replace(".", ",")
-    assert made.text == f"I am {age!r} years old, AST {ast!r} U/L and ALT: {alt_written}."
+    age, ast, alt = (written(person, name) for name in ("age", "ast", "alt"))
+    assert made.text == f"I am {age} years old, AST {ast} U/L and ALT: {alt}."
     assert made.replaced == {"root": 3}
 
 
@@ -86,13 +85,13 @@ def test_one_text_with_a_root_in_four_units_sights_once_and_says_one_value(perso
         "weight 80 kg, I weigh 176 lbs, weight: 12.6 stone, body weight 80000 g"
     )
     assert double.sighted == ["wt"]
-    written = [float(number) for number in re.findall(r"\d+\.?\d*", made.text)]
+    numbers = [float(number) for number in re.findall(r"\d+\.?\d*", made.text)]
     values = [
         convert(number, unit, "kg") or 0.0
-        for number, unit in zip(written, ("kg", "lb", "st", "g"), strict=True)
+        for number, unit in zip(numbers, ("kg", "lb", "st", "g"), strict=True)
     ]
-    assert max(values) - min(values) < 1e-3
-    assert values[0] == person.release("wt")
+    assert max(values) - min(values) < 0.5  # a pound
+    assert f"weight {written(person, 'wt')} kg" in made.text
     channel.sanitize("weight 90 kg")
     assert double.sighted == ["wt"]
 
@@ -170,7 +169,7 @@ def test_a_redacted_half_of_a_pressure_keeps_the_other_half_in_place() -> None:
     person = Person.open(profile, store=MemoryStore())
     channel = TextChannel(person, near_private="redact")
     made = channel.sanitize("BP 134/64")
-    assert made.text == f"BP {person.release('sbp')!r}/[number]"
+    assert made.text == f"BP {written(person, 'sbp')}/[number]"
     assert channel.sanitize(made.text).text == made.text
 
 
@@ -194,7 +193,7 @@ def test_a_few_digits_behind_a_roots_name_are_its_value_even_if_a_token_looks_th
     token = person.protect("code", "4415")
     channel = TextChannel(person)
     made = channel.sanitize(f"AST {token}, code {token}")
-    assert made.text == f"AST {person.release('ast')!r}, code {token}"
+    assert made.text == f"AST {written(person, 'ast')}, code {token}"
 
 
 def test_a_refused_release_blocks_the_text(person: Person) -> None:
@@ -393,6 +392,6 @@ def test_far_from_any_private_word_the_same_number_leaves() -> None:
 
 
 def test_a_sign_of_an_identifier_with_an_accent_is_seen_beside_a_root() -> None:
-    channel = TextChannel(open_person(), detectors=[Rules()])
+    channel = TextChannel(open_person(FAR), detectors=[Rules()])
     made = channel.sanitize("Je suis née le 14 mars, AST 23")
     assert made.replaced == {"date": 1, "root": 1}

@@ -151,7 +151,7 @@ def test_nothing_of_an_original_is_kept(person: Person) -> None:
 
 
 def test_the_context_of_a_text_counts(person: Person) -> None:
-    text = "23 " + "and so on " * 80
+    text = "7777 " + "and so on " * 80  # beyond the bounds, so never what is released
     channel = TextChannel(person, near_private="pass")
     with_name = channel.sanitize(text, context="AST: ")
     without = channel.sanitize(text)

@@ -103,7 +103,7 @@ def test_windows_cover_a_text_and_are_never_too_long(text: str, size: int, overl
 
 
 def test_a_cell_is_bound_by_a_header_that_is_pieces_away() -> None:
-    rows = "".join(f"Monday,{20 + day % 9},fine\n" for day in range(200))
+    rows = "".join(f"Monday,{2000 + day % 9},fine\n" for day in range(200))
     text = f"Results:\n\nDay,AST,Note\n{rows}"
     channel = open_channel()
     whole = channel.sanitize(text)
@@ -144,10 +144,10 @@ def test_a_text_over_a_million_characters_is_read(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(Person, "issued", watched)
     filler = "Nothing to see here. " * 50 + "\n\n"
-    text = filler * 960 + "I am Jane Roe and my AST is 23 U/L.\n"
+    text = filler * 960 + "I am Jane Roe and my AST is 2323 U/L.\n"
     assert len(text) > 1_000_000
     made = channel.sanitize(text, source="tool")
     assert max(read) <= channel_module.MAX_CHARACTERS
     assert "Roe" not in made.text
-    assert "AST is 23 " not in made.text
+    assert "AST is 2323 " not in made.text
     assert made.text.startswith(filler * 900)

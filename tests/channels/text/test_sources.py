@@ -7,7 +7,7 @@ from rootguard.channels.text.channel import NumberPolicy, SourceReader, TextChan
 from rootguard.session.person import Person
 from rootguard.session.profile import parse_profile
 from rootguard.store import MemoryStore
-from tests.support.channel_person import open_person
+from tests.support.channel_person import open_person, written
 
 PROSE = "The letter says that nothing needs to be done at once and asks for a word. " * 8
 
@@ -73,7 +73,7 @@ def test_the_owners_number_is_the_one_that_is_noised_and_anothers_text_then_gets
     value = float(person.release("ast"))
     assert abs(value - 23) < 2  # at this budget the noise hardly ever moves a value
     made = channel.sanitize("AST is 271 U/L", source="tool")
-    assert made.text == f"AST is {value!r} U/L"
+    assert made.text == f"AST is {written(person, 'ast')} U/L"
     assert made.missing == frozenset()
 
 
@@ -86,7 +86,7 @@ def test_a_remembered_text_of_another_is_read_again_once_the_root_has_a_value(
     assert "AST is [number] U/L" in first.text
     assert channel.sanitize(text, source="tool") == first
     person.sight("ast", 23)
-    assert f"AST is {person.release('ast')!r} U/L" in channel.sanitize(text, source="tool").text
+    assert f"AST is {written(person, 'ast')} U/L" in channel.sanitize(text, source="tool").text
 
 
 def test_a_text_is_remembered_apart_for_the_owner_and_for_others(person: Person) -> None:

@@ -1,6 +1,7 @@
 """Released values go into a tool's arguments in the unit and type that its schema asks for."""
 
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +19,8 @@ from rootguard.channels.tools import (
 )
 from rootguard.errors import AccessError, PrivateValueError, UnknownNameError
 from rootguard.session import Person, parse_profile
+from rootguard.template import Root, load_template
+from rootguard.values import RootName
 from tests.support.schemas import NUMBER, tool
 
 PROFILE = """
@@ -71,13 +74,14 @@ def test_fill_replaces_whatever_the_agent_put_in_unit_and_type() -> None:
     assert filled["note"] == "hi"
     assert isinstance(filled["age"], int)
     assert abs(filled["age"] - float(me.release("age"))) <= 0.5
-    assert filled["ast_u_l"] == pytest.approx(me.release("ast"))
-    assert filled["height_cm"] == pytest.approx(100 * float(me.release("ht")))
+    assert filled["ast_u_l"] == round(float(me.release("ast")))
+    assert filled["height_cm"] == round(100 * float(me.release("ht")))
+    assert {type(filled[name]) for name in ("ast_u_l", "height_cm")} == {float}
     assert isinstance(filled["weight_lb"], str)
-    assert float(filled["weight_lb"]) == pytest.approx(float(me.release("wt")) / 0.45359237)
-    assert filled["fasting_glucose_mmol_l"] == pytest.approx(float(me.release("glu")) / 18.0156)
+    assert filled["weight_lb"] == f"{float(me.release('wt')) / 0.45359237:.0f}"
+    assert filled["fasting_glucose_mmol_l"] == round(float(me.release("glu")) / 18.0156, 1)
     assert filled["sex"] == ("female" if float(me.release("female")) >= 0.5 else "male")
-    assert filled["annual_income_usd"] == pytest.approx(12 * float(me.release("income")))
+    assert filled["annual_income_usd"] == round(12 * float(me.release("income")), -1)
     assert filled["mrn"] == me.release("mrn") != "4415-8820"
     assert fill(made, given, me) == filled
 
@@ -107,7 +111,7 @@ def test_lists_are_filled_in_by_pin_item_by_item() -> None:
     items = {"type": "object", "properties": {"a": NUMBER}}
     made = tool({"labs": {"type": "array", "items": items}}, name="t", pins=pins)
     filled = fill(made, {"labs": [{"a": 1}, {"a": 2}, {"b": 3}]}, me)
-    value = pytest.approx(me.release("ast"))
+    value = round(float(me.release("ast")))
     assert filled == {"labs": [{"a": value}, {"a": value}, {"b": 3}]}
 
 
@@ -121,8 +125,9 @@ def test_released_values_are_brought_within_the_bounds_of_the_schema() -> None:
 class Released:
     """A person whose every value is this one."""
 
-    def __init__(self, value: float | str) -> None:
+    def __init__(self, value: float | str, roots: Mapping[RootName, Root] | None = None) -> None:
         self._value = value
+        self.roots = roots or {}
 
     def release(self, _name: str) -> float | str:
         return self._value
@@ -169,6 +174,41 @@ def test_a_value_is_written_as_the_schema_asks(
 ) -> None:
     assert given(value, asked) == made
     assert type(given(value, asked)) is type(made)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "asked", "made"),
+    [
+        ("age", 53.6236, {}, 54.0),
+        ("age", 53.6236, {"kind": "integer"}, 54),
+        ("age", 53.6236, {"kind": "string"}, "54"),
+        ("age", 79.9, {"kind": "integer", "upper": 79.5}, 79),
+        ("age", 18.1, {"kind": "integer", "lower": 18.5}, 19),
+        ("a1c", 5.972, {}, 6.0),
+        ("a1c", 5.972, {"kind": "string"}, "6.0"),
+        ("a1c", 5.972, {"step": 0.25}, 6.0),
+        ("a1c", 5.972, {"unit": "mmol/mol", "own": "%", "substance": "glycated_haemoglobin"}, 42.0),
+        ("ht", 1.7804, {"unit": "cm", "own": "m"}, 178.0),
+        ("ht", 1.9799, {"unit": "in", "own": "m"}, 77.0),
+        ("wt", 81.04, {"unit": "lb", "own": "kg"}, 179.0),
+        ("dbp", 0.01, {}, 1.0),
+        ("a1c", 5.972, {"formula": "28.7 * a1c"}, "derived by 28.7 * a1c"),
+    ],
+)
+def test_a_root_has_the_decimals_that_people_give_it(
+    name: str, value: float, asked: dict[str, Any], made: object
+) -> None:
+    roots = {
+        **load_template("fib4").roots,
+        **load_template("eag").roots,
+        **load_template("bmi").roots,
+        **load_template("map").roots,
+    }
+    head: dict[str, Any] = {"unit": None, "kind": "number", "confidence": 1.0, "reason": ""}
+    binding = Binding(parameter=("a",), name=name, **{**head, **asked})
+    filled = filling.value_of(binding, cast("Person", Released(value, roots)))
+    assert filled == made
+    assert type(filled) is type(made)
 
 
 def test_a_unit_that_measures_something_else_is_refused() -> None:

@@ -730,6 +730,7 @@ def _few_digits(text: str) -> bool:
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     """A stretch without what is neither letter nor digit at its ends."""
+    end = min(end, len(text))  # a detector that others wrote may say more than there is
     while start < end and not text[start].isalnum() and text[start] != "+":
         start += 1
     while start < end and not text[end - 1].isalnum():

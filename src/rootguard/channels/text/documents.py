@@ -311,26 +311,30 @@ class Walk:
 
 
 def _typed(edit: Edit, digits: str) -> object:
-    """A number where a number stood; one that was taken out becomes its hole.
+    """A number where a number stood, of the same type; one that was taken out becomes its hole.
 
-    A token that is no number as JSON writes it, with a leading zero say, is refused: as a text it
-    would be another type, and as another number it would not be restored.
+    An integer stays one, and what has a fraction has as many decimals as the text of the edit. If
+    that says its unit in words ("83420 a year"), the value stands in the root's own unit. A token
+    that is no number as JSON writes it, with a leading zero say, is refused: as a text it would be
+    another type, and as another number it would not be restored.
     """
     if edit.released is not None:
         try:
-            return float(edit.text)
+            number = float(edit.text)
         except ValueError:
-            return edit.released
+            decimals = re.match(r"[^.]*\.?([0-9]*)", edit.text)
+            number = round(edit.released, len(decimals[1]) if decimals else 0)
+        return round(number) if digits.lstrip("-").isdigit() else number
     if edit.kind == "number":
         return edit.text
     written = digits[: edit.start] + edit.text + digits[edit.end :]
     for kind in (int, float):
         try:
-            number = kind(written)
+            token = kind(written)
         except ValueError:
             continue
-        if repr(number) == written:
-            return number
+        if repr(token) == written:
+            return token
     raise TextBlockedError("number_refused")
 
 

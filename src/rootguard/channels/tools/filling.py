@@ -1,14 +1,14 @@
 """A tool's arguments with released values in the place of whatever the agent had put there.
 
 Every bound parameter gets what this person released, in the unit and the JSON type that the schema
-asks for, and within its bounds: post-processing, which costs nothing. A bound parameter that is
-left out is filled in only if the tool requires it. A refusal of the person's policy is raised as
-it is, from a frame that no longer holds the arguments.
+asks for, with the decimals of its root, and within bounds: post-processing, which costs nothing. A
+bound parameter that is left out is filled in only if the tool requires it. A refusal of the
+person's policy is raised as it is, from a frame that no longer holds the arguments.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, Final
 
 from rootguard.channels.tools.answers import Answer, ReleasedMeasure, answer, measures_of
@@ -16,8 +16,9 @@ from rootguard.channels.tools.evidence import known
 from rootguard.channels.tools.fields import Path
 from rootguard.channels.tools.understanding import Binding, Pins, ToolMap, understand
 from rootguard.errors import RootGuardError, UnknownNameError
-from rootguard.language.units import convert
-from rootguard.session.questions.wording import digits
+from rootguard.language.units import Affine, conversion
+from rootguard.reading.quantities import decimals_in, plain, rounded
+from rootguard.values import RootName
 
 if TYPE_CHECKING:
     from rootguard.session.person import Person
@@ -72,31 +73,50 @@ def measured(measure: ReleasedMeasure, person: "Person") -> float:
 
 
 def value_of(binding: Binding, person: "Person") -> object:
-    """What a bound parameter is filled in with."""
+    """What a bound parameter is filled in with: a root with the decimals that people give it.
+
+    What is computed from roots has no usual decimals and keeps its digits.
+    """
     released = person.derive(binding.formula) if binding.formula else person.release(binding.name)
     if isinstance(released, str):
         return released
     if binding.ends is not None:
         return binding.ends[1 if released >= 0.5 else 0]
-    number = released
+    affine = Affine(scale=1.0)
     if binding.unit is not None and binding.unit != binding.own:
-        converted = convert(released, binding.own, binding.unit, binding.substance)
+        converted = conversion(binding.own, binding.unit, binding.substance)
         if converted is None:
             raise UnknownNameError("unit", binding.unit, (binding.own,))
-        number = converted
-    return _written(float(f"{number:.{_DIGITS}g}"), binding)
+        affine = converted
+    root = None if binding.formula else person.roots.get(RootName(binding.name))
+    if root is None or binding.kind == "integer":
+        return _written(Decimal(f"{affine(released):.{_DIGITS}g}"), binding)
+    lower, upper = sorted(
+        (
+            affine(min(root.domain.lower, released)),
+            affine(max(root.domain.upper, released)),
+        )
+    )
+    places = decimals_in(root.places, affine.scale)
+    return _written(rounded(affine(released), places, lower, upper), binding)
 
 
-def _written(number: float, binding: Binding) -> object:
+def _written(number: Decimal, binding: Binding) -> object:
+    """The number as the schema wants it: a multiple of its step, within its limits, of its type."""
     if binding.step is not None and binding.step > 0:
-        number = float(f"{round(number / binding.step) * binding.step:.{_DIGITS}g}")
-    if binding.lower is not None:
-        number = max(number, binding.lower)
-    if binding.upper is not None:
-        number = min(number, binding.upper)
+        step = Decimal(repr(binding.step))
+        number = (number / step).to_integral_value() * step
+    least = None if binding.lower is None else Decimal(repr(binding.lower))
+    most = None if binding.upper is None else Decimal(repr(binding.upper))
+    if binding.kind == "integer":  # limits may have fractions, and half an integer is above none
+        number = (number + Decimal("0.5")).to_integral_value(ROUND_FLOOR)
+        least = None if least is None else least.to_integral_value(ROUND_CEILING)
+        most = None if most is None else most.to_integral_value(ROUND_FLOOR)
+    number = number if least is None else max(number, least)
+    number = number if most is None else min(number, most)
     if binding.kind == "integer":
-        return math.floor(number + 0.5)
-    return digits(number) if binding.kind == "string" else number
+        return int(number)
+    return plain(number) if binding.kind == "string" else float(number)
 
 
 def _values(bindings: Sequence[Binding], person: "Person") -> list[object] | RootGuardError:

@@ -83,7 +83,7 @@ def test_the_clinic_gets_the_values_that_the_server_channel_gives(
     direct, _ = over_stdio(Tap(places[2]), CLINIC, mode, _diagnose)
     sent = _received(seen, "fib4_score")[0]
     for parameter, root in ROOTS.items():
-        assert sent[parameter] == pytest.approx(served[root], rel=1e-10)
+        assert sent[parameter] == round(served[root])
         assert sent[parameter] != SENTINELS[root]
     assert listed.tools == direct.tools
     assert not result.is_error

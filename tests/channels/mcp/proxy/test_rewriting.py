@@ -35,7 +35,7 @@ class Sides:
         profile = parse_profile(PROFILE, file="me.toml")
         person = Person.open(profile, store=open_store("memory:"))
         self.token = str(person.release("name"))
-        self.age = f"{person.release('age'):.12g}"
+        self.age = f"{person.release('age'):.0f}"
         self.offers = Offers()
         self.rewriter = RequestRewriter(Arguments(person), self.offers)
         self.restorer = ReplyRestorer(person.restore)

@@ -121,9 +121,9 @@ def test_the_owners_answer_to_a_form_is_noised_and_the_agents_number_is_not(
         wire.call("fine", {"ast": 271})
     value = float(owner.person().release("ast"))
     assert abs(value - 23) < 2
-    assert owner.answers()["f"]["result"]["content"]["ast"] == pytest.approx(value, rel=1e-10)
+    assert owner.answers()["f"]["result"]["content"]["ast"] == round(value)
     (sent,) = [call for call in owner.sent() if call["name"] == "fine"]
-    assert sent["arguments"]["ast"] == pytest.approx(value, rel=1e-10)
+    assert sent["arguments"]["ast"] == round(value)
 
 
 @pytest.mark.parametrize("name", ["labs", "clinic/labs"])
@@ -142,7 +142,7 @@ def test_the_result_of_a_trusted_tool_teaches_and_reaches_the_client_as_it_is(
     value = float(owner.person().release("ast"))
     assert abs(value - 23) < 2
     (sent,) = [call for call in owner.sent() if call["name"] == "fine"]
-    assert sent["arguments"]["ast"] == pytest.approx(value, rel=1e-10)
+    assert sent["arguments"]["ast"] == round(value)
 
 
 def test_a_trusted_tools_structured_result_teaches(tmp_path: Path) -> None:
