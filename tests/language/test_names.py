@@ -220,7 +220,7 @@ def test_no_spelling_leaves_the_text_channel_raw() -> None:
     for name, spelling in _spellings():
         if name in ROOTS and not spelling.text.startswith(("serum", "plasma", "blut")):
             # Not what came of it: a released value may be written as the one that stood there.
-            made = Counter(edit.kind for edit in channel.edits(_sentence(name, spelling)))
+            made = Counter(edit.kind for edit in channel.look(_sentence(name, spelling))[0])
             # Of the words of a name none is taken for a person's.
             if made["root"] != 1 or (len(made) > 1 and not spelling.said):
                 raw.append((name, spelling.text))

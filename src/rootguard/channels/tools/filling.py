@@ -16,7 +16,7 @@ from rootguard.channels.tools.evidence import known
 from rootguard.channels.tools.fields import Path
 from rootguard.channels.tools.understanding import Binding, Pins, ToolMap, understand
 from rootguard.errors import RootGuardError, UnknownNameError
-from rootguard.language.units import Affine, conversion
+from rootguard.language.units import Affine, conversion, convert
 from rootguard.reading.quantities import decimals_in, plain, rounded
 from rootguard.values import RootName
 
