@@ -6,7 +6,6 @@ left to it; `CsvLines.of` says which.
 """
 
 import io
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -88,21 +87,21 @@ class CsvLines:
         return coded if self._repeats[place] else None
 
 
-@dataclass(kw_only=True, slots=True, repr=False)
 class _Column:
     """A column on its way into lines.
 
     What stands around a value is written together with it where values repeat, once for each of
-    them: to join it to every row would take as long as to write the value.
+    them: to join it to every row would take as long as to write the value. The content is texts, or
+    places among the `written` values; `bare` says that quotes have yet to be put around it.
     """
 
-    content: Array
-    """Texts, or places among the written values."""
-    written: list[str] | None = None
-    bare: bool = False
-    """Whether the quotes have yet to be put around it."""
-    prefix: str = ""
-    suffix: str = ""
+    __slots__ = ("bare", "content", "prefix", "suffix", "written")
+
+    def __init__(
+        self, *, content: Array, written: list[str] | None = None, bare: bool = False
+    ) -> None:
+        self.content, self.written, self.bare = content, written, bare
+        self.prefix = self.suffix = ""
 
     def texts(self) -> Array:
         """What is joined."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 from rootguard.allocation import Plan
 from rootguard.batch.columns import Array, Layout, Mask, Numbers
 from rootguard.batch.kernel import Kernel, Override
-from rootguard.batch.register import Fresh, Known, Register, check_levels
+from rootguard.batch.register import Fresh, KnownPeople, Register, check_levels
 from rootguard.calibration import Calibration, Level
 from rootguard.errors import BudgetError, FileError, PlanError, StoreKeyError, shielded
 from rootguard.graph import Graph
@@ -109,7 +109,7 @@ class Secret:
         by_name: frozenset[int] = frozenset(),
         *,
         steady: bool = False,
-        known: Known | None = None,
+        known: KnownPeople | None = None,
     ) -> Register:
         """Where a run under this secret is written down, for as long as it takes or in a store."""
         if self.store is not None:
@@ -121,11 +121,11 @@ class Secret:
             plan, version, self.store, by_name, steady=steady, marked=marked, known=known
         )
 
-    def known(self) -> Known | None:
+    def known(self) -> KnownPeople | None:
         """Whom the store knows; reading all of them takes a while, so once for a run."""
-        return None if self.store is None else Known.of(self.store)
+        return None if self.store is None else KnownPeople.of(self.store)
 
-    def by_name(self, fresh: Fresh, known: Known | None = None) -> frozenset[int]:
+    def by_name(self, fresh: Fresh, known: KnownPeople | None = None) -> frozenset[int]:
         """Whose rows the store serves by name: their tags.
 
         Their draw stands as long as their value does, whatever becomes of the others'. So where

@@ -84,14 +84,14 @@ class EntryFile:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Known:
+class KnownPeople:
     """Whom a store knew at a moment: how many people, their tags, and who was erased."""
 
     population: int
     tags: Mapping[int, bool]
 
     @classmethod
-    def of(cls, store: Store) -> "Known":
+    def of(cls, store: Store) -> "KnownPeople":
         """Everyone now; whoever comes while they are read is counted as a newcomer."""
         return cls(population=store.population(), tags=store.tags())
 
@@ -108,12 +108,12 @@ class Register:
         *,
         steady: bool = False,
         marked: bool = True,
-        known: "Known | None" = None,
+        known: "KnownPeople | None" = None,
     ) -> None:
         self._plan, self._version, self._store = plan, version, store
         self.marked = marked
         """Whether entries have marks of values; else they are of people alone."""
-        known = Known.of(store) if known is None and store is not None else known
+        known = KnownPeople.of(store) if known is None and store is not None else known
         self._known = frozenset(() if known is None else known.tags)
         self._population = 0 if known is None else known.population
         # Usually everybody who is known is served by name; then no names need be read.
