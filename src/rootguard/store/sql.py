@@ -1119,7 +1119,7 @@ class _Known:
 def _known_tags(store: SqlStore) -> dict[int, bool]:
     """`tags` of a store: everyone's row is opened and checked, and no more made of it."""
     prf, secrets = store._table_prf(), store._secrets
-    with store._database.reading() as db:
+    with store._database.reading(whole=True) as db:
         found, counts = db.batch([rows.people_query(), rows.counts_query(rows.NOBODY)])
         if rows.read_counts(secrets.integrity, counts).get("people") != len(found):
             raise StoreDamagedError("profiles are missing or added; restore the backup")
