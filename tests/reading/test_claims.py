@@ -13,9 +13,9 @@ from rootguard.reading.claims import (
     NOTHING,
     Decision,
     Expectation,
-    Reading,
     Source,
     Standing,
+    TextReading,
     decide,
     read_claims,
 )
@@ -32,7 +32,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "text.md"
 
 def reading(
     text: str, source: Source = "owner", expectation: Expectation = NOTHING, *names: str
-) -> Reading:
+) -> TextReading:
     page = read_page(text, ROOTS, FORMULAS)
     return read_claims(page, source=source, expectation=expectation, owner_names=names)
 

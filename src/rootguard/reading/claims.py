@@ -15,7 +15,7 @@ import re
 import tomllib
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from rootguard.language.fold import Spans, caseless, key_of
@@ -190,7 +190,7 @@ SILENCE: Final = Heard()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class Reading:
+class TextReading:
     """The claims of a text, in order, and what it leaves to later texts."""
 
     claims: tuple[Claim, ...]
@@ -212,7 +212,7 @@ def read_claims(
     owner_names: Collection[str] = (),
     expectation: Expectation = NOTHING,
     begin: int = 0,
-) -> Reading:
+) -> TextReading:
     """The claims of a page from `begin` on; `taken` are identifiers, in places of the original.
 
     What stands before `begin` is context: a key, a header, the question before an answer.
@@ -220,46 +220,75 @@ def read_claims(
     return _Reader(page, source, Spans(taken), owner_names, expectation, begin).read()
 
 
-@dataclass(slots=True)
 class _Reader:
-    page: Page
-    source: Source
-    taken: Spans
-    owner_names: Collection[str]
-    expected: Expectation
-    begin: int
-    said: tuple[Clause, ...] = ()
-    near: Surroundings | None = None
-    formulas: ComputedNames | None = None
-    names: list[tuple[int, int, RootName]] = field(default_factory=list)
-    awaited: list[RootName] = field(default_factory=list)
-    answered: list[RootName] = field(default_factory=list)
-    bound: set[int] = field(default_factory=set)
-    owned: set[RootName] = field(default_factory=set)
-    single: bool = False
-    last: int = -1
-    personal: bool = False
-    calls: Mapping[int, RootName | None] = field(default_factory=dict)
-    values: Values = field(init=False)
-    named: Spans = field(init=False)
-    written: Spans = field(init=False)
-    cells: list[tuple[int, int, Column]] = field(init=False)
-    _people: bool | None = None
-    _exercise: bool | None = None
-    _letters: frozenset[str] | None = None
+    """Reads one page. What it gathers on its way is of use to it alone."""
 
-    def __post_init__(self) -> None:
-        self.values = Values(self.page)
-        self.cells = sorted(
-            (
-                (cell.start, cell.end, column)
-                for column in self.page.columns
-                for cell in column.cells
-            ),
+    __slots__ = (
+        "_exercise",
+        "_letters",
+        "_people",
+        "answered",
+        "awaited",
+        "begin",
+        "bound",
+        "calls",
+        "cells",
+        "expected",
+        "formulas",
+        "last",
+        "named",
+        "names",
+        "near",
+        "owned",
+        "owner_names",
+        "page",
+        "personal",
+        "said",
+        "single",
+        "source",
+        "taken",
+        "values",
+        "written",
+    )
+
+    def __init__(
+        self,
+        page: Page,
+        source: Source,
+        taken: Spans,
+        owner_names: Collection[str],
+        expected: Expectation,
+        begin: int,
+    ) -> None:
+        self.page = page
+        self.source: Source = source
+        self.taken = taken
+        self.owner_names = owner_names
+        self.expected = expected
+        self.begin = begin
+        self.said: tuple[Clause, ...] = ()
+        self.near: Surroundings | None = None
+        self.formulas: ComputedNames | None = None
+        self.names: list[tuple[int, int, RootName]] = []
+        self.awaited: list[RootName] = []
+        self.answered: list[RootName] = []
+        self.bound: set[int] = set()
+        self.owned: set[RootName] = set()
+        self.single: bool = False
+        self.last: int = -1
+        self.personal: bool = False
+        self.calls: Mapping[int, RootName | None] = {}
+        self.values = Values(page)
+        self.named = self.written = Spans()
+        self.cells: list[tuple[int, int, Column]] = sorted(
+            ((cell.start, cell.end, column) for column in page.columns for cell in column.cells),
             key=lambda cell: cell[0],
         )
+        self._people: bool | None = None
+        self._exercise: bool | None = None
+        self._letters: frozenset[str] | None = None
 
-    def read(self) -> Reading:
+    def read(self) -> TextReading:
         page = self.page
         self.said = clauses(page, self.owner_names)
         self.personal = (
@@ -322,7 +351,7 @@ class _Reader:
             dangling=self._dangling(),
             header=self._header(),
         )
-        return Reading(claims=tuple(claims), heard=heard)
+        return TextReading(claims=tuple(claims), heard=heard)
 
     # -- bound by a name ---------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ the header of a table, waits for what follows; a tool's result is about what its
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from rootguard.reading.claims import Expectation, Heard, Source
@@ -16,17 +15,19 @@ _PATIENCE: Final = 3  # texts of the owner without a number before a question co
 _TOPICS: Final = 8  # quantities that are spoken of: more than one formula has, fewer than a chart
 
 
-@dataclass(slots=True, kw_only=True)
 class Dialogue:
     """One conversation as far as it was read."""
 
-    _asked: tuple[RootName, ...] = ()
-    _mentioned: tuple[RootName, ...] = ()
-    _patience: int = 0
-    _dangling: tuple[RootName, ...] = ()
-    _header: str = ""
-    _topic: tuple[RootName, ...] = ()
-    _calls: dict[str, tuple[RootName, ...]] = field(default_factory=dict)
+    __slots__ = ("_asked", "_calls", "_dangling", "_header", "_mentioned", "_patience", "_topic")
+
+    def __init__(self) -> None:
+        self._asked: tuple[RootName, ...] = ()
+        self._mentioned: tuple[RootName, ...] = ()
+        self._patience: int = 0
+        self._dangling: tuple[RootName, ...] = ()
+        self._header: str = ""
+        self._topic: tuple[RootName, ...] = ()
+        self._calls: dict[str, tuple[RootName, ...]] = {}
 
     def expectation(self, source: Source, call: str = "") -> Expectation:
         """What is expected of the next text of a source; `call` is the id of a tool's call."""

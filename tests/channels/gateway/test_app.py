@@ -284,7 +284,8 @@ def test_a_redirect_is_not_passed_on(asked: Asked, status: int) -> None:
 def test_an_error_in_any_text_comes_back_whole_and_restored(asked: Asked, kind: str) -> None:
     token = asked.person.release("name")
     asked.says(500, f"no account of {token}".encode(), headers={"content-type": kind})
-    status, headers, body = asked()
+    told = {"model": "m", "messages": [{"role": "user", "content": f"I am {NAME}."}]}
+    status, headers, body = asked(body=json.dumps(told).encode())
     assert (status, headers["content-type"]) == (500, "text/plain; charset=utf-8")
     assert body.decode() == f"no account of {NAME}"
 

@@ -29,10 +29,20 @@ def exported(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     provider.shutdown()
 
 
-def post(running: Running, content: object, *, stream: bool = False) -> httpx2.Response:
+def post(
+    running: Running,
+    content: object,
+    *,
+    stream: bool = False,
+    headers: dict[str, str] | None = None,
+) -> httpx2.Response:
     body = {"model": "m", "messages": [{"role": "user", "content": content}], "stream": stream}
     return httpx2.post(
-        f"{running.base}/chat/completions", json=body, trust_env=False, timeout=PATIENCE
+        f"{running.base}/chat/completions",
+        json=body,
+        headers=headers,
+        trust_env=False,
+        timeout=PATIENCE,
     )
 
 
@@ -46,7 +56,9 @@ def test_a_request_leaves_one_span_with_route_outcome_and_count(
     with gateway(traced=True) as running:
         assert post(running, TELLING).status_code == 200
         assert post(running, TELLING, stream=True).status_code == 200
-        assert post(running, "my ferritin is 480.1736 ng/mL").status_code == 422
+        strict = {"x-rootguard-on-doubt": "refuse"}
+        doubt = post(running, "my ferritin is 480.1736 ng/mL", headers=strict)
+        assert doubt.status_code == 422
     whole, streamed, refused = spans_of(exported)
     assert whole.attributes is not None
     assert streamed.attributes is not None

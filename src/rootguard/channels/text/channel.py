@@ -495,7 +495,8 @@ class TextChannel:
         found = self._detected(text, [*taken, *named], look, runs)
         look.finds = look.finds or tuple(found)
         edits += found
-        edits += self._doubted(doubts, Spans((edit.start, edit.end) for edit in edits))
+        placed = Spans([*kept, *((edit.start, edit.end) for edit in edits)])
+        edits += self._doubted(doubts, placed)
         return sorted(edits, key=lambda edit: edit.start)
 
     def _claimed(self, claims: Sequence[Claim], look: _Look, doubts: list[Claim]) -> Iterator[Edit]:

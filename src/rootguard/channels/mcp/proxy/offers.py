@@ -249,7 +249,8 @@ class Arguments:
         self._person = person
         self._pins = pins or Pins()
         self._of_owner = of_owner
-        self._source: Source = "owner" if of_owner else "model"
+        # What an agent writes for the owner is doubted as a tool's words are, and teaches nothing.
+        self._source: Source = "owner" if of_owner else "tool"
         listed = person.describe()["identifiers"]
         self._identifiers = [str(name) for name in listed] if isinstance(listed, list) else []
         self._unseen = set(person.roots) & set(person.names)
