@@ -56,7 +56,7 @@ def calibration() -> Iterator[Case]:
                 call=partial(_in_parallel, pool, name),
                 units=_PROCESSES * _RECORDS,
             )
-            yield Case(ours=both, theirs=batch, rate=True)
+            yield Case(ours=both, theirs=batch, rate=True, clock="wall")
 
 
 def _one_profile() -> Iterator[Case]:

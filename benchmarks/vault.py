@@ -162,10 +162,8 @@ def _growth(folder: Path) -> Iterator[Case]:
             call=lambda: Guard.resume(template, store=store, principal=principal),
         )
 
-    yield Case(ours=resume("long"), theirs=resume("short"), aim=1 / 2, processor=True)
-    yield Case(
-        ours=resume(many.name, many), theirs=resume(few.name, few), aim=1 / 15, processor=True
-    )
+    yield Case(ours=resume("long"), theirs=resume("short"), aim=1 / 2)
+    yield Case(ours=resume(many.name, many), theirs=resume(few.name, few), aim=1 / 15)
 
     def reopen(principal: str) -> Contender:
         events = len(store.events(Principal(principal)))
@@ -176,7 +174,7 @@ def _growth(folder: Path) -> Iterator[Case]:
             ),
         )
 
-    yield Case(ours=reopen("long"), theirs=reopen("short"), aim=1 / 2, processor=True)
+    yield Case(ours=reopen("long"), theirs=reopen("short"), aim=1 / 2)
     store.close()
     yield from _crowds(folder)
 
@@ -190,7 +188,7 @@ def _crowds(folder: Path) -> Iterator[Case]:
         _crowd(store, people)
         crowds.append(_among(store, people))
     for few, many in zip(*crowds, strict=True):
-        yield Case(ours=many, theirs=few, aim=1 / 2, processor=True)
+        yield Case(ours=many, theirs=few, aim=1 / 2)
 
 
 def _among(store: Store, people: int) -> list[Contender]:

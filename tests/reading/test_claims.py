@@ -1,6 +1,5 @@
 """Of each number on a page: whose it is, which quantity, why, and what becomes of it."""
 
-import re
 from pathlib import Path
 from typing import get_args
 
@@ -172,16 +171,6 @@ def test_every_source_and_standing_has_its_decisions() -> None:
 def test_nothing_of_others_or_of_nobody_is_touched() -> None:
     for row in DECISIONS.values():
         assert row["other"] == row["nobody"] == ("keep", "keep")
-
-
-def test_the_documentation_prints_the_table_of_decisions() -> None:
-    printed = re.findall(r"^\| `(\w+)` \|(.*)\|$", DOCUMENT.read_text("utf-8"), re.MULTILINE)
-    rows = {name: [cell.strip() for cell in rest.split("|")] for name, rest in printed}
-    for source, row in DECISIONS.items():
-        assert rows[source] == [
-            known if known == unknown else f"{known}, else {unknown}"
-            for known, unknown in row.values()
-        ]
 
 
 # -- laws --------------------------------------------------------------------------------------

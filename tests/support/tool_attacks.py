@@ -29,7 +29,7 @@ class Attacked:
     def __init__(self) -> None:
         content = json.loads((FOLDER / "person.json").read_text("utf-8"))
         self.values: dict[str, float] = content["values"]
-        lines = [f"templates = {json.dumps(list(catalog()))}", 'budget = "0.6"', "[values]"]
+        lines = [f"templates = {json.dumps(list(catalog()))}", 'budget = "0.01"', "[values]"]
         lines += [f"{name} = {value}" for name, value in self.values.items()]
         lines.append("[identifiers]")
         lines += [f'{name} = "{text}"' for name, text in content["identifiers"].items()]

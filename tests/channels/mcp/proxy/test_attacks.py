@@ -60,9 +60,8 @@ def test_an_observation_without_a_unit_is_refused() -> None:
 
 @pytest.mark.skipif(not ATTACKS.exists(), reason="the shared cases are not here")
 def test_nothing_of_the_shared_attacks_leaves() -> None:
-    """For each of three fresh persons, since a token may meet an identifier by chance.
-
-    No number of the cases is a point of its root's grid, so a released one is never the raw one.
+    """For each of three fresh persons with a small budget: a token may meet an identifier, and a
+    rounded value the raw one, by chance.
     """
     people = [Attacked() for _ in range(3)]
     cases = ATTACKS.read_text("utf-8").splitlines()

@@ -202,7 +202,7 @@ def test_fields_that_are_no_values_go_by_the_rules_for_texts(wire: Wire, seen: P
 def test_what_looks_private_and_cannot_be_placed_is_a_tool_error_in_fixed_words(
     wire: Wire, seen: Path
 ) -> None:
-    answer = wire.call("fine", {"note": "my lab values: bilirubin 17.3, weight 81"})
+    answer = wire.call("fine", {"note": "my ferritin is 480.3 ng/mL"})
     assert json.loads(text_of(answer))["code"] == "text_blocked"
     assert answer["result"]["isError"]
     assert _received(seen, "fine") == []

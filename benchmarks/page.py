@@ -1,0 +1,193 @@
+"""docs/speed.md from a file of results: `python -m benchmarks.page`.
+
+Every number of the page comes from the file; the sentences here have none. A test writes the page
+again and compares.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks import records
+from benchmarks.records import Line
+
+RESULTS = Path(__file__).parent / "speed.jsonl"
+PAGE = Path(__file__).parents[1] / "docs" / "speed.md"
+
+_ABOUT = """\
+`python -m benchmarks --out FILE` measures each figure beside a named alternative, in turns, in one
+run, and writes each result as it comes; `--only start,tables,growth` measures some areas, and
+`--compare OLD` shows two runs side by side. Times are processor time, which other work on the
+machine changes little; wall time stands beside it in the file. A ratio is the alternative's time
+over RootGuard's: above one, RootGuard is faster. It is the median over rounds, with the middle half
+of the rounds in brackets.
+
+This page is written by `python -m benchmarks.page` from `benchmarks/speed.jsonl`, the file of one
+run; do not edit it."""
+_AREAS = {
+    "start": (
+        "The start",
+        """\
+Nothing is loaded that a call does not need: the list of commands and the completion of their names
+import no command, and a command imports the library when it runs.""",
+    ),
+    "noise": (
+        "One secure draw",
+        "On a grid of the default size, against a random choice by weights.",
+    ),
+    "peers": ("Other libraries' draws", "Called from Python as their documentation says."),
+    "seeded": ("Seeded draws", "For experiments; nothing that releases a value can import them."),
+    "answers": ("A session's answers", "From values in memory."),
+    "vault": (
+        "Releases from a vault",
+        """\
+A release first asks whether the person was erased, so it holds a bare `SELECT` itself; every row
+that is read is opened and checked.""",
+    ),
+    "planning": ("The optimal plan", "Never worse than what the solver beside it finds."),
+    "calibration": ("Calibrated releases", "Beside a plain loop over joint posteriors."),
+    "evaluation": ("The utility study", "Per patient and cell, beside a loop over patients."),
+    "reconstruction": ("The reconstruction study", "Beside a likelihood per person."),
+    "formulas": ("Formulas", "In a million rows, beside NumPy by hand."),
+    "tables": (
+        "Tables",
+        """\
+Beside reading and writing the same table unchanged. People known by name are looked up and
+committed by sets; every row of a person in the vault is opened and checked by itself, which is what
+they cost.""",
+    ),
+    "studies": (
+        "Studies",
+        """\
+Scripted sessions of the agent study call the server's tools directly: a program makes no use of the
+wire. Sessions with a model go over it.""",
+    ),
+    "text": ("The text channel", "Beside what any proxy does with the same text."),
+    "mcp": ("MCP", "A server of guarded values over standard streams."),
+    "batch": ("Long tables", "In processes of their own, with their peak memory."),
+    "spark": ("Spark", "An executor on each core."),
+    "gateway": ("The gateway", "Beside itself with sanitizing switched off."),
+    "growth": (
+        "Growth",
+        """\
+Each thing that can become large is made larger by itself. The exponent says how time grows with it:
+zero, not at all; one, in proportion.""",
+    ),
+}
+
+
+def page(lines: Sequence[Line]) -> str:
+    """The whole page."""
+    about = [each for each in lines if "machine" in each]
+    parts = ["# Speed", _ABOUT, *(_machine(each) for each in about[-1:])]
+    for area, (title, text) in _AREAS.items():
+        results = [each for each in lines if each.get("area") == area]
+        if results:
+            parts += [f"## {title}", text, *_tables(results)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _machine(found: Line) -> str:
+    machine = found["machine"]
+    packages = [f"{name} {number}" for name, number in machine["packages"].items() if number]
+    missing = [name for name, number in machine["packages"].items() if not number]
+    said = (
+        f"Measured on {found['date']}: {machine['processor']}, {machine['processors']} processors, "
+        f"{machine['memory_gib']} GiB, {machine['system']}, {machine['python']}, "
+        f"{', '.join(packages)}; the machine's load was {found['load']} when it began."
+    )
+    return said + (f" Not installed: {', '.join(missing)}." if missing else "")
+
+
+def _tables(results: Sequence[Line]) -> Iterator[str]:
+    compared = [each for each in results if "ratio" in each]
+    if compared:
+        rows = [
+            (
+                each["ours"],
+                each["against"],
+                f"{_figure(each['ratio'])} ({_span(each['middle_half'])})",
+                _taken(each["ours_seconds"], rate=each["rate"]),
+                "" if each["aim"] is None else f"≥ {_figure(each['aim'])}",
+                _met(each),
+            )
+            for each in compared
+        ]
+        yield _table(("what", "against", "ratio", "ours", "aim", "met"), rows)
+    figures = [each for each in results if "figure" in each]
+    if figures:
+        rows = [
+            (
+                each["figure"],
+                each["unit"],
+                _taken(each["ours_seconds"], rate=each["rate"]),
+                _taken(each["ours_wall"], rate=each["rate"]),
+                "" if each["aim_seconds"] is None else _aim(each),
+                _met(each),
+            )
+            for each in figures
+        ]
+        yield _table(("what", "per", "processor", "wall", "aim", "met"), rows)
+    grown = [each for each in results if "growth" in each]
+    if grown:
+        rows = [
+            (
+                each["growth"],
+                each["size"],
+                f"{each['sizes'][0]:,}: {_time(each['seconds'][0])}",
+                f"{each['sizes'][-1]:,}: {_time(each['seconds'][-1])}",
+                f"{each['exponent']:.2f}",
+                f"{each['limit']:g}",
+            )
+            for each in grown
+        ]
+        yield _table(("what", "grows with", "from", "to", "exponent", "limit"), rows)
+    left_out = [f"{each['against']}: {each['skipped']}" for each in results if "skipped" in each]
+    if left_out:
+        yield f"Left out: {'; '.join(left_out)}."
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
+
+
+def _met(found: Line) -> str:
+    return {None: "", True: "yes", False: "no"}[found["met"]]
+
+
+def _aim(found: Line) -> str:
+    sign = "≥" if found["rate"] else "≤"
+    return f"{sign} {_taken(found['aim_seconds'], rate=found['rate'])}"
+
+
+def _span(ends: Sequence[float]) -> str:
+    return " to ".join(map(_figure, ends))
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}" if value < 10 else f"{value:.3g}"
+
+
+def _taken(seconds: float, *, rate: bool) -> str:
+    if not rate:
+        return _time(seconds)
+    each = 1 / seconds
+    return f"{each:,.0f} / s" if each < 10_000 else f"{float(f'{each:.2g}'):,.0f} / s"
+
+
+def _time(seconds: float) -> str:
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def main() -> None:
+    """Write the page."""
+    source = Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS
+    PAGE.write_text(page(list(records.read(source))), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
