@@ -62,7 +62,7 @@ def changed(text: str, source: Source = "owner", expectation: Expectation = NOTH
         ("134/86 this morning", ["134 likely by_unit", "86 likely by_unit"]),
         (
             "I have 7083 a month income, debt 1875",
-            ["7083 owner named", "1875 likely one_of_several"],
+            ["7083 owner named", "1875 open private_word"],
         ),
         (
             "FIB-4 please: 54 23 30 220",

@@ -103,7 +103,7 @@ _SEARCH_RESULT: Final = record(
 _REFERENCE: Final = record({**_BLOCK, "tool_name": label})
 _CALLER: Final = record({"type": keyword, "tool_id": label})
 _USE: Final = call_of(
-    {**_BLOCK, "id": label, "caller": _CALLER, "toolset_name": label}, key="input"
+    {**_BLOCK, "id": label, "caller": _CALLER, "toolset_name": label}, parsed=True
 )
 _RESULT: Final[dict[str, Shape]] = {
     **_BLOCK,

@@ -343,22 +343,26 @@ def json_text(out: OutgoingRequest, value: object) -> object:
     return write_json(out.json(parsed))
 
 
-def call_of(fields: Mapping[str, Shape], key: str = "arguments") -> Shape:
-    """A tool's name and its arguments, which may be those of a known calculation in order."""
+def call_of(fields: Mapping[str, Shape], *, parsed: bool = False) -> Shape:
+    """A tool's name and its arguments, which may be those of a known calculation in order.
+
+    `parsed`: they are an object under `input`, and not JSON in a text under `arguments`.
+    """
+    key, sort = ("input", dict) if parsed else ("arguments", str)
 
     def called(out: OutgoingRequest, value: object) -> object:
         tool = value.get("name") if isinstance(value, dict) else None
 
         def arguments(out: OutgoingRequest, given: object) -> object:
-            if not isinstance(tool, str):
+            if not isinstance(tool, str) or not isinstance(given, sort):
                 raise Refused("wrong_type")
             if not isinstance(given, str):
                 return out.arguments(tool, given)
             try:
-                parsed = read_json(given)
+                read = read_json(given)
             except ValueError:
                 return text(out, given)
-            return write_json(out.arguments(tool, parsed))
+            return write_json(out.arguments(tool, read))
 
         return record({**fields, "name": label, key: arguments})(out, value)
 
