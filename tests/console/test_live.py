@@ -166,9 +166,9 @@ def test_an_open_stream_does_not_keep_a_server_from_stopping() -> None:
     client.close()
 
 
-def chat(address: str, text: str, key: str = "none") -> httpx2.Response:
+def chat(address: str, text: str, key: str = "none", on_doubt: str = "redact") -> httpx2.Response:
     body = {"model": "m", "messages": [{"role": "user", "content": text}]}
-    headers = {"authorization": f"Bearer {key}"}
+    headers = {"authorization": f"Bearer {key}", "x-rootguard-on-doubt": on_doubt}
     return httpx2.post(
         f"{address}/v1/chat/completions", json=body, headers=headers, timeout=PATIENCE
     )
@@ -192,7 +192,8 @@ def test_a_gateway_shows_what_left_through_it_by_service_and_route(tmp_path: Pat
             assert chat(running.address, f"I am {NAME} and my AST is 61.375 U/L.").is_success
             recording.says = lambda _heard: f"Call {PHONE} or {PHONE}."
             assert chat(running.address, "Whom do I call?").is_success
-            assert chat(running.address, "My bilirubin was 3.7 mg/dL.").status_code == 422
+            doubted = chat(running.address, "My bilirubin was 3.7 mg/dL.", on_doubt="refuse")
+            assert doubted.status_code == 422
             found: list[Any] = []
             while not {"noised", "released", "refused", "forged"} <= {e["kind"] for e in found}:
                 found = crossings(running.address)

@@ -17,15 +17,15 @@ import click
 from rootguard.cli.options import TemplateType, json_option
 from rootguard.cli.output import EXIT_CODES, Result, show, table
 from rootguard.errors import FileError
-from rootguard.reading.claims import DECISIONS, Decision, Reason, Source, Standing
-from rootguard.session.profile import OnDoubt
 
 if TYPE_CHECKING:
     from rootguard.channels.text.explanation import ExplainedNumber, Explainer, Outcome
+    from rootguard.reading.claims import Decision, Reason, Source, Standing
+    from rootguard.session.profile import OnDoubt
 
 _MOST: Final = 1_000_000
 _AROUND: Final = 24  # characters on either side that --show prints
-_ROLES: Final[Mapping[str, Source]] = {
+_ROLES: Final["Mapping[str, Source]"] = {
     "user": "owner",
     "assistant": "model",
     "tool": "tool",
@@ -33,14 +33,14 @@ _ROLES: Final[Mapping[str, Source]] = {
     "system": "developer",
     "developer": "developer",
 }
-_STANDINGS: Final[Mapping[Standing, str]] = {
+_STANDINGS: Final["Mapping[Standing, str]"] = {
     "owner": "yours",
     "likely": "likely yours",
     "open": "perhaps yours",
     "other": "another person's",
     "nobody": "nobody's",
 }
-REASONS: Final[Mapping[Reason, str]] = {
+REASONS: Final["Mapping[Reason, str]"] = {
     "named": "the name of a quantity goes with it",
     "asked": "it answers what was asked for, or follows a name, header or call that waits for it",
     "spoken_of": "it goes on about the quantity that was spoken of last",
@@ -76,18 +76,18 @@ _OUTCOMES: Final[Mapping["Outcome", str]] = {
     "identifier": "part of an identifier, which becomes a token",
     "keep": "sent as it is",
 }
-_DOUBTS: Final[Mapping[OnDoubt, str]] = {
+_DOUBTS: Final["Mapping[OnDoubt, str]"] = {
     "redact": "becomes [number], being in doubt",
     "refuse": "the text is refused, as this is in doubt",
 }
-_SOURCES: Final[Mapping[Source, str]] = {
+_SOURCES: Final["Mapping[Source, str]"] = {
     "owner": "you",
     "trusted": "a tool that your policy trusts",
     "tool": "another tool",
     "model": "the model",
     "developer": "prompts and schemas",
 }
-_CELLS: Final[Mapping[Decision, str]] = {
+_CELLS: Final["Mapping[Decision, str]"] = {
     "release": "released value",
     "redact": "`[number]`",
     "doubt": "in doubt",
@@ -109,7 +109,7 @@ class _Part:
     """A text of a message, or a call of a tool with its arguments as JSON. Private."""
 
     kind: Literal["text", "call"]
-    source: Source
+    source: "Source"
     text: str
     call: str = ""
     tool: str = ""
@@ -175,6 +175,8 @@ def command(
     explainer, on_doubt, trusted = _explainer(profile, templates, known=known)
     messages = _messages(file, text)
     if messages is None:
+        from rootguard.reading.claims import Source
+
         source = next(each for each in get_args(Source) if each == role)
         numbers, _ = explainer.explain(text, source=source)
         turns = [_Turn(text=text, message=None, numbers=numbers)]
@@ -189,13 +191,15 @@ def decisions_table() -> str:
         "| written by | " + " | ".join(_STANDINGS.values()) + " |",
         "|---" * (len(_STANDINGS) + 1) + "|",
     ]
+    from rootguard.reading.claims import DECISIONS
+
     for source, row in DECISIONS.items():
         cells = [_cell(*row[standing]) for standing in _STANDINGS]
         lines.append(f"| {_SOURCES[source]} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def _cell(known: Decision, unknown: Decision) -> str:
+def _cell(known: "Decision", unknown: "Decision") -> str:
     if known == unknown == "release":
         return "released value; noised and stored if there is none"
     if known == unknown:
@@ -331,7 +335,7 @@ def _content(content: object) -> Iterator[tuple[str, Mapping[str, object]]]:
             yield "text", part
 
 
-def _result(turns: Sequence[_Turn], on_doubt: OnDoubt | None, *, shown: bool) -> Result:
+def _result(turns: Sequence[_Turn], on_doubt: "OnDoubt | None", *, shown: bool) -> Result:
     rows = [_row(turn, number, on_doubt, shown=shown) for turn in turns for number in turn.numbers]
     if not rows:
         return Result(document={"numbers": []}, parts=["no number in the text"])
@@ -352,7 +356,7 @@ def _result(turns: Sequence[_Turn], on_doubt: OnDoubt | None, *, shown: bool) ->
 
 
 def _row(
-    turn: _Turn, number: "ExplainedNumber", on_doubt: OnDoubt | None, *, shown: bool
+    turn: _Turn, number: "ExplainedNumber", on_doubt: "OnDoubt | None", *, shown: bool
 ) -> dict[str, object]:
     text = turn.text
     begin = text.rfind("\n", 0, number.start) + 1

@@ -95,6 +95,7 @@ _SENTENCE: Final = 160  # characters on either side that are looked at for "it" 
 _FEW_WORDS: Final = 8  # of a message that only goes on with what was said
 _TERSE: Final = 80  # characters of a text that speaks of nobody and is taken for the owner's own
 _FEW_CONTENT: Final = 2
+_FAR_OUTSIDE: Final = 3  # times: twice the tallest of a survey is a mistake, not yet a tower
 _MOST_NAMED: Final = 2  # quantities in one sentence; more are a person's record
 _MOST_CONTENT: Final = 5  # words of a sentence that is still no more than a record
 _LOOKED_AT: Final = 16  # names of a clause
@@ -395,10 +396,11 @@ class _Reader:
         everyday = _is_everyday(measure)
         if self.personal or self.source not in ("owner", "developer"):
             return False
-        if (mention.stated or everyday) and not measure.holds(mention.number, measure.unit):
-            return True  # no person is 324 m tall
         if not everyday:
             return False
+        told = mention.stated and self._content(number) > _FEW_CONTENT
+        if told and _is_impossible(measure, mention.number):
+            return True  # "the tower has a height of 324 m"
         if self._is_of_thing(number) or self._is_column_of_people(number):
             return True
         clause = clause_at(self.said, number.start)
@@ -923,7 +925,7 @@ class _Reader:
             if abs(start - number.start) <= _SENTENCE // 2
             and "\n" not in text[min(start, number.start) : max(start, number.start)]
         ]
-        few = len(self.page.plain) <= _TERSE and self._content(number) <= _FEW_CONTENT
+        few = len(self.page.plain) <= _TERSE and self._content(number) <= _FEW_CONTENT + 1
         return any(few or not _is_everyday(measure) for measure in near)
 
     def _is_told_beside(self, number: WrittenNumber) -> bool:
@@ -1068,6 +1070,12 @@ class _Reader:
         cells = line.strip(" |").split(mark)
         short = all(len(cell.split()) <= _CELL_WORDS for cell in cells)
         return line if named > 1 and short and not any(map(str.isdigit, line)) else ""
+
+
+def _is_impossible(measure: Measure, number: float) -> bool:
+    """Whether a number is far outside the public bounds; a little outside it may be a person's."""
+    lower, upper = measure.domain.lower, measure.domain.upper
+    return number > _FAR_OUTSIDE * upper or 0 < number < lower / _FAR_OUTSIDE
 
 
 def _is_everyday(measure: Measure) -> bool:

@@ -368,7 +368,7 @@ BETWEEN = st.lists(
 @given(
     st.sampled_from(NAMED),
     BETWEEN,
-    st.sampled_from(["", " U/L", " mg/dL", " zz", ";", " today", " kg"]),
+    st.sampled_from(["", " U/L", " mg/dL", " today", " kg"]),
     st.booleans(),
 )
 def test_whatever_stands_between_a_name_and_its_number_the_number_does_not_leave(
