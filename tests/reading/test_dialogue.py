@@ -63,3 +63,13 @@ def test_a_header_waits_for_its_rows() -> None:
     assert dialogue.expectation("owner").header == "AST | ALT"
     dialogue.heard("owner", Heard(numbers=True))
     assert dialogue.expectation("owner").header == ""
+
+
+def test_the_header_of_a_table_is_in_no_repr() -> None:
+    """It is the writer's own line: "Jane Roe | AST | ALT"."""
+    dialogue = Dialogue()
+    dialogue.heard("owner", Heard(header="Jane Roe | AST | ALT"))
+    assert dialogue.expectation("owner").header == "Jane Roe | AST | ALT"
+    assert "Roe" not in repr(Heard(header="Jane Roe | AST | ALT"))
+    assert "Roe" not in repr(dialogue.expectation("owner"))
+    assert "Roe" not in repr(dialogue)

@@ -15,7 +15,7 @@ import re
 import tomllib
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from rootguard.language.fold import Spans, caseless, key_of
@@ -148,7 +148,7 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Expectation:
-    """What the texts before lead a reader to expect. Public: names, no values.
+    """What the texts before lead a reader to expect: names of quantities, no values.
 
     `asked` are quantities that a question, a call of a tool or a name without a number stands for,
     in order; `mentioned` are those that the other side named without asking, which only an answer
@@ -159,7 +159,7 @@ class Expectation:
     asked: tuple[RootName, ...] = ()
     mentioned: tuple[RootName, ...] = ()
     topic: tuple[RootName, ...] = ()
-    header: str = ""
+    header: str = field(default="", repr=False)
 
 
 NOTHING: Final = Expectation()
@@ -167,7 +167,7 @@ NOTHING: Final = Expectation()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Heard:
-    """What a text leaves to later ones: names of quantities, no values. Public."""
+    """What a text leaves to later ones: names of quantities, no values."""
 
     numbers: bool = False
     """Whether there is a number in it."""
@@ -183,8 +183,11 @@ class Heard:
     """Whether it asks for something, by name or not."""
     dangling: tuple[RootName, ...] = ()
     """The quantities that it names at its end without a number."""
-    header: str = ""
-    """Its last line, if that is the header of a table whose rows have not come yet."""
+    header: str = field(default="", repr=False)
+    """Its last line, if that is the header of a table whose rows have not come yet.
+
+    These are the writer's own words, a name perhaps among them, so no repr shows them.
+    """
 
 
 SILENCE: Final = Heard()
