@@ -147,6 +147,17 @@ def test_a_root_means_the_same_in_every_catalog_template() -> None:
             assert meanings.setdefault(root.name, meaning) == meaning, f"{name}: {root.name}"
 
 
+def test_every_noised_root_of_the_catalog_says_how_far_to_hide_it_and_why() -> None:
+    said: dict[str, set[tuple[object, ...]]] = {}
+    for name in catalog():
+        for root in load_template(name).roots.values():
+            assert root.title, (name, root.name)
+            assert (root.formula is None) == (root.hide is not None), (name, root.name)
+            assert (root.hide is None) == (root.hide_because is None), (name, root.name)
+            said.setdefault(root.name, set()).add((root.title, root.hide, root.hide_because))
+    assert all(len(each) == 1 for each in said.values())
+
+
 def test_every_root_of_the_catalog_says_how_many_decimals_people_give_it() -> None:
     """The same wherever it appears, and as many as tell thirty values of it apart."""
     given: dict[str, set[int | None]] = {}

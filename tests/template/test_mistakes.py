@@ -57,6 +57,22 @@ MISTAKES: dict[str, tuple[str, str, str, str, str]] = {
         "upper = 272.0", f"upper = 1{'0' * 400}", "roots.ast.upper", "not finite", "finite",
     ),
     "infinite mean": ("mean = 50", "mean = -inf", "roots.age.mean", "not finite", "finite"),
+    "hide further than the bounds": (
+        "upper = 80\n", 'upper = 80\nhide = 63\nhide_because = "x"\n',
+        "roots.age.hide", "so far apart", "up to 62",
+    ),
+    "hide nothing": (
+        "upper = 80\n", 'upper = 80\nhide = 0\nhide_because = "x"\n',
+        "roots.age.hide", "so far apart", "above 0",
+    ),
+    "hide without a reason": (
+        "upper = 80\n", "upper = 80\nhide = 5\n",
+        "roots.age.hide_because", "missing", "add hide_because",
+    ),
+    "a title that is another's alias": (
+        "upper = 80\n", 'upper = 80\ntitle = "sgot"\n',
+        "roots.age.title", "already means roots.ast", "another",
+    ),
     "decimals as text": (
         "upper = 80\n", 'upper = 80\ndecimals = "0"\n',
         "roots.age.decimals", "not a number of decimals", "0 to 6",

@@ -1,7 +1,7 @@
 """A template as written: its parts, its centre, its digest, and that it cannot be changed."""
 
 import pickle
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
@@ -243,3 +243,22 @@ def test_the_decimals_of_a_root_are_as_declared_and_no_part_of_the_digest() -> N
         assert root.decimals == root.places == decimals
         assert template.digest == plain.digest
         assert template != plain
+
+
+def test_titles_and_advice_leave_the_digest_alone() -> None:
+    plain = load_template("fib4")
+    bare = {
+        name: replace(root, title=None, hide=None, hide_because=None)
+        for name, root in plain.roots.items()
+    }
+    assert replace(plain, roots=bare).digest == plain.digest
+
+
+def test_a_root_is_found_by_name_title_and_alias() -> None:
+    fib4 = load_template("fib4")
+    assert {fib4.root(called).name for called in ("plt", "PLATELETS", " platelet count ")} == {
+        "plt"
+    }
+    assert fib4.roots[RootName("plt")].label == "Platelets"
+    with pytest.raises(UnknownNameError):
+        fib4.root("heart")

@@ -41,7 +41,9 @@ class Root:
     same over the roots of other templates, where a store holds them. `median` and `log_sd` (the
     deviation of the logarithm) describe most of a skewed population; its mean and sd rest on the
     few extreme people too. `decimals` is how many people give it in its own unit, where the
-    template says so: how it is written, not what it is, so the digest leaves it out.
+    template says so: how it is written, not what it is, so the digest leaves it out. So it does
+    `title`, what people call the value, and `hide`: two values this far apart should not be told
+    apart, in the root's unit, and why that far. It is where a person's choice begins.
     """
 
     name: RootName
@@ -56,6 +58,14 @@ class Root:
     median: float | None = None
     log_sd: float | None = None
     decimals: int | None = dataclass_field(default=None, metadata={"digest": False})
+    title: str | None = dataclass_field(default=None, metadata={"digest": False})
+    hide: float | None = dataclass_field(default=None, metadata={"digest": False})
+    hide_because: str | None = dataclass_field(default=None, metadata={"digest": False})
+
+    @property
+    def label(self) -> str:
+        """What people call it: its title, else its name in words."""
+        return self.title or self.name.replace("_", " ")
 
     @property
     def places(self) -> int:
@@ -217,6 +227,14 @@ class Template:
             return None
         return next((risk for risk in self.risk if risk.holds(value)), None)
 
+    def root(self, called: str) -> Root:
+        """The root of this name, title or alias, in any capitals; anything else is refused."""
+        wanted = called.strip().casefold()
+        for root in self.roots.values():
+            if wanted in {word.casefold() for word in (root.name, root.label, *root.aliases)}:
+                return root
+        raise UnknownNameError("root", called, tuple(self.roots))
+
     def centre(self) -> dict[RootName, float]:
         """A typical point: population means, else the middle of each domain, within the bounds.
 
@@ -266,7 +284,8 @@ class Template:
     def digest(self) -> str:
         """SHA-256 of the content in canonical form: the same on every machine.
 
-        How values are written (`Root.decimals`) is no part of it: no release depends on that.
+        How values are written and called, and how far a template advises to hide them, is no part
+        of it: no release depends on that alone.
         """
         return _digest(self)
 
@@ -307,7 +326,7 @@ def _canonical(value: object) -> object:
 def _said(value: object, part: Field[object]) -> bool:
     """Not an optional part that is absent: digests from before there was such a part stay valid.
 
-    Nor one that says how a value is written and not what it is.
+    Nor one that says how a value is written or called, or is advice, and not what it is.
     """
     if not part.metadata.get("digest", True):
         return False

@@ -43,7 +43,7 @@ _SHAPES: dict[str, Shape] = {"normal": "normal", "lognormal": "lognormal", "unif
 _DERIVED_KEYS = ("formula", "unit", "description")
 _ROOT_KEYS = (
     "lower", "upper", "grid", "unit", "decimals", "aliases", "mean", "sd", "median", "log_sd",
-    "shape", "formula", "kept",
+    "shape", "formula", "kept", "title", "hide", "hide_because",
 )  # fmt: skip
 _RISK_KEYS = ("label", "below", "at_most", "worrying")
 _TOP_KEYS = tuple(f.name for f in fields(Template))
@@ -278,7 +278,19 @@ def _root(name: RootName, table: TomlTable) -> Root:
         median=median,
         log_sd=log_sd,
         decimals=_decimals(table, domain) if "decimals" in table.entries else None,
+        title=table.text("title", limit=60) if "title" in table.entries else None,
+        hide=_hide(table, domain) if "hide" in table.entries else None,
+        hide_because=table.text("hide_because") if "hide_because" in table.entries else None,
     )
+
+
+def _hide(table: TomlTable, domain: Domain) -> float:
+    """How far apart two values may be that should not be told apart, and the reason for it."""
+    distance = table.number("hide")
+    remedy = f"write a distance above 0 and up to {domain.width:g}"
+    table.refuse(not 0 < distance <= domain.width, "hide", "no two values are so far apart", remedy)
+    table.need("hide_because")
+    return distance
 
 
 def _log_figures(
@@ -464,8 +476,9 @@ def _check_names(
     named: list[tuple[str, str]] = [(f"roots.{name}", name) for name in roots]
     named += [(f"derived.{name}", name) for name in derived] + [("target.name", target.name)]
     named += [(f"roots.{n}.aliases", alias) for n, root in roots.items() for alias in root.aliases]
+    named += [(f"roots.{n}.title", root.title) for n, root in roots.items() if root.title]
     for key, word in named:
-        owner = key.removesuffix(".aliases")
+        owner = key.removesuffix(".aliases").removesuffix(".title")
         before = meaning.setdefault(word.casefold(), owner)
         top.refuse(before != owner, key, f"{word!r} already means {before}", "choose another name")
 
