@@ -1,7 +1,6 @@
 """What one text of a conversation leads a reader to expect of the next."""
 
-from rootguard.reading.claims import Expectation, Heard
-from rootguard.reading.dialogue import Dialogue
+from rootguard.reading.claims import Dialogue, Expectation, Heard
 from rootguard.values import RootName
 
 AGE, AST, WT = RootName("age"), RootName("ast"), RootName("wt")

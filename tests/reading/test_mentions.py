@@ -13,8 +13,8 @@ from rootguard.language.fold import fold
 from rootguard.language.numbers import reads_as_thousands, scan, spell
 from rootguard.language.units import convert
 from rootguard.reading.mentions import find_mentions, write
-from rootguard.reading.quantities import plain, rounded
-from rootguard.reading.unplaced import unbound_numbers
+from rootguard.reading.ordinary import unbound_numbers
+from rootguard.reading.page import plain, rounded
 from rootguard.template import Root, load_template
 from rootguard.values import RootName
 from tests.support.growth import grows_linearly

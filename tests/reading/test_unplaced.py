@@ -3,7 +3,7 @@
 import pytest
 
 from rootguard.reading.mentions import find_mentions
-from rootguard.reading.unplaced import unbound_numbers
+from rootguard.reading.ordinary import unbound_numbers
 from rootguard.template import load_template
 from rootguard.values import RootName
 

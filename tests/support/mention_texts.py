@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rootguard.reading.mentions import find_mentions, write
-from rootguard.reading.unplaced import unbound_numbers
+from rootguard.reading.ordinary import unbound_numbers
 from rootguard.template import Root, load_template
 from rootguard.values import RootName
 

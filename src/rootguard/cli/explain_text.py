@@ -273,8 +273,7 @@ def _read_conversation(
     explainer: "Explainer", messages: Sequence[Mapping[str, object]], trusted: frozenset[str]
 ) -> Iterator[_Turn]:
     """The texts of a conversation, each with what the ones before it lead to expect."""
-    from rootguard.reading.claims import Expectation
-    from rootguard.reading.dialogue import Dialogue
+    from rootguard.reading.claims import Dialogue, Expectation
 
     dialogue = Dialogue()
     tools: dict[str, str] = {}

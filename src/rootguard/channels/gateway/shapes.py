@@ -8,7 +8,7 @@ API that this version does not know is not sent, rather than sent unread.
 Who speaks decides what a text may do: only the owner's own words (`owner_text`) and results of
 tools that the owner's policy trusts (`from_tool`) teach a root the value that stands in them. The
 texts of a request are read in order, as one conversation: a question, a table's header or a call of
-a tool tells what the bare numbers after it are (`reading.dialogue`).
+a tool tells what the bare numbers after it are (`reading.claims`).
 """
 
 import json
@@ -22,8 +22,7 @@ from typing import Final
 from rootguard.channels.faults import RequestRefusedError as Refused
 from rootguard.channels.gateway.channel import PersonChannel
 from rootguard.errors import RootGuardError, TextBlockedError
-from rootguard.reading.claims import Expectation, Source
-from rootguard.reading.dialogue import Dialogue
+from rootguard.reading.claims import Dialogue, Expectation, Source
 from rootguard.session.profile import UnknownFields
 
 MAX_DEPTH: Final = 48

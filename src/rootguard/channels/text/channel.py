@@ -217,7 +217,7 @@ class TextChannel:
 
         `source` says who wrote it. In the owner's own words, or a trusted source's, a root without
         a value gets the one that stands here. Anybody else's text never teaches one. `expectation`
-        is what the texts before it lead to expect (`reading.dialogue`). `tokens` are those of the
+        is what the texts before it lead to expect (`reading.claims`). `tokens` are those of the
         conversation that it belongs to; without one, all that were ever issued for the person.
         Repeats until nothing changes: a token may make a detector see what it did not see before.
         Raises `TextBlockedError` if a number in it cannot be placed or if it does not come to rest,

@@ -17,7 +17,7 @@ from rootguard.channels.tools.fields import Path
 from rootguard.channels.tools.understanding import Binding, Pins, ToolMap, understand
 from rootguard.errors import RootGuardError, UnknownNameError
 from rootguard.language.units import Affine, conversion, convert
-from rootguard.reading.quantities import decimals_in, plain, rounded
+from rootguard.reading.page import decimals_in, plain, rounded
 from rootguard.values import RootName
 
 if TYPE_CHECKING:
