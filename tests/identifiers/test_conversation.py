@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rootguard.errors import IdentifierError
 from rootguard.identifiers import Conversations, ConversationTokens, Identifiers, Kind, MemoryTokens
-from rootguard.identifiers.names import LISTS
+from rootguard.identifiers.formats import LISTS
 from tests.support.identifier_makers import KEY, fresh
 
 SPELLINGS: dict[Kind, list[str]] = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rootguard.errors import IdentifierError
 from rootguard.identifiers import ConversationTokens, Identifiers, Kind
-from rootguard.identifiers.names import LISTS
+from rootguard.identifiers.formats import LISTS
 from tests.support.identifier_makers import fresh
 
 PRIVATE: dict[str, tuple[Kind, str]] = {

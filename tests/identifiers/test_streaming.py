@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from rootguard.errors import IdentifierError
 from rootguard.identifiers import Identifiers, IssuedToken, Kind, MemoryTokens
-from rootguard.identifiers.finding import INITIALS, TIED_WORDS, TokenIndex, name_chunks
-from rootguard.identifiers.registry import Seal
+from rootguard.identifiers.registry import INITIALS, TIED_WORDS, Seal, TokenIndex, name_chunks
 from rootguard.identifiers.streaming import Lookup, StreamRestorer
 
 KEY = bytes(range(32))

@@ -23,22 +23,29 @@ from dataclasses import dataclass
 from typing import Generic, NoReturn, SupportsIndex, TypeVar
 
 from rootguard.errors import shielded
-from rootguard.identifiers import names
 from rootguard.identifiers.ff1 import MIN_DOMAIN, Permutation, tweak_of
 from rootguard.identifiers.formats import (
     FIRST_DAY,
     KINDS,
     LAST_DAY,
+    LISTS,
+    IdentifierRefusal,
     Kind,
+    Role,
+    Style,
     Written,
+    check_size,
+    place_of,
     read,
     read_day,
     read_digits,
+    read_name,
+    refused,
+    restyle,
+    style_of,
 )
-from rootguard.identifiers.forms import alphanumeric
-from rootguard.identifiers.refusals import IdentifierRefusal, check_size, refused
 from rootguard.identifiers.registry import IssuedToken
-from rootguard.identifiers.replies import ReplyStream, TokenForms
+from rootguard.identifiers.replies import ReplyStream, TokenForms, alphanumeric
 
 LITERAL = b"\xff"
 """Begins the payload of an entry that holds the identifier as it is written. No text in UTF-8 and
@@ -74,7 +81,7 @@ class Issuer:
     refresh: Callable[[], None]
     permutation: Permutation
     digest: Callable[[str], bytes]
-    word: Callable[[str, names.Role, Apart], str | None]
+    word: Callable[[str, Role, Apart], str | None]
     initial: Callable[[str], str | None]
     settle: Callable[[Kind, str, bytes], bool]
     original: Callable[[Kind, str], str | None]
@@ -147,12 +154,12 @@ class ConversationTokens:
             if kind != "person":
                 self._take(kind, token)
                 return
-            pieces = names.read_name(token) or ()
-            said: dict[names.Role, list[str]] = {"given": [], "surname": []}
+            pieces = read_name(token) or ()
+            said: dict[Role, list[str]] = {"given": [], "surname": []}
             for piece in pieces:
                 if piece.part == "initial":
                     self._forms.add_initial(piece.text, ())
-                base = names.style_of(piece.text)[0]
+                base = style_of(piece.text)[0]
                 original = self._issuer.original(kind, base) if piece.part == "word" else None
                 if original is not None and base.lower() not in self._forms.words:
                     self._take_word(original, base, piece.role)
@@ -265,8 +272,8 @@ class ConversationTokens:
                     self._take(entry.kind, entry.token)
                 elif len(entry.token) == 1:
                     self._forms.add_initial(entry.token, ())
-                elif names.style_of(entry.token)[1] == "written":
-                    listed = names.place_of(entry.token)
+                elif style_of(entry.token)[1] == "written":
+                    listed = place_of(entry.token)
                     self._take_word(original, entry.token, listed[0] if listed else "surname")
 
     def _take(self, kind: Kind, token: str) -> None:
@@ -421,7 +428,7 @@ class ConversationTokens:
         return self._record("email", text, make)
 
     def _listed(self, what: str) -> str:
-        listed = names.LISTS["surname"]
+        listed = LISTS["surname"]
         return listed[int.from_bytes(self._issuer.digest(what)) % len(listed)]
 
     def _local(self, local: str) -> str:
@@ -430,7 +437,7 @@ class ConversationTokens:
         spelled = [i for i, part in enumerate(parts) if part[0].isalpha() and len(part) > 1]
         made = dict.fromkeys(range(len(parts)), "")
         for i in spelled:
-            role: names.Role = "surname" if i == spelled[-1] else "given"
+            role: Role = "surname" if i == spelled[-1] else "given"
             token = self._word(parts[i], role)
             if token is None:
                 raise refused("email", IdentifierRefusal.FULL)
@@ -492,7 +499,7 @@ class ConversationTokens:
     # Names
 
     def _name(self, text: str) -> str:
-        pieces = names.read_name(text)
+        pieces = read_name(text)
         if pieces is None:
             raise refused("person", IdentifierRefusal.FORM)
         tokens: list[str | None] = [
@@ -524,29 +531,29 @@ class ConversationTokens:
             self._forms.add_initial(token, beside)
         return token
 
-    def _word(self, text: str, role: names.Role) -> str | None:
+    def _word(self, text: str, role: Role) -> str | None:
         """The token of a word of a name, in its letter case; one for all letter cases."""
         for token in self._words.get(self._issuer.digest(f"word {text.casefold()}"), ()):
             base = self._issuer.original("person", token)
             for style in _STYLES if base is not None else ():
-                if base is not None and names.restyle(base, style) == text:
-                    return names.restyle(token, style)
-        word, style = names.style_of(text)
+                if base is not None and restyle(base, style) == text:
+                    return restyle(token, style)
+        word, style = style_of(text)
         fresh = self._issuer.word(word, role, self._apart_as_word)
         if fresh is None:
             return None
         self._take_word(word, fresh, role)
-        written = names.restyle(fresh, style)
+        written = restyle(fresh, style)
         if written != fresh:  # for who restores without the conversation
             self._issuer.settle("person", written, word.encode())
         return written
 
-    def _take_word(self, word: str, token: str, role: names.Role) -> None:
+    def _take_word(self, word: str, token: str, role: Role) -> None:
         self._words.setdefault(self._issuer.digest(f"word {word.casefold()}"), []).append(token)
         self._forms.add_word(token, role)
 
 
-_STYLES: tuple[names.Style, ...] = ("written", "upper", "lower")
+_STYLES: tuple[Style, ...] = ("written", "upper", "lower")
 
 
 def canonical(kind: Kind, text: str) -> str:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import NoReturn, SupportsIndex
 
 from rootguard.errors import IdentifierError
-from rootguard.identifiers.finding import (
+from rootguard.identifiers.formats import PARTICLES, SUFFIXES, TITLES
+from rootguard.identifiers.registry import (
     INITIAL,
     INITIALS,
     TIED_WORDS,
@@ -28,7 +29,6 @@ from rootguard.identifiers.finding import (
     name_chunks,
     opens,
 )
-from rootguard.identifiers.names import PARTICLES, SUFFIXES, TITLES
 
 _CONTEXT = 2
 """How far `opens`, `closes` and initials look to the left."""
@@ -177,7 +177,7 @@ def _choose(
 ) -> tuple[list[TokenMention], int]:
     """The mentions that are certainly replaced, in order, and up to where all is certain.
 
-    As `finding.replace`: longest first, then leftmost. One that reaches to where something longer
+    As `registry.replace`: longest first, then leftmost. One that reaches to where something longer
     may begin is in doubt, and so is what overlaps it and comes after it in that order.
     """
     chosen: list[TokenMention] = []

@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from typing import NoReturn, SupportsIndex
 
 from rootguard.errors import IdentifierError, shielded
-from rootguard.identifiers import finding, names
 from rootguard.identifiers.conversation import (
     LITERAL,
     Apart,
@@ -34,10 +33,33 @@ from rootguard.identifiers.ff1 import (
     derive_key,
     tweak_of,
 )
-from rootguard.identifiers.finding import TokenIndex, TokenMention
-from rootguard.identifiers.formats import KINDS, MAX_LENGTH, Kind, Written, read
-from rootguard.identifiers.refusals import IdentifierRefusal, check_size, refused
-from rootguard.identifiers.registry import IssuedToken, IssuedTokens, MemoryTokens, Seal
+from rootguard.identifiers.formats import (
+    KINDS,
+    LISTS,
+    MAX_LENGTH,
+    IdentifierRefusal,
+    Kind,
+    Role,
+    Written,
+    check_size,
+    looks_like_name,
+    place_of,
+    read,
+    read_name,
+    refused,
+    restyle,
+    style_of,
+)
+from rootguard.identifiers.registry import (
+    IssuedToken,
+    IssuedTokens,
+    MemoryTokens,
+    Seal,
+    TokenIndex,
+    TokenMention,
+    initials_beside,
+    replace,
+)
 from rootguard.identifiers.streaming import Lookup, StreamRestorer
 
 # Candidates before an identifier is refused. Each is free or not at random: with half of a shape's
@@ -66,7 +88,7 @@ def kind_of(text: str) -> Kind:
         return "email"
     if _PHONE_SHAPES.fullmatch(text) and read("phone", text) is not None:
         return "phone"
-    return "person" if names.looks_like_name(text) else "code"
+    return "person" if looks_like_name(text) else "code"
 
 
 class Identifiers:
@@ -126,9 +148,9 @@ class Identifiers:
         It is known again by a keyed hash. What is no name is passed over.
         """
         with self._lock:
-            for piece in names.read_name(name) or ():
+            for piece in read_name(name) or ():
                 if piece.part == "word":
-                    self._avoided.add(self._hashed(names.style_of(piece.text)[0]))
+                    self._avoided.add(self._hashed(style_of(piece.text)[0]))
 
     def declare(self, kind: Kind, text: str, token: str) -> None:
         """Know an identifier of the profile and its token: conversations take it before others.
@@ -192,7 +214,7 @@ class Identifiers:
         where it stands alone, not inside a longer number or word. Very short tokens ("7") are found
         in ordinary text too: protect whole identifiers, not their fragments.
         """
-        return finding.replace(text, self._found(text))
+        return replace(text, self._found(text))
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where the tokens stand that `restore_text` would restore, in order."""
@@ -220,7 +242,7 @@ class Identifiers:
             if not named:  # and then no initial stands beside one
                 return found
             starts, ends = {name.start: 0 for name in named}, {name.end: 0 for name in named}
-            initials = finding.initials_beside(text, starts, ends, self._restore_word)
+            initials = initials_beside(text, starts, ends, self._restore_word)
         return found + named + initials
 
     def issuer(self) -> Issuer:
@@ -372,7 +394,7 @@ class Identifiers:
                 yield written.write(image), payload
 
     def _protect_name(self, text: str) -> str:
-        pieces = names.read_name(text)
+        pieces = read_name(text)
         if pieces is None:
             raise refused("person", IdentifierRefusal.FORM)
         out = []
@@ -387,28 +409,28 @@ class Identifiers:
             out.append(token)
         return "".join(out)
 
-    def _protect_word(self, text: str, role: names.Role) -> str | None:
-        word, style = names.style_of(text)
+    def _protect_word(self, text: str, role: Role) -> str | None:
+        word, style = style_of(text)
         token = self._word_token(word, role)
         if token is None or style == "written":
             return token
-        return self._settle("person", [(names.restyle(token, style), word.encode())])
+        return self._settle("person", [(restyle(token, style), word.encode())])
 
-    def _word_token(self, word: str, role: names.Role, apart: Apart | None = None) -> str | None:
+    def _word_token(self, word: str, role: Role, apart: Apart | None = None) -> str | None:
         """The token of a capitalised word of a name."""
-        place = names.place_of(word)
+        place = place_of(word)
         token = None
         if place is None:
             # A word of neither list keeps the token that it got in the other role, if it has one:
             # "Quill" is the same name in "Quill Roe" and in "Jane Quill".
-            other: names.Role = "given" if role == "surname" else "surname"
+            other: Role = "given" if role == "surname" else "surname"
             token = self._settle("person", self._names_for(word, other), issue=False, apart=apart)
         else:
             role = place[0]
         return token or self._settle("person", self._names_for(word, role), apart=apart)
 
     def _restore_name(self, token: str) -> str | None:
-        pieces = names.read_name(token)
+        pieces = read_name(token)
         if pieces is None:
             return None
         out = []
@@ -421,9 +443,7 @@ class Identifiers:
 
     def _restore_word(self, token: str) -> str | None:
         payload = self._payload("person", token)
-        return (
-            None if payload is None else names.restyle(payload.decode(), names.style_of(token)[1])
-        )
+        return None if payload is None else restyle(payload.decode(), style_of(token)[1])
 
     def _initials(self, letter: str) -> Iterator[tuple[str, bytes]]:
         # Of 26 letters none becomes itself: so small a permutation is one cycle (`ff1`).
@@ -432,14 +452,14 @@ class Identifiers:
             image = self._permutation.forward(ord(letter) - ord("A"), 26, tweak)
             yield chr(ord("A") + image), letter.encode()
 
-    def _names_for(self, word: str, role: names.Role) -> Iterator[tuple[str, bytes]]:
+    def _names_for(self, word: str, role: Role) -> Iterator[tuple[str, bytes]]:
         """Candidates for a name word; the payload is the word itself.
 
         First listed names: by the list's permutation for a listed word, by keyed hash
         (HMAC-SHA-256) for any other. When those are taken, two listed names written as one.
         """
-        listed = names.LISTS[role]
-        place = names.place_of(word)
+        listed = LISTS[role]
+        place = place_of(word)
         payload = word.encode()
         for attempt in range(2 * TRIES):
             mark = f"{role} {attempt} ".encode()

@@ -28,9 +28,8 @@ from itertools import accumulate, count, islice, pairwise
 from rootguard.errors import IdentifierError, RootGuardError, StoreError, shielded
 from rootguard.identifiers import ConversationTokens, Identifiers, Kind, kind_of
 from rootguard.identifiers.conversation import Issuer
-from rootguard.identifiers.finding import closes, opens
-from rootguard.identifiers.formats import MAX_LENGTH
-from rootguard.identifiers.names import APOSTROPHES, is_letter, read_name, shape_of
+from rootguard.identifiers.formats import APOSTROPHES, MAX_LENGTH, is_letter, read_name, shape_of
+from rootguard.identifiers.registry import closes, opens
 from rootguard.session.session import Tokens
 from rootguard.store import Snapshot, Store
 from rootguard.values import Unserializable

@@ -17,8 +17,7 @@ from rootguard.channels.detection import Found, FoundKind, Rules, SpacyNames, li
 from rootguard.channels.detection.rules import find_emails
 from rootguard.errors import UnknownNameError
 from rootguard.evaluation.study.tables import to_markdown
-from rootguard.identifiers.formats import KINDS, Kind, read
-from rootguard.identifiers.names import read_name
+from rootguard.identifiers.formats import KINDS, Kind, read, read_name
 from rootguard.language.fold import caseless
 from tests.support.finds import RECORD, marked, texts
 from tests.support.growth import grows_linearly

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator
 from importlib import resources
 
-from rootguard.identifiers.names import LISTS, PARTICLES
+from rootguard.identifiers.formats import LISTS, PARTICLES
 from rootguard.language.fold import caseless
 
 

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from rootguard.channels.detection import lists
 from rootguard.channels.detection.lists import any_of, phrases
-from rootguard.identifiers.names import PARTICLES, SUFFIXES, TITLES
+from rootguard.identifiers.formats import PARTICLES, SUFFIXES, TITLES
 from rootguard.language.fold import Openings, Runs, caseless, first_words
 
 Trust = Literal["sure", "likely", "perhaps"]

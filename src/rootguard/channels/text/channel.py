@@ -47,8 +47,8 @@ from rootguard.errors import (
     shielded,
 )
 from rootguard.identifiers import Kind
-from rootguard.identifiers.finding import closes, opens
-from rootguard.identifiers.names import SUFFIXES, TITLES
+from rootguard.identifiers.formats import SUFFIXES, TITLES
+from rootguard.identifiers.registry import closes, opens
 from rootguard.identifiers.streaming import StreamRestorer
 from rootguard.language.fold import Runs, Spans, key_of
 from rootguard.language.numbers import HOLE
