@@ -27,10 +27,8 @@ from types import FrameType
 from typing import Any, ClassVar
 
 _PACKAGE = "rootguard."
-AIMS = {"chat turn": 42, "MCP call": 28, "Guard.open": 23}
-"""Modules that a walk may go through. What one person can keep in mind while reading is 30, 25 and
-22; the conversation reader and its tokens brought a dozen to a chat turn, and the next fold of
-`reading` and `identifiers` has to take them back."""
+AIMS = {"chat turn": 30, "MCP call": 25, "Guard.open": 22}
+"""Modules that a walk may go through: what one person can keep in mind while reading."""
 
 _VALUES = {"age": 58.0, "ast": 61.0, "alt": 44.0, "plt": 220.0}
 _PROFILE = """

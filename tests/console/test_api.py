@@ -19,7 +19,7 @@ from rootguard.console import access as access_module
 from rootguard.console.access import POLICY, TEXTS
 from rootguard.console.assets import FOLDER, Assets
 from rootguard.errors import RootGuardError
-from rootguard.session.transcript import speak_to
+from rootguard.session.session import speak_to
 from rootguard.store.base import RECIPIENT, Recipient
 from rootguard.values import Principal
 from tests.support.console_servers import (

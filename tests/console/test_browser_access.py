@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rootguard.session import Person, load_profile
-from rootguard.session.transcript import speak_to
+from rootguard.session.session import speak_to
 from rootguard.vault import open_store
 from tests.support.consoles import (
     BLOCKED,

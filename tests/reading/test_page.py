@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rootguard.channels.detection import lists, records
+from rootguard.channels.detection import lists, rules
 from rootguard.channels.detection import names as persons
 from rootguard.language import fold, names, numbers, units
 from rootguard.language.fold import Openings, Runs, Stems, figures_in, first_words, matches_at
@@ -55,9 +55,9 @@ _NAMES = pages.root_names(_PERSON.roots)
 def _all_openings() -> list[Openings]:
     return [
         persons._ALL,
-        records._AFTER_MONTH,
-        records._BORN,
-        records._LABELS,
+        rules._AFTER_MONTH,
+        rules._BORN,
+        rules._LABELS,
         numbers._SPOKEN,
         pages._elsewhere(),
         pages._reference(),
@@ -97,10 +97,10 @@ def test_names_of_roots_are_found_where_a_search_finds_them(text: str) -> None:
 @settings(max_examples=300, deadline=None)
 @given(text=TEXTS)
 def test_patterns_of_figures_match_where_a_search_matches(text: str) -> None:
-    begins = [match.start() for match in records._BEGINS.finditer(text)]
+    begins = [match.start() for match in rules._BEGINS.finditer(text)]
     figures = figures_in(text)
-    led_by_figures = (*records._FIGURES, *records._WORDS[:1], *records._WORDS[2:], records._TIMED)
-    checked = (*(pattern for pattern, _ in records._CHECKED), records._CARD)
+    led_by_figures = (*rules._FIGURES, *rules._WORDS[:1], *rules._WORDS[2:], rules._TIMED)
+    checked = (*(pattern for pattern, _ in rules._CHECKED), rules._CARD)
     for patterns, places in ((led_by_figures, figures), (checked, begins)):
         for pattern in patterns:
             searched = [match.span() for match in pattern.finditer(text)]
@@ -155,7 +155,7 @@ def test_no_valid_phone_number_has_fewer_digits_than_the_rules_think() -> None:
     nowhere = phonenumbers.COUNTRY_CODES_FOR_NON_GEO_REGIONS
     every += [metadata.metadata_for_nongeo_region(code) for code in nowhere]
     fewest = min(len(str(m.country_code)) + min(m.general_desc.possible_length) for m in every)
-    assert fewest == records.LEAST_WITH_CODE
+    assert fewest == rules.LEAST_WITH_CODE
 
 
 _PHONES = (
@@ -198,7 +198,7 @@ def test_the_library_finds_the_same_numbers_without_the_small_ones(
         )
         return [(match.start, match.end) for match in matcher]
 
-    assert found(records._without_small(text, records._least_digits(home))) == found(text)
+    assert found(rules._without_small(text, rules._least_digits(home))) == found(text)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from rootguard.errors import (
 from rootguard.events import ValueReleased
 from rootguard.session import session as sessions
 from rootguard.session.profile import parse_profile
-from rootguard.session.transcript import REMEMBERED
+from rootguard.session.session import REMEMBERED
 from rootguard.store import Store
 from rootguard.values import Principal
 

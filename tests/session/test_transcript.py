@@ -6,7 +6,7 @@ import pytest
 
 from rootguard import MemoryStore, load_template
 from rootguard.events import Event, RequestRefused, ValueReleased
-from rootguard.session.transcript import REMEMBERED, AuditTrail, Transcript, speak_to
+from rootguard.session.session import REMEMBERED, AuditTrail, Transcript, speak_to
 from rootguard.store.base import RECIPIENT, Epoch, Recipient
 from rootguard.values import Principal
 

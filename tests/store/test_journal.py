@@ -23,7 +23,7 @@ from rootguard.events import (
     TokenRefused,
     ValueReleased,
 )
-from rootguard.session.transcript import speak_to
+from rootguard.session.session import speak_to
 from rootguard.store import journal as journals
 from rootguard.store import rows
 from rootguard.store.base import LOG_SIZE, RECIPIENT, Recipient, UnnumberedEntry, entry_now

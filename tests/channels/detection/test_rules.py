@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rootguard.accounting import bound_with_misses
-from rootguard.channels.detection import Found, FoundKind, Rules, SpacyNames, lists, merge, records
+from rootguard.channels.detection import Found, FoundKind, Rules, SpacyNames, lists, merge, rules
+from rootguard.channels.detection.names import english
 from rootguard.channels.detection.rules import find_emails
 from rootguard.errors import UnknownNameError
 from rootguard.evaluation.study.tables import to_markdown
@@ -231,13 +232,13 @@ def test_a_phone_number_below_an_address_is_no_part_of_it() -> None:
     "word", ["box", "boxes", "stories", "walked", "baked", "planned", "runners", "sunnier", "sadly"]
 )
 def test_a_word_is_known_by_its_plain_form(word: str) -> None:
-    assert lists.english(word)
+    assert english(word)
     assert found(f"The Unknown {word.capitalize()} Zarvon", "person") == []
 
 
 @pytest.mark.parametrize("word", ["", "s", "ed", "ying", "zarvon", "paavolainen", "ahmed", "jing"])
 def test_a_name_is_no_inflected_word(word: str) -> None:
-    assert not lists.english(word)
+    assert not english(word)
 
 
 @pytest.mark.parametrize(
@@ -346,15 +347,15 @@ def test_an_allowed_phrase_is_never_taken_for_an_identifier() -> None:
 @pytest.mark.parametrize(
     ("check", "good"),
     [
-        (records.luhn, "4111111111111111"),
-        (records.iban, "GB82WEST12345698765432"),
-        (records.nhs, "9434765919"),
-        (records.npi, "1234567893"),
-        (records.pesel, "44051401359"),
-        (records.kimlik, "10000000146"),
-        (records.cpf, "52998224725"),
-        (records.resident, "11010519491231002X"),
-        (records.nir, "255081416802538"),
+        (rules.luhn, "4111111111111111"),
+        (rules.iban, "GB82WEST12345698765432"),
+        (rules.nhs, "9434765919"),
+        (rules.npi, "1234567893"),
+        (rules.pesel, "44051401359"),
+        (rules.kimlik, "10000000146"),
+        (rules.cpf, "52998224725"),
+        (rules.resident, "11010519491231002X"),
+        (rules.nir, "255081416802538"),
     ],
 )
 def test_a_checksum_accepts_the_number_and_refuses_it_with_a_digit_changed(
@@ -367,9 +368,9 @@ def test_a_checksum_accepts_the_number_and_refuses_it_with_a_digit_changed(
 
 
 def test_a_spanish_letter_and_a_social_security_number_are_checked() -> None:
-    assert records.dni("12345678Z")
-    assert not records.dni("12345678A")
-    assert not records.social_security("000121234")
+    assert rules.dni("12345678Z")
+    assert not rules.dni("12345678A")
+    assert not rules.social_security("000121234")
 
 
 def test_a_number_in_national_form_is_known_by_its_region() -> None:

@@ -17,8 +17,7 @@ from rootguard.channels.api_keys import ApiKeys
 from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.gateway import app as gateway
 from rootguard.channels.gateway.app import GatewaySettings, build_app
-from rootguard.channels.gateway.replies import ChatStream
-from rootguard.channels.gateway.upstream import Upstream
+from rootguard.channels.gateway.upstream import ChatStream, Upstream
 from rootguard.events import RequestRefused
 from tests.support.gateways import NAME, channel_of, open_person
 from tests.support.patience import PATIENCE

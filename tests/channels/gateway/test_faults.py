@@ -9,7 +9,7 @@ from starlette.types import Message
 
 import rootguard.errors
 from rootguard.channels.faults import FAULTS, Code, RequestRefusedError, fault_of
-from rootguard.channels.gateway.replies import ReplySender, error_body
+from rootguard.channels.gateway.upstream import ReplySender, error_body
 from rootguard.errors import RootGuardError, UnknownNameError
 from tests.support.gateways import NAME
 

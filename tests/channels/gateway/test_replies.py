@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rootguard.channels.faults import FAULTS
 from rootguard.channels.gateway.channel import ReplyAudit
-from rootguard.channels.gateway.replies import (
+from rootguard.channels.gateway.upstream import (
     ChatStream,
     CompletionStream,
     JsonRestorer,

@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from rootguard.channels.detection.lists import ORDINARY, any_of, english, phrases
+from rootguard.channels.detection.lists import ORDINARY, any_of, phrases
+from rootguard.channels.detection.names import english
 from rootguard.language.fold import caseless
 
 Part = Literal["sure", "word", "joint", "short"]

@@ -1,15 +1,11 @@
 """The names and words that the rules know, from the data files and `identifiers/names.toml`.
 
 `signs.toml` has the words and phrases beside which identifiers stand; they are given as patterns.
-What is a word of English is hardly a name, and what is none may be: `english` tells, by a list of
-frequent words and the endings that make others of them. It is no dictionary; a rare word is none.
-
 Words are compared without case and accents.
 """
 
 import re
 import tomllib
-from collections.abc import Iterator
 from importlib import resources
 
 from rootguard.identifiers.formats import LISTS, PARTICLES
@@ -62,7 +58,7 @@ SURNAME_WORDS = (ORDINARY | _WORDS["ambiguous"]).difference(
 """Words that may be a surname behind a given name, both with a capital: "Jane Winter"."""
 EVERYBODYS = PLAIN | LISTED
 """Words that say nothing about whoever wrote them."""
-_ENGLISH = _WORDS["english"] | PLAIN
+ENGLISH = _WORDS["english"] | PLAIN
 PLAIN_LETTERS = frozenset(word for word in PLAIN if word.isascii() and word.isalpha())
 
 NAME_SHAPE = re.compile(r"(?:O['’]|D['’]|Mc|Mac)[A-Z][a-z]{2,20}")
@@ -80,46 +76,6 @@ THING_ENDING = re.compile(
     r"|strasse|gasse|platz|allee|chaussee|straat|gracht|gatan|kirche|bahnhof|museum)"
 )
 """Endings of medicines, illnesses, abstract nouns and streets."""
-
-# What an ending stands for in the plain form: "carried" is "carry", "baked" is "bake".
-_INFLECTIONS = {
-    "s": ("",),
-    "es": ("",),
-    "ies": ("y",),
-    "ed": ("", "e"),
-    "ied": ("y",),
-    "ing": ("", "e"),
-    "er": ("", "e"),
-    "ier": ("y",),
-    "est": ("",),
-    "iest": ("y",),
-    "ly": ("",),
-    "ily": ("y",),
-    "ness": ("",),
-    "iness": ("y",),
-}
-_DOUBLING = {"ed", "ing", "er"}
-_SHORTEST_STEM = 3
-_LONGEST_ENDING = max(map(len, _INFLECTIONS))
-
-
-def english(word: str) -> bool:
-    """Whether a word is one of English: as a name only beside one that is surely a name."""
-    if word in _ENGLISH or any(plain in _ENGLISH for plain in _plain_forms(word)):
-        return True
-    # "runners" is "runner", which is "run".
-    single = word.removesuffix("s")
-    return single != word and any(plain in _ENGLISH for plain in _plain_forms(single))
-
-
-def _plain_forms(word: str) -> Iterator[str]:
-    for length in range(1, min(_LONGEST_ENDING, len(word) - _SHORTEST_STEM) + 1):
-        stem, ending = word[:-length], word[-length:]
-        for instead in _INFLECTIONS.get(ending, ()):
-            yield stem + instead
-        if ending in _DOUBLING and stem[-1] == stem[-2]:
-            yield stem[:-1]
-
 
 _SOURCE = resources.files(__package__).joinpath("signs.toml").read_text(encoding="utf-8")
 _SIGNS: dict[str, str] = tomllib.loads(_SOURCE)

@@ -2,7 +2,9 @@
 
 The text is read as words once. A name is a run of neighbouring words of which enough are known
 names, or words that stand where a name must stand: after "Dr.", "my name is", "Patient:". What
-is a word, a place, a product or an eponym ("Bell's palsy") is known too, and is no name.
+is a word, a place, a product or an eponym ("Bell's palsy") is known too, and is no name. What is a
+word of English is hardly a name, and what is none may be: `english` tells, by a list of frequent
+words and the endings that make others of them. It is no dictionary; a rare word is none.
 
 Latin script only. Every word is looked at a bounded number of times, so the cost is linear.
 """
@@ -199,13 +201,53 @@ def _standing(written: str, key: str, shape: Shape) -> Standing:
         return "strong"
     if any(part in plain for part in (key, *parts)):
         return "plain"
-    if not accented and all(map(lists.english, parts)):
+    if not accented and all(map(english, parts)):
         return "doubtful"
     if shape == "title" and (
         lists.NAME_SHAPE.fullmatch(written) or lists.NAME_ENDING.fullmatch(key)
     ):
         return "strong"
     return "doubtful" if lists.THING_ENDING.fullmatch(key) else "unknown"
+
+
+# What an ending stands for in the plain form: "carried" is "carry", "baked" is "bake".
+_INFLECTIONS = {
+    "s": ("",),
+    "es": ("",),
+    "ies": ("y",),
+    "ed": ("", "e"),
+    "ied": ("y",),
+    "ing": ("", "e"),
+    "er": ("", "e"),
+    "ier": ("y",),
+    "est": ("",),
+    "iest": ("y",),
+    "ly": ("",),
+    "ily": ("y",),
+    "ness": ("",),
+    "iness": ("y",),
+}
+_DOUBLING = {"ed", "ing", "er"}
+_SHORTEST_STEM = 3
+_LONGEST_ENDING = max(map(len, _INFLECTIONS))
+
+
+def english(word: str) -> bool:
+    """Whether a word is one of English: as a name only beside one that is surely a name."""
+    if word in lists.ENGLISH or any(plain in lists.ENGLISH for plain in _plain_forms(word)):
+        return True
+    # "runners" is "runner", which is "run".
+    single = word.removesuffix("s")
+    return single != word and any(plain in lists.ENGLISH for plain in _plain_forms(single))
+
+
+def _plain_forms(word: str) -> Iterator[str]:
+    for length in range(1, min(_LONGEST_ENDING, len(word) - _SHORTEST_STEM) + 1):
+        stem, ending = word[:-length], word[-length:]
+        for instead in _INFLECTIONS.get(ending, ()):
+            yield stem + instead
+        if ending in _DOUBLING and stem[-1] == stem[-2]:
+            yield stem[:-1]
 
 
 def _bare(word: str) -> str:
@@ -685,7 +727,7 @@ class _Reading:
             if self._in_role(at, end - 1):
                 return True
             if weak and self._opens_sentence(at):  # "Will Kubernetes", but "Sydney Gladu"
-                return led and weak[0] is whole[0] and not lists.english(whole[0].key)
+                return led and weak[0] is whole[0] and not english(whole[0].key)
             unsure = self._after_in(at) or self._nouns_capitalised
             return len(whole) < 4 and (bool(weak) or not unsure)
         return self._in_role(at, end - 1)

@@ -43,17 +43,6 @@ from rootguard.channels.gateway.openai import (
     RESPONSES,
 )
 from rootguard.channels.gateway.refusals import Refusal, find_refusal
-from rootguard.channels.gateway.replies import (
-    ChatStream,
-    CompletionStream,
-    MessagesStream,
-    ReplySender,
-    ResponsesStream,
-    Stream,
-    error_body,
-    restore_reply,
-    write_reply,
-)
 from rootguard.channels.gateway.shapes import (
     OutgoingRequest,
     Shape,
@@ -67,14 +56,23 @@ from rootguard.channels.gateway.upstream import (
     KEY_HEADERS,
     SENT,
     Api,
+    ChatStream,
+    CompletionStream,
+    MessagesStream,
+    ReplySender,
+    ResponsesStream,
+    Stream,
     Upstream,
+    error_body,
     read_reply,
+    restore_reply,
     returned_headers,
     stream_fault,
+    write_reply,
 )
 from rootguard.errors import RootGuardError
 from rootguard.session.profile import OnDoubt
-from rootguard.session.transcript import speak_to
+from rootguard.session.session import speak_to
 
 LOG: Final = logging.getLogger("rootguard.gateway")
 INSPECTING: Final = 2

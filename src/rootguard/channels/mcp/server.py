@@ -40,7 +40,7 @@ from rootguard.graph import Graph, GraphNode
 from rootguard.language.fold import key_of
 from rootguard.language.names import formulas, spellings_of
 from rootguard.session import Person
-from rootguard.session.transcript import speak_to
+from rootguard.session.session import speak_to
 from rootguard.template import Template
 from rootguard.values import RootName
 
