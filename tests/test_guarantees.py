@@ -134,7 +134,7 @@ def test_sessions_and_plans_print_what_is_hidden_of_each_root() -> None:
     planned = CliRunner().invoke(cli, ["plan", "fib4", "--budget", "0.9"]).output
     told = json.loads(CliRunner().invoke(cli, ["plan", "fib4", "--budget", "0.9", "--json"]).output)
     for root in promised.roots:
-        said = f"advantage at most 1/2 within {root.hidden_within:.4g}"
+        said = f"advantage at most 1/2 within {root.hidden_within:.3g}"
         assert said in str(promised)
         assert said in " ".join(planned.split())
         assert told["guarantee"]["roots"][root.root]["hidden_within"] == root.hidden_within

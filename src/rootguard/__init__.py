@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rootguard.allocation import Plan
     from rootguard.calibration import make_plan
     from rootguard.errors import RootGuardError
+    from rootguard.goals import hiding_plan
     from rootguard.session import Guard, Person, Policy, Session, load_policy, load_profile
     from rootguard.store import MemoryStore, Store
     from rootguard.template import Template, catalog, load_template
@@ -31,6 +32,7 @@ __all__ = [
     "Store",
     "Template",
     "catalog",
+    "hiding_plan",
     "load_policy",
     "load_profile",
     "load_template",
@@ -50,6 +52,7 @@ _HOMES = {
     "Store": "store",
     "Template": "template",
     "catalog": "template",
+    "hiding_plan": "goals",
     "load_policy": "session",
     "load_profile": "session",
     "load_template": "template",

@@ -191,9 +191,9 @@ class RootGuarantee:
         unit = f" {self.unit}" if self.unit else ""
         drawn = f", noised {self.draws} times" if self.draws > 1 else ""
         return (
-            f"{self.root}: epsilon {float(self.epsilon):g} per step of {self.step:.4g}{unit} "
+            f"{self.root}: epsilon {float(self.epsilon):.3g} per step of {self.step:.3g}{unit} "
             f"({self.mechanism or 'tables'}{drawn}); "
-            f"advantage at most 1/2 within {self.hidden_within:.4g}{unit}"
+            f"advantage at most 1/2 within {self.hidden_within:.3g}{unit}"
         )
 
 
@@ -309,7 +309,7 @@ class Guarantee:
 
     def _bound(self) -> str:
         return (
-            f"Total epsilon {float(self.total):g} per grid step. "
+            f"Total epsilon {float(self.total):.3g} per grid step. "
             "Of two values d steps apart, an adversary who collects any number of answers guesses "
             "the true one with an advantage over chance of at most tanh(epsilon * d / 2)."
         )

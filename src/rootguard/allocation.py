@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Real
+from typing import Literal
 
 from rootguard.errors import BudgetError, PlanError, UnknownNameError
 from rootguard.expressions import Node, gradient, parse
@@ -21,7 +22,15 @@ from rootguard.graph import Graph
 from rootguard.mechanisms import MECHANISMS, mechanism
 from rootguard.mechanisms.base import MAX_EPSILON
 from rootguard.template import Template
-from rootguard.values import MICRO, AllocationName, Domain, MechanismName, RootName, parse_epsilon
+from rootguard.values import (
+    MICRO,
+    AllocationName,
+    Amount,
+    Domain,
+    MechanismName,
+    RootName,
+    parse_epsilon,
+)
 
 EPSILON_MIN = Fraction(1, 1000)
 """No root that is noised at all gets less, unless the budget is spread evenly."""
@@ -51,7 +60,7 @@ class Plan:
     template: str
     digest: str
     mechanism: MechanismName
-    allocation: AllocationName
+    allocation: AllocationName | Literal["goals"]
     budget: Fraction
     shares: tuple[Share, ...]
 
@@ -88,8 +97,8 @@ class Plan:
 
 def read_budget(
     *,
-    total: str | float | Fraction | None = None,
-    epsilon: str | float | Fraction | None = None,
+    total: Amount | None = None,
+    epsilon: Amount | None = None,
     turns: int | None = None,
 ) -> Fraction:
     """A budget given as a total, or as the paper's B = turns * epsilon."""
@@ -176,6 +185,53 @@ def _plan(
         allocation=allocation,
         budget=budget,
         shares=shares,
+    )
+
+
+def plan_at(
+    template: Template,
+    epsilons: Mapping[RootName, Fraction],
+    *,
+    mechanism_name: MechanismName = "geometric",
+    objective: Objective | None = None,
+) -> Plan:
+    """The plan in which each root has the epsilon given: what goals come to (`goals`)."""
+    graph = Graph.of(template)
+    weights = sensitivities(template, graph, objective)
+    shares = tuple(
+        Share(
+            root=root,
+            domain=template.roots[root].domain,
+            epsilon=epsilons[root],
+            sensitivity=weights[root],
+            expected_error=_error(mechanism_name, epsilons[root], template.roots[root].domain),
+        )
+        for root in graph.roots
+    )
+    return Plan(
+        template=template.name,
+        digest=template.digest,
+        mechanism=mechanism_name,
+        allocation="goals",
+        budget=sum((share.epsilon for share in shares), Fraction(0)),
+        shares=shares,
+    )
+
+
+def scaled(plan: Plan, budget: Fraction | None) -> Plan:
+    """The plan in the same proportions within a smaller budget, or as it is if that is enough."""
+    if budget is None or budget >= plan.budget:
+        return plan
+    shares = []
+    for share in plan.shares:
+        units = max(1, math.floor(share.epsilon * budget / plan.budget * MICRO))
+        epsilon = Fraction(units, MICRO)
+        error = _error(plan.mechanism, epsilon, share.domain)
+        shares.append(replace(share, epsilon=epsilon, expected_error=error))
+    return replace(
+        plan,
+        budget=sum((share.epsilon for share in shares), Fraction(0)),
+        shares=tuple(shares),
     )
 
 

@@ -85,7 +85,11 @@ def mechanism_named(name: str) -> MechanismName:
     raise UnknownNameError("mechanism", name, known)
 
 
-def parse_epsilon(amount: str | float | Decimal | Fraction) -> Fraction:
+Amount = str | float | Decimal | Fraction
+"""A privacy parameter as people write it; a float means the decimal number it prints as."""
+
+
+def parse_epsilon(amount: Amount) -> Fraction:
     """Read a privacy parameter exactly; a float means the decimal number it prints as.
 
     0.1 is one tenth, not 0.1000000000000000055. Zero, negatives and non-numbers are refused.
@@ -101,7 +105,7 @@ def parse_epsilon(amount: str | float | Decimal | Fraction) -> Fraction:
     return exact
 
 
-def _exactly(amount: str | float | Decimal | Fraction) -> Fraction:
+def _exactly(amount: Amount) -> Fraction:
     if isinstance(amount, bool):
         raise TypeError
     if isinstance(amount, str | float) and "/" not in str(amount):

@@ -1,6 +1,7 @@
 """The command line: what it prints, in which form, and how it ends."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -163,7 +164,8 @@ def test_misuse_exits_with_two(arguments: list[str]) -> None:
     ("arguments", "words"),
     [
         (["plan", "fib5", "--budget", "1"], "fib4"),
-        (["plan", "fib4"], "either as a total"),
+        (["plan", "fib4", "--hide", "age=99"], "at most 62 years"),
+        (["plan", "fib4", "--hide", "heart=9"], "heart"),
         (["plan", "fib4", "--budget", "0.001"], "at least 0.004"),
         (["plan", "fib4", "--budget", "1", "--objective", "ast +"], "formula"),
         (["templates", "./nowhere.toml"], "nowhere.toml"),
@@ -311,3 +313,50 @@ def test_the_commands_in_the_readme_run(tmp_path: Path) -> None:
             capture_output=True, text=True, check=False, timeout=PATIENCE, cwd=ROOT / "examples",
         )  # fmt: skip
         assert done.returncode == 0, (command, done.stderr)
+
+
+@pytest.mark.parametrize("raised", ["KeyboardInterrupt", "click.Abort"])
+def test_ctrl_c_ends_with_130_and_no_traceback(raised: str) -> None:
+    code = (
+        "import click; from rootguard.cli import main as it\n"
+        f"def stop(*_, **__): raise {raised}\n"
+        "it.cli.invoke = stop\n"
+        "it.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "templates"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "rootguard: stopped")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["plan", "fib4"], "--hide age=5"),
+        (["plan", "fib4", "--hide", "age"], "such as age=5"),
+        (["plan", "fib4", "--hide", "age=5", "--budget", "1"], "not both"),
+        (["plan", "fib4", "--hide", "age=5", "--hide", "age=6"], "twice"),
+        (["release", "fib4"], "--hide age=5"),
+    ],
+)
+def test_misuse_exits_with_two_and_says_what_to_give(arguments: list[str], words: str) -> None:
+    done = program(*arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
+def test_a_plan_by_goals_says_what_they_cost_and_when_they_make_a_value_useless() -> None:
+    found = json.loads(
+        program("plan", "fib4", "--hide", "age=5", "--hide", "plt=200", "--json").stdout
+    )
+    age, plt = found["goals"]["roots"]["age"], found["goals"]["roots"]["plt"]
+    assert math.tanh(age["epsilon"] * age["steps"] / 2) == age["advantage"] <= 0.5
+    assert age["epsilon"] * age["steps"] >= 0.99 * 2 * math.atanh(0.5)
+    assert (age["useless"], plt["useless"]) == (False, True)
+    assert (age["chosen_by"], found["goals"]["roots"]["ast"]["chosen_by"]) == ("owner", "template")
+    assert found["cost"]["wrong_class_rate"] > found["cost"]["class_error"] > 0
+    assert 0.5 < found["goals"]["joint_advantage"] < 1
+    said = program("plan", "fib4", "--hide", "age=5", "--hide", "plt=200").stdout
+    assert "Platelets is of no use" in said
+    assert "Age is of no use" not in said
+    assert all(len(line) <= 80 for line in said.splitlines())

@@ -1,5 +1,6 @@
 """One service, its tier and time: what it was given stays, and all that it gets is counted."""
 
+import functools
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -209,7 +210,8 @@ def test_roots_that_would_gain_most_give_up_what_another_holds_beyond_its_share(
 
 def left(store: Store, rules: Policy, *templates: Template) -> dict[str, int]:
     """What a tier gives of each root, in micro-epsilon."""
-    tier = tier_of(rules, "app", templates, store.snapshot(OWNER), "uniform")
+    even = functools.partial(make_plan, allocation="uniform")
+    tier = tier_of(rules, "app", templates, store.snapshot(OWNER), even)
     return {str(root): to_micro(epsilon) for root, epsilon in tier.epsilons.items()}
 
 

@@ -146,12 +146,20 @@ class Trial:
             return _by_name({root: self._points[root][i] for root, i in noised.items()})
         return _by_name(calibration_of(self.template, plan).release_many(noised))
 
+    def noised_values(self, plan: Plan, source: np.random.Generator) -> dict[str, Floats]:
+        """Each root as it is noised under any plan, repeats and patients in one row."""
+        noised = self._drawn(plan, source)
+        return _by_name({root: self._points[root][i] for root, i in noised.items()})
+
     def _noised(
         self, plan: Plan, cell: UtilityCell, stream: Configuration
     ) -> dict[RootName, Indices]:
         source = generator(
             self.seed, cell.template, cell.mechanism, cell.epsilon, cell.budget, stream
         )
+        return self._drawn(plan, source)
+
+    def _drawn(self, plan: Plan, source: np.random.Generator) -> dict[RootName, Indices]:
         noised = {}
         for share in plan.shares:
             noise = mechanism(plan.mechanism, share.epsilon, share.domain.size)
@@ -191,6 +199,17 @@ def class_error(released: Floats, truth: Floats, classes: Sequence[RiskClass]) -
     apart = np.abs(class_numbers(classes, released) - class_numbers(classes, truth))
     totals = (apart / (len(classes) - 1)).sum(axis=-1)
     return 100 * float(totals.mean()) / len(truth)
+
+
+def wrong_class_rate(released: Floats, truth: Floats, classes: Sequence[RiskClass]) -> float | None:
+    """Of all people, how many percent are released in another class than their own.
+
+    A plain count: `class_error` (RCE) weighs each by how far off it is, so that with three classes
+    a neighbouring one counts half.
+    """
+    if len(classes) < 2:
+        return None
+    return 100 * float((class_numbers(classes, released) != class_numbers(classes, truth)).mean())
 
 
 def class_recalls(

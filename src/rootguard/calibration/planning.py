@@ -38,8 +38,8 @@ from rootguard.expressions import evaluate_many
 from rootguard.graph import Graph
 from rootguard.mechanisms import MECHANISMS, mechanism
 from rootguard.mechanisms.base import MAX_EPSILON, Floats, Indices
-from rootguard.template import Root, Template
-from rootguard.values import MICRO, AllocationName, Domain, MechanismName
+from rootguard.template import Root, Template, load_template
+from rootguard.values import MICRO, AllocationName, Amount, Domain, MechanismName, parse_epsilon
 
 PEOPLE = 512
 """On whom the candidates are tried."""
@@ -63,8 +63,8 @@ _UNBOUNDED = 1 << 16
 
 
 def make_plan(
-    template: Template,
-    budget: Fraction,
+    template: Template | str,
+    budget: Amount,
     *,
     mechanism_name: MechanismName = "geometric",
     allocation: AllocationName = "optimal",
@@ -73,8 +73,10 @@ def make_plan(
     """Split a budget over a template's roots, by default to make its target accurate.
 
     `population` plans for the calibrated target; with another objective, or without population
-    figures, it is the optimal plan.
+    figures, it is the optimal plan. A template may go by its name.
     """
+    template = load_template(template) if isinstance(template, str) else template
+    budget = parse_epsilon(budget)
     if allocation != "population":
         return first_order_plan(
             template,

@@ -1,6 +1,7 @@
 """The `rootguard` command. A subcommand is loaded when it is called, so that start-up is quick."""
 
 import json
+import os
 import sys
 from dataclasses import dataclass
 from importlib import import_module
@@ -10,7 +11,13 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from rootguard import __version__, errors
-from rootguard.cli.output import EXIT_CODES, EXIT_REFUSED, notice
+from rootguard.cli.output import (
+    EXIT_CHECK_FAILED,
+    EXIT_CODES,
+    EXIT_REFUSED,
+    EXIT_STOPPED,
+    notice,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +110,7 @@ class Commands(click.Group):
         "mcp": LazyCommand("rootguard.cli.mcp", "Noised values over the Model Context Protocol."),
         "plan": LazyCommand(
             "rootguard.cli.plan",
-            "Split a budget over a template's roots and say what it promises.",
+            "Find the noise that hides your values as far as you say, and what that costs.",
         ),
         "release": LazyCommand(
             "rootguard.cli.release",
@@ -164,7 +171,7 @@ def cli() -> None:
     Try:
       rootguard demo
       rootguard templates
-      rootguard plan fib4 --budget 0.9
+      rootguard plan fib4 --hide age=5
     """
 
 
@@ -187,7 +194,16 @@ def completion(ctx: click.Context, shell: str) -> None:
 def main() -> None:
     """Run the command line; a refusal is one sentence on standard error and exit code 3."""
     try:
-        cli(prog_name="rootguard", standalone_mode=True)
+        sys.exit(cli.main(prog_name="rootguard", standalone_mode=False) or 0)
+    except click.ClickException as misuse:
+        misuse.show()
+        sys.exit(misuse.exit_code)
+    except (click.Abort, KeyboardInterrupt):  # Ctrl-C, or the end of what a person types
+        notice("stopped")
+        sys.exit(EXIT_STOPPED)
+    except BrokenPipeError:  # whoever read the output has gone; Python would say so at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_CHECK_FAILED)
     except errors.RootGuardError as refusal:
         if "--json" in sys.argv:
             body = {"error": {"type": type(refusal).__name__, "message": str(refusal)}}

@@ -24,6 +24,7 @@ from rootguard.values import AllocationName, MechanismName, RootName, parse_epsi
 
 if TYPE_CHECKING:
     from rootguard.allocation import Plan
+    from rootguard.goals import Goal
     from rootguard.template import Template
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -44,6 +45,23 @@ class EpsilonType(click.ParamType[Fraction]):
             return parse_epsilon(str(value))
         except BudgetError as problem:
             self.fail(str(problem), param, ctx)
+
+
+class HideType(click.ParamType[tuple[str, str]]):
+    """What to hide, and how far: age=5, or ast=10% of a typical value."""
+
+    name = "root=distance"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """The two sides; what they say is checked with the template."""
+        if isinstance(value, tuple):
+            return value
+        root, equals, distance = (part.strip() for part in str(value).partition("="))
+        if not (root and equals and distance):
+            self.fail("write a value's name and how far to hide it, such as age=5", param, ctx)
+        return root, distance
 
 
 class TemplateType(click.ParamType[str]):
@@ -125,13 +143,55 @@ class PlanChoice:
     mechanism: str
     allocation: AllocationName
     objective: str | None
+    hide: tuple[tuple[str, str], ...]
+    advantage: Fraction | None
+
+    def check(self) -> None:
+        """Refuse two ways at once, or none, as misuse of the command."""
+        hidden = bool(self.hide) or self.advantage is not None
+        amounts = [each for each in (self.budget, self.epsilon, self.turns) if each is not None]
+        if hidden and amounts:
+            raise click.UsageError("give --hide or a budget, not both")
+        if not hidden and not (
+            (self.budget is not None and len(amounts) == 1)
+            or (self.budget is None and len(amounts) == 2)
+        ):
+            raise click.UsageError(
+                "say what to hide (--hide age=5), or give --budget, or --epsilon with --turns"
+            )
+        names = [name for name, _ in self.hide]
+        if len(set(names)) < len(names):
+            raise click.UsageError("--hide names a value twice; keep one")
+
+    @property
+    def hidden(self) -> dict[str, str] | None:
+        """What is to be hidden, and how far; None where a budget was given."""
+        return dict(self.hide) if self.hide or self.advantage is not None else None
+
+    def goals(self, template: "Template") -> "tuple[Goal, ...]":
+        """The goal of each root; empty where a budget was given."""
+        from rootguard.goals import ADVANTAGE, read_goals
+
+        if self.hidden is None:
+            return ()
+        return read_goals(template, self.hidden, advantage=self.advantage or ADVANTAGE)
 
     def plan(self, template: "Template") -> "Plan":
         """The plan that these choices make for a template."""
         from rootguard.allocation import read_budget
         from rootguard.calibration import make_plan
+        from rootguard.goals import ADVANTAGE, hiding_plan
         from rootguard.mechanisms import mechanism_named
 
+        self.check()
+        if self.hidden is not None:
+            return hiding_plan(
+                template,
+                self.hidden,
+                advantage=self.advantage or ADVANTAGE,
+                mechanism_name=mechanism_named(self.mechanism),
+                objective=self.objective,
+            )
         return make_plan(
             template,
             read_budget(total=self.budget, epsilon=self.epsilon, turns=self.turns),
@@ -163,6 +223,20 @@ def plan_options(command: _Command) -> _Command:
             "How the budget is split over the roots.",
         ),
         mechanism_option,
+        click.option(
+            "--advantage",
+            type=EpsilonType(),
+            help="With --hide: how much better than chance anybody may tell two people apart who "
+            "differ that far, 0 to 1. 0.5 unless given: right three times in four.",
+        ),
+        click.option(
+            "--hide",
+            type=HideType(),
+            multiple=True,
+            metavar="ROOT=DISTANCE",
+            help="Hide a value this far, in its unit or in % of a typical value; repeatable. "
+            "Values that are not named are hidden as the template advises.",
+        ),
         click.option("--turns", type=click.IntRange(min=1), help="Turns, with --epsilon."),
         click.option("--epsilon", type=EpsilonType(), help="Epsilon per turn, with --turns."),
         click.option("--budget", type=EpsilonType(), help="Total epsilon over all roots."),

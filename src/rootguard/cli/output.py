@@ -17,10 +17,11 @@ EXIT_OK = 0
 EXIT_CHECK_FAILED = 1
 EXIT_USAGE = 2
 EXIT_REFUSED = 3
+EXIT_STOPPED = 130  # as shells have it for a program that Ctrl-C ended
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 a check did not hold; 2 the command was misused; "
-    "3 RootGuard refused, with the reason on standard error."
+    "3 RootGuard refused, with the reason on standard error; 130 stopped with Ctrl-C."
 )
 
 
@@ -92,8 +93,10 @@ def show(result: Result, *, as_json: bool) -> None:
 
 
 def number(value: float) -> str:
-    """Four significant digits, without an exponent where people would not write one."""
-    return f"{value:.4g}"
+    """Three significant digits, all digits of a larger whole part, and no exponent."""
+    if 1000 <= abs(value) < 1e15:
+        return f"{value:,.0f}".replace(",", " ") if abs(value) >= 1e4 else f"{value:.0f}"
+    return f"{value:.3g}"
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""`rootguard plan`: how a budget would be split, what it promises. No private value needed."""
+"""`rootguard plan`: what hides values so far, or splits a budget, what it promises and costs.
+
+No private value is needed.
+"""
 
 import math
 from typing import TYPE_CHECKING
@@ -17,7 +20,9 @@ from rootguard.cli.options import (
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
 
 if TYPE_CHECKING:
+    from rootguard.advice.costs import PlanCost
     from rootguard.allocation import Plan
+    from rootguard.goals import Goal
     from rootguard.template import Template
 
 
@@ -45,12 +50,16 @@ def command(
     profile: str | None,
     as_json: bool,
 ) -> None:
-    """Split a budget over a template's roots and say what it promises.
+    """Find the noise that hides your values as far as you say, and what that costs.
 
-    The budget is a total, or the paper's epsilon times turns.
+    --hide age=5 promises: of two people who differ in age alone, by 5 years, nobody picks the right
+    one with an advantage over chance of more than 0.5, however much they ask. Or give a budget: a
+    total, or the paper's epsilon times turns.
 
     \b
     Examples:
+      rootguard plan fib4 --hide age=5
+      rootguard plan fib4 --hide age=5 --hide ast=10% --advantage 0.3
       rootguard plan fib4 --budget 0.9
       rootguard plan fib4 --epsilon 0.1 --turns 9 --mechanism exponential --json
       rootguard plan ./mine.toml --budget 1 --allocation uniform --amplification
@@ -62,15 +71,126 @@ def command(
 
     loaded = load_template(template).of_population(people)
     plan = choice.plan(loaded)
+    goals = choice.goals(loaded)
+    cost = _cost(loaded, plan) if goals else None
     leaks = _amplifications(loaded, plan) if amplification else None
     hints = [str(hint) for hint in recognise(loaded)]
     beside = () if profile is None else load_profile(profile).templates
     warnings = shared_warnings((loaded, *beside))
     if as_json:
-        write_json(_as_json(loaded, plan, leaks, hints) | {"warnings": warnings})
+        body = _as_json(loaded, plan, leaks, hints) | {"warnings": warnings}
+        if cost is not None:
+            body |= {"goals": _goals_json(loaded, plan, goals), "cost": cost.record()}
+        write_json(body)
     else:
-        _print(loaded, plan, leaks, hints)
+        if cost is not None:
+            print_goals(loaded, plan, goals, cost)
+        _print(loaded, plan, leaks, hints, brief=cost is not None)
         print_warnings(warnings)
+
+
+def _cost(template: "Template", plan: "Plan") -> "PlanCost":
+    from rootguard.advice.costs import plan_cost
+
+    return plan_cost(template, plan)
+
+
+def _goals_json(template: "Template", plan: "Plan", goals: "tuple[Goal, ...]") -> dict[str, object]:
+    from rootguard.goals import joint_advantage, public_error
+
+    return {
+        "advantage": goals[0].advantage,
+        "joint_advantage": joint_advantage(goals),
+        "roots": {
+            goal.root: {
+                "hide": goal.distance,
+                "unit": template.roots[goal.root].unit,
+                "steps": goal.steps,
+                "epsilon": float(goal.epsilon),
+                "advantage": goal.bound,
+                "chosen_by": goal.source,
+                "because": goal.because,
+                "expected_error": plan[goal.root].expected_error,
+                "public_error": public_error(template.roots[goal.root]),
+                "useless": _useless(template, plan, goal.root),
+            }
+            for goal in goals
+        },
+    }
+
+
+def _useless(template: "Template", plan: "Plan", root: str) -> bool:
+    """Whether a guess from public figures would be as near as what is released."""
+    from rootguard.goals import public_error
+
+    return plan[root].expected_error >= public_error(template.root(root))
+
+
+def print_goals(
+    template: "Template", plan: "Plan", goals: "tuple[Goal, ...]", cost: "PlanCost"
+) -> None:
+    """What is hidden how far, what that costs, and which goals make a value useless."""
+    from rootguard.goals import joint_advantage
+
+    out = console()
+    rows = []
+    for goal in goals:
+        root = template.roots[goal.root]
+        rows.append(
+            (
+                f"{root.label} ({goal.root})",
+                f"{number(goal.distance)} {root.unit}".strip(),
+                {"owner": "you", "template": "template", "usual": "default"}[goal.source],
+                f"± {number(plan[goal.root].expected_error)} {root.unit}".strip(),
+                f"± {number(cost.adversary[goal.root])} {root.unit}".strip(),
+            )
+        )
+    columns = ("value", ">hidden within", "chosen by", ">average error", ">best guess is off")
+    out.print(table(f"{template.title}: what you hide", columns, rows))
+    right = 50 + 50 * goals[0].advantage
+    several = len(goals) > 1
+    out.print(
+        f"Of two people who differ in one value alone, by that much, nobody picks the right one "
+        f"more than {right:.3g} % of the time, however much they ask (advantage "
+        f"{goals[0].advantage:.3g})."
+        + (
+            f" If they differ by that much in all {len(goals)} at once: "
+            f"{50 + 50 * joint_advantage(goals):.3g} % (advantage {joint_advantage(goals):.3g})."
+            if several
+            else ""
+        ),
+        markup=False,
+    )
+    out.print(_cost_sentence(template, cost), markup=False)
+    for goal in goals:
+        if _useless(template, plan, goal.root):
+            root = template.roots[goal.root]
+            out.print(
+                f"{root.label} is of no use to the service like this: a guess from public figures "
+                f"is as near. Hide it less far, or do not send it.",
+                markup=False,
+            )
+    if cost.target_error >= cost.median_error:
+        out.print(
+            f"{template.target.name} is of no use like this: answering everybody with the "
+            f"population's median is {cost.median_error:.3g} % off and costs no privacy.",
+            markup=False,
+        )
+    out.print()
+
+
+def _cost_sentence(template: "Template", cost: "PlanCost") -> str:
+    said = f"The cost, on synthetic people: {template.target.name} is {cost.target_error:.3g} % off"
+    if cost.wrong_class_rate is not None:
+        said += (
+            f", and {cost.wrong_class_rate:.3g} % of people are put in another risk class "
+            f"(RCE {cost.class_error:.3g} %)"
+        )
+    for risk in template.risk:
+        share = cost.found.get(risk.label)
+        if risk.worrying and share is not None:
+            said += f"; of those in {risk.label!r}, {share:.3g} % are found"
+    return said + "."
 
 
 def _as_json(
@@ -103,7 +223,12 @@ def _as_json(
 
 
 def _print(
-    template: "Template", plan: "Plan", leaks: list[dict[str, object]] | None, hints: list[str]
+    template: "Template",
+    plan: "Plan",
+    leaks: list[dict[str, object]] | None,
+    hints: list[str],
+    *,
+    brief: bool,
 ) -> None:
     from rootguard.session import promise
 
@@ -111,17 +236,18 @@ def _print(
     rows = [
         (
             share.root,
-            f"{float(share.epsilon):.6f}",
-            f"{float(share.epsilon / plan.budget):.1%}",
+            f"{float(share.epsilon):.3g}",
+            f"{100 * float(share.epsilon / plan.budget):.3g} %",
             number(share.sensitivity),
             f"{number(share.expected_error)} {template.roots[share.root].unit}",
         )
         for share in plan.shares
     ]
-    title = f"{plan.template}: budget {float(plan.budget):g}, {plan.mechanism}, {plan.allocation}"
+    title = f"{plan.template}: budget {float(plan.budget):.3g}, {plan.mechanism}, {plan.allocation}"
     columns = ("root", ">epsilon", ">share", ">sensitivity", ">expected error")
     out.print(table(title, columns, rows))
-    out.print(str(promise(template, plan)), markup=False)
+    if not brief:  # what is promised was said in the goals' own words
+        out.print(str(promise(template, plan)), markup=False)
     if leaks is not None:
         cells = [
             (

@@ -1,6 +1,5 @@
 """`rootguard release`: noise values once and answer from them."""
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -72,21 +71,30 @@ def command(
 
     \b
     Examples:
-      rootguard release fib4 --budget 0.9 --values me.toml
+      rootguard release fib4 --hide age=5 --values values.toml
       echo '{"wt": 80, "ht": 1.8}' | rootguard release bmi --budget 0.5 --values - --json
-      rootguard release fib4 --budget 0.9 --values me.toml --formula 'ast / alt'
-      rootguard release fib4 --budget 0.09 --values me.toml --allocation population --calibrate
+      rootguard release fib4 --budget 0.9 --values values.toml --formula 'ast / alt'
+      rootguard release fib4 --budget 0.09 --values values.toml --allocation population --calibrate
     """
     from rootguard.events import to_record
+    from rootguard.goals import ADVANTAGE
     from rootguard.session import Guard
     from rootguard.template import load_template
     from rootguard.vault import open_store
 
     loaded = load_template(template)
+    choice.check()
     session = Guard.open(
         loaded,
         values=read_values(values, loaded),
-        **asdict(choice),
+        budget=choice.budget,
+        epsilon=choice.epsilon,
+        turns=choice.turns,
+        mechanism=choice.mechanism,
+        allocation=choice.allocation,
+        objective=choice.objective,
+        hide=choice.hidden,
+        advantage=choice.advantage or ADVANTAGE,
         on_change=on_change,
         lifetime=lifetime,
         calibrate=calibrate,

@@ -9,6 +9,7 @@ go the same way (`take_values`), and so does a service that asks for a profile (
 import math
 import warnings
 from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -21,10 +22,12 @@ from rootguard.errors import (
     BudgetError,
     ClampedWarning,
     IdentifierError,
+    PrivateValueError,
     UnknownNameError,
     shielded,
 )
 from rootguard.expressions import Variable
+from rootguard.goals import ADVANTAGE, Distance, hiding_plan
 from rootguard.graph import Graph
 from rootguard.sanitizer import seal, select
 from rootguard.session.declared import issue_tokens
@@ -40,10 +43,12 @@ from rootguard.session.policy import Policy
 from rootguard.session.profile import OnChange
 from rootguard.session.session import RecipientView, Session, Tier
 from rootguard.store import MemoryStore, Record, Snapshot, Store, held_levels
-from rootguard.template import Root, Template
+from rootguard.template import Root, Template, load_template
 from rootguard.values import (
     MICRO,
     AllocationName,
+    Amount,
+    MechanismName,
     Principal,
     Raw,
     RootName,
@@ -51,7 +56,6 @@ from rootguard.values import (
     to_micro,
 )
 
-Amount = str | float | Fraction
 Notice = Callable[[tuple[RootName, ...]], None]
 
 
@@ -131,7 +135,7 @@ def tier_of(
     service: str,
     templates: Sequence[Template],
     person: Snapshot,
-    allocation: AllocationName = "optimal",
+    plan_of: Callable[[Template, Fraction], Plan] = make_plan,
 ) -> Tier:
     """What a service may have of these templates' roots: its tier, less what it was given before.
 
@@ -142,7 +146,7 @@ def tier_of(
     budget = policy.tiers[access.tier]
     shares: dict[RootName, int] = {}
     for template in templates:
-        plan = make_plan(template, budget, allocation=allocation)
+        plan = plan_of(template, budget)
         own = [template.roots[share.root] for share in plan.shares]
         mapped = mappings(person.quantities, own)
         graph, _ = kept_formulas(person, template)
@@ -204,9 +208,11 @@ class Guard:
     @staticmethod
     @shielded
     def open(
-        template: Template,
+        template: Template | str,
         *,
         values: Mapping[str, float],
+        hide: Mapping[str, Distance] | None = None,
+        advantage: str | float | Fraction = ADVANTAGE,
         budget: Amount | None = None,
         epsilon: Amount | None = None,
         turns: int | None = None,
@@ -224,11 +230,16 @@ class Guard:
     ) -> Session:
         """Noise a person's values once, keep them, and open a session on what was kept.
 
-        The budget is a total, or `epsilon` times `turns`. A value that the store ever noised for
-        this principal and root is used again, at the epsilon it was drawn with, for nothing: equal
-        is what snaps to the same grid point. Another value is a new version with its own cost;
-        with `on_change="keep"` it is ignored, and what was noised stands. A root may cost ten
-        times its first price in all, or `lifetime` times; past that another value is refused.
+        Say what to hide, `hide={"age": 5}`, and each root gets the largest epsilon under which
+        nobody tells two values that far apart with more than the `advantage` (see `goals`); a root
+        that is not named is hidden as far as its template advises. Or give a budget: a total, or
+        `epsilon` times `turns`. Templates go by their names too, roots by titles and aliases.
+
+        A value that the store ever noised for this principal and root is used again, at the epsilon
+        it was drawn with, for nothing: equal is what snaps to the same grid point. Another value is
+        a new version with its own cost; with `on_change="keep"` it is ignored, and what was noised
+        stands. A root may cost ten times its first price in all, or `lifetime` times; past that
+        another value is refused.
 
         Without a store the session's values last as long as the session: opened again, it would
         draw again, and an adversary who sees both learns more. Pass a store to prevent that.
@@ -237,6 +248,7 @@ class Guard:
         more accurate on average, at no cost to privacy.
         """
         sealed = seal(values)
+        template = _template(template)
         store = MemoryStore() if store is None else store
         owner = Principal(principal)
         person = store.snapshot(owner)
@@ -250,13 +262,15 @@ class Guard:
         for name in () if tokens is None else tokens.issued:
             if name in graph:
                 raise IdentifierError(f"{name} is both a root and an identifier; rename one")
-        raws = select(sealed, graph, unneeded=_computed(person, template))
-        plan = make_plan(
+        raws = select(_by_root(sealed, template), graph, unneeded=_computed(person, template))
+        plan = _chosen_plan(
             template,
-            read_budget(total=budget, epsilon=epsilon, turns=turns),
-            mechanism_name=mechanism_named(mechanism),
-            allocation=allocation,
-            objective=objective,
+            mechanism_named(mechanism),
+            allocation,
+            objective,
+            hide=hide,
+            advantage=advantage,
+            amounts=(budget, epsilon, turns),
         )
         plans = dict.fromkeys(raws, plan)
         if lifetime is not None:
@@ -268,9 +282,11 @@ class Guard:
 
     @staticmethod
     def refine(
-        template: Template,
+        template: Template | str,
         *,
         values: Mapping[str, float],
+        hide: Mapping[str, Distance] | None = None,
+        advantage: str | float | Fraction = ADVANTAGE,
         budget: Amount | None = None,
         epsilon: Amount | None = None,
         turns: int | None = None,
@@ -282,30 +298,44 @@ class Guard:
     ) -> Session:
         """Raise roots that were noised before to a larger budget, paying the difference only.
 
-        Needs the raw values again, the same ones: a value that changed is for `open`. A root that
-        has its share of the new budget already is left alone.
+        The budget may be said by what is still to be hidden, as in `open`. Needs the raw values
+        again, the same ones: a value that changed is for `open`. A root that has its share of the
+        new budget already is left alone.
         """
         sealed = seal(values)
         del values
+        template = _template(template)
         person = store.snapshot(Principal(principal))
-        raws = select(sealed, Graph.of(template), unneeded=_computed(person, template))
-        total = read_budget(total=budget, epsilon=epsilon, turns=turns)
-        plan = make_plan(template, total, allocation=allocation, objective=objective)
+        raws = select(
+            _by_root(sealed, template),
+            Graph.of(template),
+            unneeded=_computed(person, template),
+        )
+        plan = _chosen_plan(
+            template,
+            "geometric",
+            allocation,
+            objective,
+            hide=hide,
+            advantage=advantage,
+            amounts=(budget, epsilon, turns),
+        )
         records = refine_once(store, person, plan, template.roots, raws)
         view = RecipientView(store, person, records)
         return Session(view, template, calibrate=calibrate)
 
     @staticmethod
     def resume(
-        template: Template, *, store: Store, principal: str = "owner", calibrate: bool = False
+        template: Template | str, *, store: Store, principal: str = "owner", calibrate: bool = False
     ) -> Session:
         """A session on values that were noised before: needs no raw value and draws nothing."""
+        template = _template(template)
         view = RecipientView(store, store.snapshot(Principal(principal)))
         return _whole(view, template, calibrate=calibrate)
 
     @staticmethod
     def serve(
-        template: Template,
+        template: Template | str,
         *,
         store: Store,
         policy: Policy,
@@ -319,9 +349,60 @@ class Guard:
         are kept; services that pool what they got learn no more than the finest of them tells. The
         tier's budget bounds all that the service ever gets: what it was given before counts.
         """
+        template = _template(template)
         person = store.snapshot(Principal(principal))
         view = RecipientView(store, person, tier=tier_of(policy, service, (template,), person))
         return _whole(view, template, calibrate=calibrate)
+
+
+def _template(given: Template | str) -> Template:
+    """A template, or the one of that name or path."""
+    return given if isinstance(given, Template) else load_template(given)
+
+
+def _by_root(
+    sealed: Mapping[str, Raw | None] | None, template: Template
+) -> dict[str, Raw | None] | None:
+    """Sealed values under the roots' own names, where titles or aliases were given."""
+    if sealed is None:
+        return None
+    found: dict[str, Raw | None] = {}
+    for called, raw in sealed.items():
+        name = called
+        if called not in template.roots:
+            with suppress(UnknownNameError):  # `select` refuses it
+                name = str(template.root(called).name)
+        if name in found:
+            raise PrivateValueError("two values were given for", (name,))
+        found[name] = raw
+    return found
+
+
+def _chosen_plan(
+    template: Template,
+    mechanism: MechanismName,
+    allocation: AllocationName,
+    objective: Objective | None,
+    *,
+    hide: Mapping[str, Distance] | None,
+    advantage: str | float | Fraction,
+    amounts: tuple[Amount | None, Amount | None, int | None],
+) -> Plan:
+    """By what is to be hidden, or by a budget: a total, or epsilon and turns."""
+    total, epsilon, turns = amounts
+    if hide is None:
+        return make_plan(
+            template,
+            read_budget(total=total, epsilon=epsilon, turns=turns),
+            mechanism_name=mechanism,
+            allocation=allocation,
+            objective=objective,
+        )
+    if amounts != (None, None, None):
+        raise BudgetError("say what to hide or give a budget, not both")
+    return hiding_plan(
+        template, hide, advantage=advantage, mechanism_name=mechanism, objective=objective
+    )
 
 
 def _computed(person: Snapshot, template: Template) -> frozenset[RootName]:

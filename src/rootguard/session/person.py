@@ -116,8 +116,7 @@ class Person(Answers):
         person = _take_profile(store, person, profile, plans, on_clamp)
         tier = None
         if service is not None and policy is not None:  # what it may have is of these versions
-            templates, allocation = profile.templates, profile.allocation
-            tier = tier_of(policy, service, templates, person, allocation)
+            tier = tier_of(policy, service, profile.templates, person, profile.plan)
         view = RecipientView(store, person, tier=tier)
         return cls(profile, view, MappingProxyType(plans), tokens, on_clamp or warn_owner)
 

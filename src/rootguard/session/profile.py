@@ -5,7 +5,8 @@ sealed as soon as it is read. A mistake is reported with file, key and remedy, a
 is written there.
 
     templates = ["fib4", "homa"]        # catalog names, or paths of template files
-    budget = "0.9"                      # of each template; [budgets] fib4 = "0.9" for one of them
+    advantage = 0.5                     # with [hide]: what anybody may gain in telling two apart
+    budget = "0.9"                      # in place of [hide]; [budgets] fib4 = "0.9" for one of them
     principal = "owner"                 # and, if need be: mechanism, allocation, calibrate, store
     on_change = "draw"                  # a changed value is noised anew, or "keep" what was noised
     lifetime = 10                       # a root may cost so many times its first price in all
@@ -13,7 +14,11 @@ is written there.
     anchor = "vault.anchor"             # a file that shows whether the store was put back
     on_doubt = "redact"                 # a doubtful number in a text becomes [number]; or "refuse"
     unknown_fields = "refuse"           # of a request to the gateway; or "drop", or "pass"
-    policy = "policy.toml"              # in place of a budget: its richest tier is the budget
+    policy = "policy.toml"              # without [hide] its richest tier is the budget
+
+    [hide]                              # two people so far apart shall not be told apart
+    age = 5                             # in the root's unit, or "10%" of a typical value; a root
+                                        # left out is hidden as far as its template advises
 
     [values]                            # a root left out is noised when you first write it
     age = 50
@@ -39,10 +44,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, TypeVar, get_args
 
-from rootguard.allocation import Plan
+from rootguard.allocation import Plan, scaled
 from rootguard.calibration import make_plan
 from rootguard.errors import BudgetError, ProfileError, UnknownNameError, shielded
 from rootguard.expressions import to_text
+from rootguard.goals import Distance, hiding_plan
 from rootguard.graph import Graph
 from rootguard.session.policy import Policy, load_policy
 from rootguard.template import Template, catalog, load_template
@@ -60,7 +66,7 @@ MAX_BYTES = 1024 * 1024  # a profile is written by hand; a larger file is the wr
 _KEYS = (
     *("allocation", "budget", "budgets", "calibrate", "identifiers", "lifetime", "mechanism"),
     *("on_change", "policy", "principal", "store", "templates", "values", "vault", "anchor"),
-    *("on_doubt", "unknown_fields", "detection"),
+    *("on_doubt", "unknown_fields", "detection", "hide", "advantage"),
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _VAULT = re.compile(r"[0-9a-f]{32}")
@@ -131,16 +137,28 @@ class Profile:
     detection: DetectionChoice = field(default_factory=DetectionChoice)
     on_doubt: OnDoubt | None = None
     unknown_fields: UnknownFields | None = None
+    goals: Mapping[str, Plan] = field(default_factory=dict, repr=False)
+    """By template: the plan that keeps the owner's goals; empty if budgets were given instead."""
 
     def plans(self) -> Iterator[Plan]:
         """The plan of each template, in order; a root is noised under the first that has it."""
         for template in self.templates:
-            yield make_plan(
-                template,
-                self.budgets[template.name],
-                mechanism_name=self.mechanism,
-                allocation=self.allocation,
-            )
+            yield self.plan(template)
+
+    def plan(self, template: Template, budget: Fraction | None = None) -> Plan:
+        """A template's plan, at its own budget or another.
+
+        Under goals a smaller budget has coarser values in the same proportions, and a larger one
+        is no finer than the goals allow.
+        """
+        if template.name in self.goals:
+            return scaled(self.goals[template.name], budget)
+        return make_plan(
+            template,
+            self.budgets[template.name] if budget is None else budget,
+            mechanism_name=self.mechanism,
+            allocation=self.allocation,
+        )
 
 
 def load_profile(path: str | os.PathLike[str]) -> Profile:
@@ -189,13 +207,18 @@ class _Reader:
         mechanism = self._choice("mechanism", "geometric", get_args(MechanismName))
         if policy is not None and mechanism != "geometric":
             raise self._error("mechanism", "tiers need geometric noise", "leave it out")
+        goals = self._goals(templates, mechanism)
         calibrate = self._content.get("calibrate", False)
         if not isinstance(calibrate, bool):
             raise self._error("calibrate", "neither true nor false", "write true or false")
         return Profile(
             principal=Principal(self._line("principal", "owner")),
             templates=templates,
-            budgets=MappingProxyType(self._budgets(templates, policy)),
+            budgets=MappingProxyType(
+                {name: plan.budget for name, plan in goals.items()}
+                or self._budgets(templates, policy)
+            ),
+            goals=MappingProxyType(goals),
             mechanism=mechanism,
             allocation=self._choice("allocation", "optimal", get_args(AllocationName)),
             calibrate=calibrate,
@@ -302,6 +325,45 @@ class _Reader:
             if name not in found:
                 raise self._error("budget", f"{name} has no budget", 'write budget = "0.9"')
         return found
+
+    def _goals(self, templates: tuple[Template, ...], mechanism: MechanismName) -> dict[str, Plan]:
+        """The plan of each template under [hide]; nothing if it is not there."""
+        if "hide" not in self._content:
+            remedy = "add [hide], or leave advantage out"
+            if "advantage" in self._content:
+                raise self._error("advantage", "nothing is to be hidden", remedy)
+            return {}
+        for key in ("budget", "budgets", "allocation"):
+            if key in self._content:
+                raise self._error(key, "there is [hide] as well", "keep one of the two")
+        wanted: dict[str, Distance] = {}
+        for called, distance in self._table("hide").items():
+            found = [each for template in templates if (each := self._called(template, called))]
+            if not found or not isinstance(distance, str | int | float):
+                shown = f"hide.{called}" if _NAME.fullmatch(called) else "hide"
+                problem = "no distance" if found else "no root of these templates is called so"
+                raise self._error(shown, problem, 'write age = 5, or "10%"')
+            wanted[found[0]] = distance
+        advantage = self._content.get("advantage", "0.5")
+        try:
+            return {
+                template.name: hiding_plan(
+                    template,
+                    {root: far for root, far in wanted.items() if root in template.roots},
+                    advantage=str(advantage),
+                    mechanism_name=mechanism,
+                )
+                for template in templates
+            }
+        except BudgetError as problem:  # of a goal, which is public
+            key = "advantage" if "advantage" in str(problem) else "hide"
+            raise self._error(key, str(problem), "correct it") from None
+
+    def _called(self, template: Template, called: str) -> str | None:
+        try:
+            return template.root(called).name
+        except UnknownNameError:
+            return None
 
     def _amount(self, key: str, amount: object) -> Fraction:
         if isinstance(amount, str | int | float):
