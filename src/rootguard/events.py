@@ -12,12 +12,16 @@ from rootguard.errors import EventError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RootNoised:
-    """A root's version was noised for the first time, at `micro_epsilon`."""
-
+class _OfVersion:
     principal: str
     root: str
     version: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RootNoised(_OfVersion):
+    """A root's version was noised for the first time, at `micro_epsilon`."""
+
     micro_epsilon: int
     mechanism: str
 
@@ -27,12 +31,9 @@ class RootNoised:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RootRefined:
+class RootRefined(_OfVersion):
     """A version was raised to `level` micro-epsilon; the difference is what it cost."""
 
-    principal: str
-    root: str
-    version: int
     micro_epsilon: int
     level: int
 
@@ -42,33 +43,23 @@ class RootRefined:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LevelDerived:
+class LevelDerived(_OfVersion):
     """A coarser level of a version was derived from a finer one. It costs nothing."""
 
-    principal: str
-    root: str
-    version: int
     level: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TableDrawKept:
+class TableDrawKept(_OfVersion):
     """A draw that a table had shown is kept as a version. The table's run paid for it."""
 
-    principal: str
-    root: str
-    version: int
     level: int
     mechanism: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RootReturned:
+class RootReturned(_OfVersion):
     """A root's value is that of an earlier version again. It costs nothing."""
-
-    principal: str
-    root: str
-    version: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,16 +77,13 @@ class TableCharged:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RootCharged:
+class RootCharged(_OfVersion):
     """What a root had cost in all when the profile was erased, by name and in tables.
 
     `version` is the highest there was, `first` what the first draw cost, and `mechanism` that of
     the latest draw by name.
     """
 
-    principal: str
-    root: str
-    version: int
     draws: int
     micro_epsilon: int
     first: int

@@ -17,7 +17,7 @@ cohort.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, assert_never
@@ -70,6 +70,11 @@ class UtilityCell:
     template: str
     mechanism: MechanismName
     config: Configuration
+
+    @classmethod
+    def of(cls, row: object) -> "UtilityCell":
+        """The cell of whatever has its fields, among others."""
+        return cls(**{each.name: getattr(row, each.name) for each in fields(cls)})
 
 
 class Trial:

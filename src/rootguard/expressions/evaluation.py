@@ -37,6 +37,7 @@ from rootguard.expressions.nodes import (
     Not,
     NumberLiteral,
     Variable,
+    fold,
     steps,
 )
 
@@ -261,10 +262,7 @@ _Slope = tuple[float, Partials]
 
 def _slope(node: Node, values: Mapping[str, float]) -> _Slope | FormulaError:
     """Value and partials; a name that does not occur has no entry."""
-    found: list[_Slope | FormulaError] = []
-    for each, places in steps(node):
-        found.append(_slope_of(each, [found[place] for place in places], values))
-    return found[-1]
+    return fold(node, lambda each, below: _slope_of(each, below, values))
 
 
 def _slope_of(

@@ -273,10 +273,7 @@ class Extremes:
 
 def _occurrences(node: nodes.Node) -> int:
     """How often names and constants stand in a formula."""
-    counts: list[int] = []
-    for each, places in nodes.steps(node):
-        counts.append(isinstance(each, nodes.Variable) + sum(counts[place] for place in places))
-    return counts[-1]
+    return nodes.fold(node, lambda each, below: isinstance(each, nodes.Variable) + sum(below))
 
 
 def _moved(point: tuple[float, ...], place: int, side: Interval, step: float) -> tuple[float, ...]:
@@ -607,8 +604,8 @@ def _only_part(node: nodes.Node) -> nodes.Node | None:
 
 def _with_inner(node: nodes.Node, inner: nodes.Node) -> nodes.Node:
     """The formula with a name in the place of one part."""
-    made: list[nodes.Node] = []
-    for each, places in nodes.steps(node):
-        below = [made[place] for place in places]
-        made.append(_INNER if each == inner else nodes.rebuild(each, below))
-    return made[-1]
+
+    def made(each: nodes.Node, below: list[nodes.Node]) -> nodes.Node:
+        return _INNER if each == inner else nodes.rebuild(each, below)
+
+    return nodes.fold(node, made)

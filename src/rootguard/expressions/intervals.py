@@ -304,10 +304,7 @@ def constant(node: nodes.Node) -> Interval | None:
 
 
 def _bounds(node: nodes.Node, box: Mapping[str, Interval]) -> Interval | None:
-    found: list[Interval | None] = []
-    for each, places in nodes.steps(node):
-        found.append(_bounds_of(each, [found[place] for place in places], box))
-    return found[-1]
+    return nodes.fold(node, lambda each, below: _bounds_of(each, below, box))
 
 
 def _bounds_of(
@@ -453,10 +450,7 @@ def _highest(x: Interval, y: Interval) -> Interval:
 
 def _slopes(node: nodes.Node, box: Mapping[str, Interval]) -> Slopes | None:
     """Bounds and partials; a name that does not occur has no entry."""
-    found: list[Slopes | None] = []
-    for each, places in nodes.steps(node):
-        found.append(_slopes_of(each, [found[place] for place in places], box))
-    return found[-1]
+    return nodes.fold(node, lambda each, below: _slopes_of(each, below, box))
 
 
 def _slopes_of(

@@ -8,11 +8,11 @@ and free of any number but the literals that were written.
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
-from typing import ClassVar, Final, Literal, assert_never, cast, get_args
+from typing import ClassVar, Final, Literal, TypeVar, assert_never, cast, get_args
 from zlib import crc32
 
 from rootguard.errors import FormulaLimitError, FormulaNameError
@@ -158,13 +158,16 @@ class Variable(_Measured):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Negate(_Measured):
-    """`-operand`."""
-
+class _Unary(_Measured):
     operand: "Node"
 
     def __post_init__(self) -> None:
         self._measure("", self.operand)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Negate(_Unary):
+    """`-operand`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,13 +211,8 @@ class Logic(_Binary):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Not(_Measured):
+class Not(_Unary):
     """`not operand`: 1 where the operand is 0, else 0."""
-
-    operand: "Node"
-
-    def __post_init__(self) -> None:
-        self._measure("", self.operand)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -287,6 +285,7 @@ def _own(node: Node) -> str | float:
             return ""
 
 
+T = TypeVar("T")
 Step = tuple[Node, tuple[int, ...]]
 """A node, and the places of its parts among the steps before it."""
 
@@ -313,6 +312,14 @@ def steps(node: Node) -> tuple[Step, ...]:
             places[id(here)] = len(found)
             found.append((here, tuple([places[id(part)] for part in below])))
     return tuple(found)
+
+
+def fold(node: Node, made: Callable[[Node, list[T]], T]) -> T:
+    """What `made` makes of a formula, given each node and what it made of the node's parts."""
+    found: list[T] = []
+    for each, places in steps(node):
+        found.append(made(each, [found[place] for place in places]))
+    return found[-1]
 
 
 def rebuild(node: Node, below: Sequence[Node]) -> Node:

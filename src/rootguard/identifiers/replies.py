@@ -538,17 +538,10 @@ def _cased(said: str, word: str) -> str:
 
 def forms_of(kind: Kind, token: str) -> Iterator[tuple[str, TokenForm, Iterable[int] | None]]:
     """The sequences that spell a token, with their forms and where separators may stand."""
-    match kind:
-        case "code":
-            return code_forms(token)
-        case "phone":
-            return phone_forms(token)
-        case "email":
-            return email_forms(token)
-        case "date":
-            return date_forms(token)
-        case "person":
-            return iter(())
+    return _FORMS[kind](token) if kind in _FORMS else iter(())  # names have words, no sequences
+
+
+_FORMS = {"code": code_forms, "phone": phone_forms, "email": email_forms, "date": date_forms}
 
 
 _CONTEXT = 128

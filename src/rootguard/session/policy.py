@@ -84,6 +84,18 @@ class Policy:
         return self.services[service]
 
 
+def read_file(path: str | os.PathLike[str], most: int, remedy: str) -> bytes:
+    """A file of the owner's beside the policy, of at most so many bytes; `remedy` is for more."""
+    file = os.fspath(path)
+    try:
+        content = Path(path).read_bytes()
+    except (OSError, ValueError):
+        raise PolicyError(file, "", "cannot be read", "check the path") from None
+    if len(content) > most:
+        raise PolicyError(file, "", f"over {most // 1024} KiB", remedy)
+    return content
+
+
 def load_policy(path: str | os.PathLike[str]) -> Policy:
     """Read a policy file; every mistake is reported with file, key and remedy."""
     file = os.fspath(path)

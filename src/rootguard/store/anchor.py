@@ -18,7 +18,7 @@ import os
 import secrets
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -27,11 +27,10 @@ from rootguard.errors import (
     StoreDamagedError,
     StoreError,
     StoreRolledBackError,
-    StoreUnavailableError,
 )
 from rootguard.store.base import Cell, Database, Transaction
 from rootguard.store.envelope import Begin, WrappedDatabase, anchor_key, canonical
-from rootguard.store.keys import refusal_of, sync_directory
+from rootguard.store.keys import sync_directory, told
 
 TABLES: Final = "tables"
 QUANTITIES: Final = "quantities"
@@ -304,15 +303,5 @@ def rolled_back(path: Path) -> StoreRolledBackError:
     )
 
 
-@contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Say which file it is that the system refuses."""
-    problem = ""
-    try:
-        yield
-    except OSError as error:
-        problem = refusal_of(error, path.parent)
-    if problem:
-        raise StoreUnavailableError(
-            f"the anchor {path} cannot be used: {problem}; nothing was released"
-        )
+def _told(path: Path) -> AbstractContextManager[None]:
+    return told(path, "the anchor {} cannot be used: {}; nothing was released")

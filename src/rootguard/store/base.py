@@ -39,6 +39,11 @@ class Record:
     fingerprint: bytes
     event: Charge
 
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Root, version and level: of all draws with one place exactly one is kept."""
+        return self.sanitized.root, self.sanitized.version, self.position
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Disclosure:

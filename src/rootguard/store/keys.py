@@ -227,7 +227,7 @@ class KeyPlace:
             return
         import fcntl
 
-        with _told(self.file):
+        with told(self.file):
             _make_directory(self.file.parent)
             descriptor = os.open(self.file.parent, os.O_RDONLY)
         try:
@@ -393,7 +393,7 @@ def _write(file: Path, text: str, *, replace: bool) -> None:
     """Write a file in one step that lasts; without `replace`, one that is there stays."""
     draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
     try:
-        with _told(file):
+        with told(file):
             _make_directory(file.parent)
             with os.fdopen(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as out:
                 out.write(text)
@@ -436,20 +436,20 @@ def refusal_of(error: OSError, folder: Path) -> str:
 
 
 @contextmanager
-def _told(file: Path) -> Iterator[None]:
-    """Say which file the system refused to write, and why."""
+def told(file: Path, said: str = "the key file {} cannot be written: {}") -> Iterator[None]:
+    """Say which file the system refused, and why."""
     problem = ""
     try:
         yield
     except OSError as error:
         problem = refusal_of(error, file.parent)
     if problem:
-        raise StoreUnavailableError(f"the key file {file} cannot be written: {problem}")
+        raise StoreUnavailableError(said.format(file, problem))
 
 
 def _clear(*files: Path) -> None:
     for file in files:
-        with _told(file):
+        with told(file):
             file.unlink(missing_ok=True)
 
 

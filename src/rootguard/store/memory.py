@@ -168,10 +168,10 @@ class MemoryStore:
             person.summary = summary
             self._keep(person)
             for draw in new:
-                person.records[_where(draw)] = draw
+                person.records[draw.place] = draw
                 person.events.append(draw.event)
                 self.note(principal, draw.event)
-            return tuple(person.records[_where(draw)] for draw in draws)
+            return tuple(person.records[draw.place] for draw in draws)
 
     def events(self, principal: Principal) -> tuple[Charge, ...]:
         with self._lock:
@@ -429,7 +429,3 @@ class _PersonTokens:
 
     def __repr__(self) -> str:
         return "<issued tokens in memory>"
-
-
-def _where(draw: Record) -> tuple[str, int, int]:
-    return draw.sanitized.root, draw.sanitized.version, draw.position

@@ -358,15 +358,15 @@ class SqlStore:
             drawn = self._drawn_in_tables(db, person, principal, runs)
             new = person.summary.take(draws, drawn)
             person.name = person.name or principal  # a person who was erased comes back by name
-            kept = {_where(draw): draw for draw in new}
-            taken = [where for draw in draws if (where := _where(draw)) not in kept]
+            kept = {draw.place: draw for draw in new}
+            taken = [where for draw in draws if (where := draw.place) not in kept]
             if taken:
                 kept |= zip(taken, rows.read_draws(db, person, taken), strict=True)
             if new:
                 added = rows.add_draws(person, new)
                 events = [draw.event for draw in new]
                 db.batch([*added, *self._written(db, person, counts, events)])
-        return tuple(kept[_where(draw)] for draw in draws)
+        return tuple(kept[draw.place] for draw in draws)
 
     def events(self, principal: Principal) -> tuple[Charge, ...]:
         with self._database.reading() as db:
@@ -785,10 +785,6 @@ class _SqlTokens:
 
     def __repr__(self) -> str:
         return "<issued tokens in a database>"
-
-
-def _where(draw: Record) -> tuple[str, int, int]:
-    return draw.sanitized.root, draw.sanitized.version, draw.position
 
 
 def _events(db: Transaction, person: PersonRow) -> tuple[Charge, ...]:

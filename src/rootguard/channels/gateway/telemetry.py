@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, values
@@ -90,19 +91,12 @@ class Metrics:
             multiprocess_mode="livesum",
             registry=self.registry,
         )
-        self._seconds = Histogram(
-            "rootguard_request_seconds",
-            "Time from the request's first byte to the reply's last",
-            ("route",),
-            buckets=_SECONDS,
-            registry=self.registry,
+        timed = partial(Histogram, labelnames=("route",), buckets=_SECONDS, registry=self.registry)
+        self._seconds = timed(
+            "rootguard_request_seconds", "Time from the request's first byte to the reply's last"
         )
-        self._inspection = Histogram(
-            "rootguard_inspection_seconds",
-            "Time spent on sanitizing a request",
-            ("route",),
-            buckets=_SECONDS,
-            registry=self.registry,
+        self._inspection = timed(
+            "rootguard_inspection_seconds", "Time spent on sanitizing a request"
         )
 
     def began(self) -> None:

@@ -51,9 +51,7 @@ class Case:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ThresholdAnswer:
-    """A threshold: true or false, yes or no, or one of two numbers. The first case that holds."""
-
+class _CaseAnswer:
     parameter: Path
     cases: tuple[Case, ...]
     why: str
@@ -61,26 +59,21 @@ class ThresholdAnswer:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BandAnswer:
+class ThresholdAnswer(_CaseAnswer):
+    """A threshold: true or false, yes or no, or one of two numbers. The first case that holds."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BandAnswer(_CaseAnswer):
     """One of several bands of one value, from the lowest up.
 
     Bands may have gaps (20-24, 25-29): a value belongs to the last one that begins below it.
     """
 
-    parameter: Path
-    cases: tuple[Case, ...]
-    why: str
-    required: bool = False
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SelectionAnswer:
+class SelectionAnswer(_CaseAnswer):
     """A list of those statements that hold."""
-
-    parameter: Path
-    cases: tuple[Case, ...]
-    why: str
-    required: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,10 +8,10 @@ references resolve. Nothing outside the document is fetched.
 import json
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Final
 
 from rootguard.errors import PolicyError
+from rootguard.session.policy import read_file
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Of a document; the largest public ones have ten."""
@@ -20,13 +20,7 @@ _METHODS: Final = ("get", "put", "post", "delete", "patch")
 
 def load_operations(path: str | os.PathLike[str]) -> list[dict[str, object]]:
     """The operations of a file; a mistake is reported with file and remedy."""
-    file = os.fspath(path)
-    try:
-        raw = Path(path).read_bytes()
-    except (OSError, ValueError):
-        raise PolicyError(file, "", "cannot be read", "check the path") from None
-    if len(raw) > MAX_BYTES:
-        raise PolicyError(file, "", f"over {MAX_BYTES // 1024 // 1024} MiB", "take a part of it")
+    file, raw = os.fspath(path), read_file(path, MAX_BYTES, "take a part of it")
     document = _parsed(file, raw)
     if not isinstance(document, Mapping) or not isinstance(document.get("paths"), Mapping):
         raise PolicyError(file, "paths", "there are none", "give an OpenAPI document")

@@ -13,7 +13,6 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
-from pathlib import Path as File
 from types import MappingProxyType
 from typing import Final
 
@@ -55,6 +54,7 @@ from rootguard.channels.tools.words import (
 from rootguard.errors import PolicyError, UnknownNameError
 from rootguard.language.names import SHORT
 from rootguard.language.units import canonical
+from rootguard.session.policy import read_file
 from rootguard.template import Root, Template
 from rootguard.values import RootName
 
@@ -93,13 +93,7 @@ class Pins:
 
 def load_pins(path: str | os.PathLike[str]) -> Pins:
     """Read a file of corrections; a mistake is reported with file, key and remedy."""
-    name = os.fspath(path)
-    try:
-        content = File(path).read_bytes()
-    except (OSError, ValueError):
-        raise PolicyError(name, "", "cannot be read", "check the path") from None
-    if len(content) > MAX_BYTES:
-        raise PolicyError(name, "", f"over {MAX_BYTES // 1024} KiB", "keep to a few tools")
+    name, content = os.fspath(path), read_file(path, MAX_BYTES, "keep to a few tools")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -50,13 +50,7 @@ class ClassRow:
     @property
     def cell(self) -> UtilityCell:
         """What the figure is about."""
-        return UtilityCell(
-            budget=self.budget,
-            epsilon=self.epsilon,
-            template=self.template,
-            mechanism=self.mechanism,
-            config=self.config,
-        )
+        return UtilityCell.of(self)
 
 
 def class_rows(rows: Iterable[UtilityRow]) -> list[ClassRow]:

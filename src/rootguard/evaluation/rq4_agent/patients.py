@@ -80,13 +80,7 @@ class AgentCell:
     @property
     def plain(self) -> UtilityCell:
         """The cell of the utility study that this one should agree with."""
-        return UtilityCell(
-            budget=self.budget,
-            epsilon=self.epsilon,
-            template=self.template,
-            mechanism=self.mechanism,
-            config=self.config,
-        )
+        return UtilityCell.of(self)
 
     def key(self, patient: int) -> str:
         """What a session is called in the transcripts: readable, unique within a run."""

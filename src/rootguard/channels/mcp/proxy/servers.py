@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, Final
 
 from rootguard.channels.faults import RequestRefusedError
@@ -29,6 +28,7 @@ from rootguard.channels.mcp.proxy.offers import LISTED, Listing
 from rootguard.channels.mcp.proxy.relay import ClientRequest, ClientSide, Relay, say
 from rootguard.errors import AccessError, PolicyError, RootGuardError
 from rootguard.session import Profile
+from rootguard.session.policy import read_file
 
 MAX_BYTES: Final = 1024 * 1024
 """Of an `mcpServers` file; one with a hundred servers has a hundredth of it."""
@@ -70,13 +70,7 @@ def check_listed(profile: Profile, services: Sequence[str], *, file: str) -> Non
 
 def read_config(path: str | os.PathLike[str]) -> dict[str, Connect]:
     """The servers of an `mcpServers` file."""
-    file = os.fspath(path)
-    try:
-        raw = Path(path).read_bytes()
-    except (OSError, ValueError):
-        raise PolicyError(file, "", "cannot be read", "check the path") from None
-    if len(raw) > MAX_BYTES:
-        raise PolicyError(file, "", f"over {MAX_BYTES // 1024} KiB", "list fewer servers")
+    file, raw = os.fspath(path), read_file(path, MAX_BYTES, "list fewer servers")
     content: object = None
     with suppress(ValueError, RecursionError):
         content = json.loads(raw)
