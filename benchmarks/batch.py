@@ -174,7 +174,7 @@ def _apply(source: Path, _: Path) -> float:
             budget=BUDGET,
             on_clamp=lambda _: None,
         )
-        return (*(float(session.release(root)) for root in roots), session.target())
+        return (*(session.number(root) for root in roots), session.target())
 
     return _per_row(source, release)
 

@@ -203,7 +203,7 @@ BAD_OPENINGS: dict[str, Callable[[], object]] = {
     "a bad objective": lambda: guarded(objective="1 / (age - age)"),
     "a missing value": lambda: Guard.open(FIB4, values={"age": SENTINELS["age"]}, budget=1),
     "a stranger": lambda: Guard.open(FIB4, values={**SENTINELS, "x": 91.827364519}, budget=1),
-    "text": lambda: Guard.open(FIB4, values={**SENTINELS, "ast": "91.827364519"}, budget=1),  # type: ignore[dict-item]
+    "text": lambda: Guard.open(FIB4, values={**SENTINELS, "ast": "91.827364519"}, budget=1),
     "a list": lambda: Guard.open(FIB4, values={**SENTINELS, "ast": [91.827364519]}, budget=1),  # type: ignore[dict-item]
     "an infinite value": lambda: Guard.open(
         FIB4, values={**SENTINELS, "plt": float("inf")}, budget=1

@@ -22,7 +22,7 @@ from rootguard.events import (
     TableDrawKept,
 )
 from rootguard.expressions import Extremes, Interval, Node, names
-from rootguard.values import MICRO, Domain, RootName
+from rootguard.values import MICRO, NUMBER, Domain, RootName, RootType
 
 TableDraws = Mapping[RootName, Sequence[tuple[int, int]]]
 """Of each root that tables drew for a person: the price of a draw, in micro-epsilon, how many."""
@@ -168,16 +168,43 @@ class RootGuarantee:
     step: float
     mechanism: str
     draws: int = 1
+    type: RootType = NUMBER
+
+    @property
+    def public(self) -> bool:
+        """Whether nothing hides it, and nothing is promised about it."""
+        return not self.epsilon
+
+    @property
+    def advantage(self) -> float:
+        """The bound for two neighbouring values, or for two answers that differ."""
+        return 1.0 if self.public else math.tanh(float(self.epsilon) / 2)
 
     @property
     def hidden_within(self) -> float:
         """Two values this far apart are told apart with an advantage of at most one half.
 
-        In whole grid steps, since that is how far apart snapping sets them.
+        In whole grid steps, since that is how far apart snapping sets them; of answers without an
+        order, any two (1) or none (0).
         """
-        return math.floor(2 * math.atanh(0.5) / float(self.epsilon)) * self.step
+        if self.public:
+            return 0.0
+        steps = math.floor(2 * math.atanh(0.5) / float(self.epsilon))
+        return (steps if self.type.on_a_line else min(steps, 1)) * self.step
+
+    def steps(self, distance: float) -> float:
+        """A distance in the root's own unit as epsilon counts it."""
+        apart = abs(distance)
+        if self.type.distances is not None:
+            return apart
+        return apart / self.step if self.type.on_a_line else min(apart, 1.0)
 
     def to_dict(self) -> dict[str, object]:
+        about: dict[str, object] = {} if self.type.plain else {"type": self.type.name}
+        if not self.type.on_a_line:
+            about |= {"per": self.type.apart(), "advantage": self.advantage}
+        if self.public:
+            about["public"] = True
         return {
             "epsilon": float(self.epsilon),
             "draws": self.draws,
@@ -185,9 +212,14 @@ class RootGuarantee:
             "unit": self.unit,
             "mechanism": self.mechanism,
             "hidden_within": self.hidden_within,
+            **about,
         }
 
     def __str__(self) -> str:
+        if self.public:
+            return f"{self.root}: public, released as it was given; nothing of it is hidden"
+        if not self.type.on_a_line:
+            return self._of_answers()
         unit = f" {self.unit}" if self.unit else ""
         drawn = f", noised {self.draws} times" if self.draws > 1 else ""
         return (
@@ -195,6 +227,14 @@ class RootGuarantee:
             f"({self.mechanism or 'tables'}{drawn}); "
             f"advantage at most 1/2 within {self.hidden_within:.3g}{unit}"
         )
+
+    def _of_answers(self) -> str:
+        drawn = f", noised {self.draws} times" if self.draws > 1 else ""
+        said = f"{self.root}: epsilon {float(self.epsilon):g} {self.type.apart()} "
+        said += f"({self.mechanism or 'tables'}{drawn}); of two answers that differ"
+        if self.type.distances is not None:
+            said += " by 1"
+        return f"{said}, the true one is guessed with an advantage of at most {self.advantage:.3g}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -258,8 +298,14 @@ class Guarantee:
         and their values changed at the same times.
         """
         apart, epsilons = self._in_steps(distances)
-        # An even number of steps comes out of the division with rounding errors.
-        return advantage_bound({n: math.ceil(d - 1e-9) for n, d in apart.items()}, epsilons)
+        if any(self._of(name).public and d for name, d in distances.items()):
+            return 1.0  # what is public tells them apart
+        # An even number of steps comes out of the division with rounding errors. A declared
+        # distance is no number of steps.
+        whole = {
+            n: d if self._of(n).type.distances else math.ceil(d - 1e-9) for n, d in apart.items()
+        }
+        return advantage_bound(whole, epsilons)
 
     def paper_advantage(self, distances: Mapping[str, float]) -> float:
         """The paper's Theorem 1, as printed, for the same two people."""
@@ -269,7 +315,7 @@ class Guarantee:
         self, distances: Mapping[str, float]
     ) -> tuple[dict[str, float], dict[str, Fraction]]:
         promised = {name: self._of(name) for name in distances}
-        apart = {name: abs(d) / promised[name].step for name, d in distances.items()}
+        apart = {name: promised[name].steps(d) for name, d in distances.items()}
         return apart, {name: root.epsilon for name, root in promised.items()}
 
     def to_dict(self) -> dict[str, object]:
@@ -308,8 +354,9 @@ class Guarantee:
         )
 
     def _bound(self) -> str:
+        unlike = "" if all(root.type.on_a_line for root in self._all) else " (or two answers)"
         return (
-            f"Total epsilon {float(self.total):.3g} per grid step. "
+            f"Total epsilon {float(self.total):.3g} per grid step{unlike}. "
             "Of two values d steps apart, an adversary who collects any number of answers guesses "
             "the true one with an advantage over chance of at most tanh(epsilon * d / 2)."
         )

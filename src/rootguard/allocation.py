@@ -16,19 +16,23 @@ from functools import lru_cache
 from numbers import Real
 from typing import Literal
 
+import numpy as np
+
 from rootguard.errors import BudgetError, PlanError, UnknownNameError
-from rootguard.expressions import Node, gradient, parse
+from rootguard.expressions import Node, evaluate_many, gradient, names, parse, spelled_out
 from rootguard.graph import Graph
-from rootguard.mechanisms import MECHANISMS, mechanism
-from rootguard.mechanisms.base import MAX_EPSILON
-from rootguard.template import Template
+from rootguard.mechanisms import KINDS, Mechanism, mechanism
+from rootguard.mechanisms.base import MAX_EPSILON, Floats
+from rootguard.template import Root, Template
 from rootguard.values import (
     MICRO,
+    NUMBER,
     AllocationName,
     Amount,
     Domain,
     MechanismName,
     RootName,
+    RootType,
     parse_epsilon,
 )
 
@@ -44,13 +48,19 @@ Objective = str | Node | Mapping[str, float]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Share:
-    """One root's part of a plan. `expected_error` is in the root's unit, at the grid centre."""
+    """One root's part of a plan. `expected_error` is in the root's unit, at the grid centre.
+
+    Of an answer that is not on a line it is the probability of a wrong one, or the mean of a
+    declared distance. A public root costs nothing: its epsilon is 0, which stands for no noise.
+    """
 
     root: RootName
     domain: Domain
     epsilon: Fraction
     sensitivity: float
     expected_error: float
+    type: RootType = NUMBER
+    public: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,16 +80,23 @@ class Plan:
                 return share
         raise UnknownNameError("root", root, tuple(share.root for share in self.shares))
 
+    def noise(self, root: str) -> Mechanism:
+        """What hides a root: the plan's mechanism, or the one that its type needs."""
+        share = self[root]
+        name = mechanism_of(share.type, self.mechanism, public=share.public)
+        return mechanism(name, share.epsilon, share.domain.size, share.type.distances)
+
     def check(self) -> None:
         """Price the plan again from its parts; refuse it if it does not come to its budget."""
         spent = sum((share.epsilon for share in self.shares), Fraction(0))
         if spent > self.budget:
             raise PlanError("the plan's shares exceed its budget; nothing was drawn")
         for share in self.shares:
-            claimed = float(share.epsilon)
-            tight = mechanism(self.mechanism, share.epsilon, share.domain.size).tight_epsilon()
-            if tight > claimed * (1 + 1e-9):
-                raise PlanError(f"{self.mechanism} does not hold at the plan's epsilon")
+            if share.public:
+                continue
+            claimed, noise = float(share.epsilon), self.noise(share.root)
+            if noise.tight_epsilon() > claimed * (1 + 1e-9):
+                raise PlanError(f"{noise.name} does not hold at the plan's epsilon")
 
     @property
     def hash(self) -> str:
@@ -88,11 +105,19 @@ class Plan:
             self.digest,
             self.mechanism,
             [
-                [s.root, s.domain.lower, s.domain.upper, s.domain.size, str(s.epsilon)]
+                [
+                    *(s.root, s.domain.lower, s.domain.upper, s.domain.size, str(s.epsilon)),
+                    *(() if s.type.on_a_line and not s.public else (self.noise(s.root).name,)),
+                ]
                 for s in self.shares
             ],
         ]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def mechanism_of(kind: RootType, chosen: MechanismName, *, public: bool) -> MechanismName:
+    """The mechanism of a root, where one was chosen for values on a line."""
+    return "public" if public else kind.mechanism(chosen)
 
 
 def read_budget(
@@ -145,8 +170,12 @@ def _plan(
     if allocation not in _FIRST_ORDER:
         raise UnknownNameError("allocation", allocation, _FIRST_ORDER)
     graph = Graph.of(template)
-    roots = graph.roots
+    declared = [template.roots[root] for root in graph.roots]
+    roots = [root.name for root in declared if not root.public]
+    if not roots:
+        raise BudgetError(f"every root of {template.name} is public; there is nothing to hide")
     domains = [template.roots[root].domain for root in roots]
+    kinds = [template.roots[root].type for root in roots]
     weights = sensitivities(template, graph, objective)
     floor = Fraction(1, MICRO) if allocation == "uniform" else EPSILON_MIN
     if budget < floor * len(roots):
@@ -158,7 +187,7 @@ def _plan(
         raise BudgetError(
             f"{len(roots)} roots can use a budget of at most {MAX_EPSILON * len(roots)}"
         )
-    largest = max(weights.values())
+    largest = max(weights[root] for root in roots)
     if allocation == "uniform" or largest == 0:
         ideal = [float(budget) / len(roots)] * len(roots)
     else:  # only proportions matter; no weight is too large or too small
@@ -166,19 +195,13 @@ def _plan(
         ideal = closed_form(products, float(budget))
         if allocation == "optimal":
             sizes = [domain.size for domain in domains]
-            ideal = optimum(mechanism_name, products, sizes, float(budget), start=ideal)
-    epsilons = _whole_micro(ideal, budget, floor)
+            names = [kind.mechanism(mechanism_name) for kind in kinds]
+            ideal = optimum(names, products, sizes, float(budget), start=ideal)
+    epsilons = dict(zip(roots, _whole_micro(ideal, budget, floor), strict=True))
     shares = tuple(
-        Share(
-            root=root,
-            domain=domain,
-            epsilon=epsilon,
-            sensitivity=weights[root],
-            expected_error=_error(mechanism_name, epsilon, domain),
-        )
-        for root, domain, epsilon in zip(roots, domains, epsilons, strict=True)
+        _share(root, epsilons.get(root.name, Fraction(0)), weights[root.name]) for root in declared
     )
-    return Plan(
+    plan = Plan(
         template=template.name,
         digest=template.digest,
         mechanism=mechanism_name,
@@ -186,6 +209,7 @@ def _plan(
         budget=budget,
         shares=shares,
     )
+    return _with_errors(plan)
 
 
 def plan_at(
@@ -195,20 +219,17 @@ def plan_at(
     mechanism_name: MechanismName = "geometric",
     objective: Objective | None = None,
 ) -> Plan:
-    """The plan in which each root has the epsilon given: what goals come to (`goals`)."""
+    """The plan in which each root has the epsilon given: what goals come to (`goals`).
+
+    A public root needs none.
+    """
     graph = Graph.of(template)
     weights = sensitivities(template, graph, objective)
     shares = tuple(
-        Share(
-            root=root,
-            domain=template.roots[root].domain,
-            epsilon=epsilons[root],
-            sensitivity=weights[root],
-            expected_error=_error(mechanism_name, epsilons[root], template.roots[root].domain),
-        )
+        _share(template.roots[root], epsilons.get(root, Fraction(0)), weights[root])
         for root in graph.roots
     )
-    return Plan(
+    plan = Plan(
         template=template.name,
         digest=template.digest,
         mechanism=mechanism_name,
@@ -216,6 +237,7 @@ def plan_at(
         budget=sum((share.epsilon for share in shares), Fraction(0)),
         shares=shares,
     )
+    return _with_errors(plan)
 
 
 def scaled(plan: Plan, budget: Fraction | None) -> Plan:
@@ -225,33 +247,43 @@ def scaled(plan: Plan, budget: Fraction | None) -> Plan:
     shares = []
     for share in plan.shares:
         units = max(1, math.floor(share.epsilon * budget / plan.budget * MICRO))
-        epsilon = Fraction(units, MICRO)
-        error = _error(plan.mechanism, epsilon, share.domain)
-        shares.append(replace(share, epsilon=epsilon, expected_error=error))
-    return replace(
-        plan,
-        budget=sum((share.epsilon for share in shares), Fraction(0)),
-        shares=tuple(shares),
-    )
+        shares.append(share if share.public else replace(share, epsilon=Fraction(units, MICRO)))
+    spent = sum((share.epsilon for share in shares), Fraction(0))
+    return _with_errors(replace(plan, budget=spent, shares=tuple(shares)))
 
 
 def with_epsilons(plan: Plan, ideal: Sequence[float], allocation: AllocationName) -> Plan:
-    """The plan with its budget split as nearly as this as whole micro-epsilon can be."""
-    epsilons = _whole_micro(ideal, plan.budget, EPSILON_MIN)
+    """The plan with its budget split as nearly as this as whole micro-epsilon can be.
+
+    `ideal` has a figure for each root that is not public.
+    """
+    epsilons = iter(_whole_micro(ideal, plan.budget, EPSILON_MIN))
     shares = tuple(
-        replace(
-            share,
-            epsilon=epsilon,
-            expected_error=_error(plan.mechanism, epsilon, share.domain),
-        )
-        for share, epsilon in zip(plan.shares, epsilons, strict=True)
+        share if share.public else replace(share, epsilon=next(epsilons)) for share in plan.shares
     )
-    return replace(plan, allocation=allocation, shares=shares)
+    return _with_errors(replace(plan, allocation=allocation, shares=shares))
 
 
-def _error(name: MechanismName, epsilon: Fraction, domain: Domain) -> float:
-    noise = mechanism(name, epsilon, domain.size)
-    return noise.error(noise.centre) * domain.step
+def _share(root: Root, epsilon: Fraction, sensitivity: float) -> Share:
+    return Share(
+        root=root.name,
+        domain=root.domain,
+        epsilon=epsilon,
+        sensitivity=sensitivity,
+        expected_error=0.0,
+        type=root.type,
+        public=root.public,
+    )
+
+
+def _with_errors(plan: Plan) -> Plan:
+    """The plan with the expected error of each share."""
+    noises = [plan.noise(share.root) for share in plan.shares]
+    shares = tuple(
+        replace(share, expected_error=noise.error(noise.centre) * share.domain.step)
+        for share, noise in zip(plan.shares, noises, strict=True)
+    )
+    return replace(plan, shares=shares)
 
 
 def sensitivities(
@@ -259,7 +291,9 @@ def sensitivities(
 ) -> dict[RootName, float]:
     """|h_i|: the objective's partial derivatives at the population mean, or the weights given.
 
-    The gradient is carried through the whole graph, so an objective may name derived values.
+    Of answers they are differences. They are carried through the whole graph, so an objective may
+    name derived values. Zero means that the objective does not rest on the root, as far as a look
+    all over the bounds can tell.
     """
     if objective is None:
         objective = template.target.formula
@@ -270,11 +304,106 @@ def sensitivities(
             if not (math.isfinite(weight) and weight >= 0):
                 raise BudgetError(f"the weight of {root} must be a finite number of 0 or more")
         return {root: float(objective.get(root, 0)) for root in graph.roots}
-    formula = parse(objective) if isinstance(objective, str) else objective
+    formula = objective
+    if isinstance(formula, str):
+        formula = parse(spelled_out(formula, template.words))
+    formula = graph.in_roots(formula)
+    roots = {root: template.roots[root] for root in graph.roots}
+    flagged = any(not root.type.on_a_line for root in roots.values())
     centre = template.centre()
-    point = {str(root): centre[root] for root in graph.roots}
-    _, partials = gradient(graph.in_roots(formula), point)
-    return {root: abs(partials.get(root, 0.0)) for root in graph.roots}
+    weights = dict.fromkeys(roots, 0.0)
+    if not flagged:
+        _, partials = gradient(formula, {str(root): centre[root] for root in roots})
+        weights = {root: abs(partials.get(root, 0.0)) for root in roots}
+    # Flat at one point is not flat: a threshold, or an answer that counts for others only.
+    flat = [root for root in roots if not weights[root] and root in names(formula)]
+    return weights | _mean_differences(formula, roots, centre, flat, wander=not flagged)
+
+
+_PLACES = 64
+"""At how many people a formula is looked at, and along how many steps of a root."""
+
+
+def _mean_differences(
+    formula: Node,
+    roots: Mapping[RootName, Root],
+    centre: Mapping[RootName, float],
+    wanted: Sequence[RootName],
+    *,
+    wander: bool,
+) -> dict[RootName, float]:
+    """How much the objective changes with each of these roots, per unit of its own distance.
+
+    Of an answer, the mean difference between it and another one; of a value on a line, the mean
+    slope. At people who give the answers as often as the population does and are typical in
+    everything else; where that shows nothing, at people all over the bounds.
+    """
+    if not wanted:
+        return {}
+    people = np.arange(1, _PLACES + 1, dtype=np.float64)
+    columns: dict[str, Floats] = {}
+    for place, (name, root) in enumerate(roots.items(), 1):
+        # Steps of an irrational length fill the unit interval evenly, each root's own way.
+        spread: Floats = (people * math.sqrt(_prime(place))) % 1.0
+        if not root.type.on_a_line:
+            shares = np.array(root.shares or (1.0,) * root.domain.size)
+            answers = np.searchsorted(np.cumsum(shares / shares.sum()), spread)
+            columns[name] = np.minimum(answers, len(shares) - 1).astype(np.float64)
+        elif wander:
+            columns[name] = root.domain.lower + spread * root.domain.width
+        else:
+            columns[name] = np.full(_PLACES, centre[name])
+    found: dict[RootName, float] = {}
+    for name in wanted:
+        root = roots[name]
+        size = root.domain.size
+        points = [
+            root.domain.value(i * (size - 1) // min(_PLACES, size - 1))
+            for i in range(min(_PLACES, size - 1) + 1)
+        ]
+        if root.type.on_a_line:
+            along = points if wander else _around(centre[name], root.domain)
+        else:
+            along = points
+        values = [evaluate_many(formula, columns | {str(name): np.full(_PLACES, p)}) for p in along]
+        found[name] = _difference(root, along, values)
+    flat = [name for name in wanted if not found[name]]
+    if flat and not wander:
+        found |= _mean_differences(formula, roots, centre, flat, wander=True)
+    return found
+
+
+def _around(value: float, domain: Domain) -> list[float]:
+    """Two points next to a value, within the bounds."""
+    step = domain.step / 100
+    low = min(max(value - step / 2, domain.lower), domain.upper - step)
+    return [low, low + step]
+
+
+def _difference(root: Root, along: Sequence[float], values: Sequence[Floats]) -> float:
+    """The mean change of the values per unit of distance; none where they have no value."""
+    if root.type.on_a_line:
+        pairs = [(i, i + 1) for i in range(len(along) - 1)]
+        apart = [along[j] - along[i] for i, j in pairs]
+    else:
+        pairs = [(i, j) for i in range(len(along)) for j in range(i)]
+        pairs = pairs[:: max(1, len(pairs) // (_PLACES * _PLACES))]  # enough of very many answers
+        table = root.type.distances
+        apart = [1.0 if table is None else table[int(along[i])][int(along[j])] for i, j in pairs]
+    changes = [np.abs(values[j] - values[i]) / d for (i, j), d in zip(pairs, apart, strict=True)]
+    known = np.concatenate(changes)
+    known = known[np.isfinite(known)]
+    return float(known.mean()) if known.size else 0.0
+
+
+@lru_cache(maxsize=256)
+def _prime(place: int) -> int:
+    """The prime number of this place, from 2 on."""
+    found, number = 0, 1
+    while found < place:
+        number += 1
+        found += all(number % d for d in range(2, math.isqrt(number) + 1))
+    return number
 
 
 def closed_form(products: Sequence[float], budget: float) -> list[float]:
@@ -300,7 +429,7 @@ def closed_form(products: Sequence[float], budget: float) -> list[float]:
 
 
 def optimum(
-    name: MechanismName,
+    names: MechanismName | Sequence[MechanismName],
     products: Sequence[float],
     sizes: Sequence[int],
     budget: float,
@@ -318,8 +447,9 @@ def optimum(
     """
     least = float(EPSILON_MIN)
     matters = [i for i, product in enumerate(products) if product > 0]
+    each = [names] * len(products) if isinstance(names, str) else names
     found = _equalise(
-        curve or MECHANISMS[name].error_curve,
+        [curve or KINDS[each[i]].error_curve for i in matters],
         [products[i] for i in matters],
         [sizes[i] for i in matters],
         budget - least * (len(products) - len(matters)),
@@ -342,7 +472,7 @@ ErrorCurve = Callable[[float, int], tuple[float, float, float]]
 
 
 def _equalise(
-    curve: ErrorCurve,
+    curves: list[ErrorCurve],
     products: list[float],
     sizes: list[int],
     budget: float,
@@ -358,7 +488,9 @@ def _equalise(
     best, least_loss = epsilons, math.inf
     for _ in range(_MAX_ROUNDS):
         loss, gains, steepnesses = 0.0, [], []
-        for epsilon, size, product, weight in zip(epsilons, sizes, products, weights, strict=True):
+        for curve, epsilon, size, product, weight in zip(
+            curves, epsilons, sizes, products, weights, strict=True
+        ):
             error, slope, curvature = curve(epsilon, size)
             loss += product * error
             gains.append(weight + math.log(-slope))

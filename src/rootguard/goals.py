@@ -65,12 +65,13 @@ def read_goals(
     Roots go by name, title or alias.
     """
     most = _advantage(advantage)
-    noised = Graph.of(template).roots
+    noised = tuple(r for r in Graph.of(template).roots if not template.roots[r].public)
     wanted: dict[RootName, Distance] = {}
     for called, distance in hide.items():
         root = template.root(called)
         if root.name not in noised:
-            raise BudgetError(f"{root.name} is computed from others; hide those: {_listed(noised)}")
+            shown = "public" if root.public else "computed from others"
+            raise BudgetError(f"{root.name} is {shown}; hide those: {_listed(noised)}")
         if root.name in wanted:
             raise BudgetError(f"{root.name} has two goals; keep one")
         wanted[root.name] = distance
@@ -136,6 +137,8 @@ def _goal(template: Template, name: RootName, wanted: Distance | None, most: flo
     # Snapping can set two values apart by the next whole number of steps. An even number of steps
     # comes out of the division with rounding errors.
     steps = max(1, math.ceil(distance / root.domain.step - 1e-9))
+    if not root.type.on_a_line and root.type.distances is None:
+        steps = 1  # any two answers are told apart alike
     return Goal(
         root=name,
         distance=distance,

@@ -7,6 +7,7 @@ no cause, no context and no frame in which a private number was a local variable
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
@@ -24,25 +25,45 @@ from rootguard.graph import Graph
 from rootguard.mechanisms import mechanism, nesting
 from rootguard.mechanisms.keyed import People, RootStreams
 from rootguard.rng import SECURE, Randomness
-from rootguard.values import Raw, RootName, Sanitized
+from rootguard.template import Root
+from rootguard.values import Distances, Raw, RootName, Sanitized
 
 T = TypeVar("T")
 
 
-def seal(values: object) -> dict[str, Raw | None] | None:
-    """Seal private numbers. What is not a finite number becomes None, for `select` to refuse.
+def seal(
+    values: object, root_called: Callable[[str], Root | None] = lambda _: None
+) -> dict[str, Raw | None] | None:
+    """Seal private values. What is not of its root's type becomes None, for `select` to refuse.
 
-    Nothing is raised here, whatever is given: an error's frames would hold the numbers. Keys that
-    are no names may be the numbers themselves, so then there is nothing at all.
+    Nothing is raised here, whatever is given: an error's frames would hold the values. Keys that
+    are no names may be the values themselves, so then there is nothing at all.
     """
     if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
         return None
-    return {name: Raw(value) if Raw.accepts(value) else None for name, value in values.items()}
+    return {name: sealed(value, root_called(name)) for name, value in values.items()}
+
+
+def sealed(value: object, root: Root | None) -> Raw | None:
+    """One private value, as a number; None if it is not of the root's type."""
+    if root is None or root.type.plain:
+        return Raw(value) if Raw.accepts(value) else None
+    number = root.type.inside(value, root.domain)
+    return None if number is None else Raw(number)
+
+
+def unusable(roots: Mapping[RootName, Root], names: Sequence[str]) -> PrivateValueError:
+    """The refusal of values that are not of their roots' types: by name, with what is wanted."""
+    types = {name: roots[RootName(name)].type for name in names if name in roots}
+    wanted = types[names[0]].wanted if names[0] in types else "a finite number"
+    alike = tuple(n for n in names if n not in types or types[n].wanted == wanted)
+    return PrivateValueError(f"{wanted} is needed for", alike)
 
 
 def select(
     sealed: Mapping[str, Raw | None] | None,
     graph: Graph,
+    declared: Mapping[RootName, Root] = MappingProxyType({}),
     *,
     unneeded: frozenset[RootName] = frozenset(),
 ) -> dict[RootName, Raw]:
@@ -57,9 +78,8 @@ def select(
     if missing:
         raise PrivateValueError("no value was given for", missing)
     chosen = {root: raw for root in roots if (raw := sealed[root]) is not None}
-    unusable = tuple(root for root in roots if root not in chosen)
-    if unusable:
-        raise PrivateValueError("a finite number is needed for", unusable)
+    if wrong := tuple(root for root in roots if root not in chosen):
+        raise unusable(declared, wrong)
     return chosen
 
 
@@ -78,13 +98,13 @@ def sanitize(
 
 def _first(plan: Plan, raw: Raw, root: RootName, version: int, source: Randomness) -> Sanitized:
     share = plan[root]
-    noise = mechanism(plan.mechanism, share.epsilon, share.domain.size)
+    noise = plan.noise(root)
     return Sanitized(
         root=root,
         index=_drawn(root, lambda: noise.draw(raw.snap(share.domain), source)),
         domain=share.domain,
         epsilon=share.epsilon,
-        mechanism=plan.mechanism,
+        mechanism=noise.name,
         version=version,
     )
 
@@ -96,10 +116,10 @@ def refine(
 
     `finest` must be the highest level that was drawn of this value.
     """
-    if finest.mechanism != "geometric":
+    if finest.mechanism not in nesting.NESTING:
         raise BudgetError(
             f"{finest.root} was noised with the {finest.mechanism} mechanism, which cannot be "
-            "refined; only geometric noise can"
+            "refined; only geometric noise and randomised response can"
         )
     index = _drawn(
         finest.root,
@@ -110,6 +130,7 @@ def refine(
             high=epsilon,
             size=finest.domain.size,
             source=source,
+            law=finest.mechanism,
         ),
     )
     return replace(finest, index=index, epsilon=epsilon)
@@ -123,10 +144,11 @@ def coarsen(
     Made from its neighbours above and below, so that any set of levels costs its highest.
     """
     ordered = sorted(levels, key=lambda level: level.epsilon)
-    if ordered[0].mechanism != "geometric":
+    law = ordered[0].mechanism
+    if law not in nesting.NESTING:
         raise BudgetError(
-            f"{ordered[0].root} was noised with the {ordered[0].mechanism} mechanism, which has "
-            "one level only; tiers need geometric noise"
+            f"{ordered[0].root} was noised with the {law} mechanism, which has one level only; "
+            "tiers need geometric noise or randomised response"
         )
     above = next(level for level in ordered if level.epsilon > epsilon)
     below = [level for level in ordered if level.epsilon < epsilon]
@@ -140,16 +162,22 @@ def coarsen(
             low=below[-1].epsilon,
             size=size,
             source=source,
+            law=law,
         )
     else:
         index = nesting.degrade(
-            above.index, high=above.epsilon, low=epsilon, size=size, source=source
+            above.index, high=above.epsilon, low=epsilon, size=size, source=source, law=law
         )
     return replace(above, index=index, epsilon=epsilon)
 
 
 def repeat(
-    raw: Raw, streams: RootStreams, person: People, known: NDArray[np.uint32], shown: Sanitized
+    raw: Raw,
+    streams: RootStreams,
+    person: People,
+    known: NDArray[np.uint32],
+    shown: Sanitized,
+    distances: Distances | None = None,
 ) -> Sanitized | None:
     """The draw that a table has shown of a value, or None if none of the known fingerprints is."""
 
@@ -158,7 +186,7 @@ def repeat(
         rows = streams.of(person, point)
         if rows.fingerprints()[0] not in known:
             return None
-        noise = mechanism(shown.mechanism, shown.epsilon, shown.domain.size)
+        noise = mechanism(shown.mechanism, shown.epsilon, shown.domain.size, distances)
         return int(noise.draw_rows(point, rows)[0])
 
     index = _drawn(shown.root, draw)

@@ -7,20 +7,29 @@ does nothing else: it has no text form, no number form and no serial form. A `Sa
 import hashlib
 import hmac
 import math
+import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date, timedelta
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Real
-from typing import Final, Literal, NewType, NoReturn, SupportsIndex, get_args
+from typing import Final, Literal, NewType, NoReturn, SupportsIndex
 
 from rootguard.errors import BudgetError, DomainError, PrivateValueError, UnknownNameError
 
 RootName = NewType("RootName", str)
 Principal = NewType("Principal", str)
-MechanismName = Literal["exponential", "laplace", "staircase", "geometric"]
+MechanismName = Literal[
+    "exponential", "laplace", "staircase", "geometric", "randomised-response", "distances", "public"
+]
+"""What a kept value was drawn with. The first four are for values on a line, and may be chosen; a
+root's type brings the others. "public" is no noise: its owner said that it need not be hidden."""
+LINE_MECHANISMS: Final[tuple[MechanismName, ...]] = (
+    *("exponential", "laplace", "staircase", "geometric"),
+)
 AllocationName = Literal["uniform", "closed-form", "optimal", "population"]
 
 # The ledger counts whole millionths of epsilon: sums are exact, and rounding up costs a root less
@@ -28,6 +37,9 @@ AllocationName = Literal["uniform", "closed-form", "optimal", "population"]
 MICRO = 1_000_000
 # A finer grid than any instrument's; samplers and attacks keep tables as long as the grid.
 MAX_GRID = 100_000
+# Of a category. A table of distances is checked and drawn from answer by answer.
+MAX_ANSWERS = 1000
+MAX_TABLE = 64
 # Decimal exponents beyond what a float can hold (about 308): "1e999999999" as an exact fraction
 # would fill the memory before anybody could refuse it.
 _MAX_DIGITS = 400
@@ -77,12 +89,11 @@ _UNSEEN: Final = frozenset(
 
 
 def mechanism_named(name: str) -> MechanismName:
-    """The name of a mechanism, checked; an unknown one is refused."""
-    known: tuple[MechanismName, ...] = get_args(MechanismName)
-    for each in known:
+    """The name of a mechanism that may be chosen, checked; an unknown one is refused."""
+    for each in LINE_MECHANISMS:
         if name == each:
             return each
-    raise UnknownNameError("mechanism", name, known)
+    raise UnknownNameError("mechanism", name, LINE_MECHANISMS)
 
 
 Amount = str | float | Decimal | Fraction
@@ -169,6 +180,156 @@ class Domain:
     def clamp(self, value: float) -> float:
         """The value itself inside the bounds, else the bound it passed."""
         return min(max(value, self.lower), self.upper)
+
+
+RootTypeName = Literal["number", "count", "boolean", "category", "date"]
+Distances = tuple[tuple[float, ...], ...]
+Form = float | bool | str | date
+"""A value as a person gives it and a service receives it: a number, yes or no, a word, a date."""
+RELEASED_TYPES: Final = (bool, int, float, str, date)
+
+EPOCH: Final = date(1970, 1, 1)
+"""Dates count in formulas as whole days from here, as Arrow's date32 does."""
+_YES: Final = frozenset({"yes", "y", "true", "t", "1", "on"})
+_NO: Final = frozenset({"no", "n", "false", "f", "0", "off"})
+_ISO_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+_MAX_UNIT = 160  # characters of the answers of a category in the unit that a store keeps
+
+
+def days_of(day: date) -> int:
+    """A date as formulas see it."""
+    return day.toordinal() - EPOCH.toordinal()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RootType:
+    """What form a root has outside, and what stands between its answers.
+
+    Inside, every root is a point of a grid: false and true are 0 and 1, a category's answers count
+    from 0 in their declared order, a date is days. What differs is the way in and out, how far
+    apart two answers are (on a line; or all alike; or by a table of distances), and so which noise
+    hides them.
+    """
+
+    name: RootTypeName = "number"
+    answers: tuple[str, ...] = ()
+    ordered: bool = False
+    distances: Distances | None = None
+
+    @property
+    def on_a_line(self) -> bool:
+        """Whether nearer points are more alike; else any two differ alike, or by a table."""
+        return self.name not in ("boolean", "category") or self.ordered
+
+    @property
+    def plain(self) -> bool:
+        """Whether outside it is what it is inside: a number."""
+        return self.name == "number"
+
+    def mechanism(self, chosen: MechanismName) -> MechanismName:
+        """What hides it, where a mechanism was chosen for values on a line."""
+        if self.on_a_line:
+            return chosen
+        return "randomised-response" if self.distances is None else "distances"
+
+    def unit(self, declared: str) -> str:
+        """The unit under which a store keeps it: for a category also what its points mean."""
+        if self.name == "date":
+            return "days since 1970-01-01"
+        if self.name != "category":
+            return declared
+        listed = ", ".join(self.answers)
+        exactly = "" if self.distances is None else f" at distances {_short_hash(self.distances)}"
+        if len(listed) + len(exactly) > _MAX_UNIT:
+            listed = f"{len(self.answers)} answers ({_short_hash(self.answers)})"
+        return f"{'ordered ' if self.ordered else ''}one of {listed}{exactly}"
+
+    @property
+    def wanted(self) -> str:
+        """What a person has to give, in words."""
+        match self.name:
+            case "number":
+                return "a finite number"
+            case "count":
+                return "a whole number"
+            case "boolean":
+                return "yes or no"
+            case "category":
+                return f"one of {', '.join(self.answers)}"
+            case "date":
+                return "a date within its bounds, such as 2024-05-31,"
+
+    def inside(self, value: object, domain: "Domain") -> float | None:
+        """A person's value as a number; None if it is not of this type. It raises nothing."""
+        try:  # whatever a stranger's object raises means "no"; its text may hold the value
+            return self._inside(value, domain)
+        except Exception:  # noqa: BLE001 - see above
+            return None
+
+    def _inside(self, value: object, domain: "Domain") -> float | None:
+        if self.name == "number":
+            return _finite(value)
+        if self.name == "date":
+            if isinstance(value, str) and _ISO_DATE.fullmatch(value.strip()):
+                value = date.fromisoformat(value.strip())
+            if not isinstance(value, date):
+                return None
+            days = float(days_of(value))
+            return days if domain.lower <= days <= domain.upper else None
+        number = _finite(value)
+        if self.name == "count":
+            return number if number is not None and number.is_integer() else None
+        if type(value).__name__ in ("bool_", "bool"):  # NumPy's truth value as well
+            value = "yes" if value else "no"
+        elif number is not None and number.is_integer():
+            value = str(int(number))
+        if not isinstance(value, str):
+            return None
+        word = normalised(value)
+        if self.name == "boolean":
+            return 1.0 if word in _YES else 0.0 if word in _NO else None
+        known = {normalised(answer): place for place, answer in enumerate(self.answers)}
+        return None if (place := known.get(word)) is None else float(place)
+
+    def outside(self, number: float) -> Form:
+        """A released number in the form that people know it by."""
+        match self.name:
+            case "number":
+                return number
+            case "count":
+                return round(number)
+            case "boolean":
+                return number >= 0.5
+            case "category":
+                return self.answers[min(max(round(number), 0), len(self.answers) - 1)]
+            case "date":
+                return EPOCH + timedelta(days=round(number))
+
+    def written(self, number: float) -> str:
+        """The same as it is written in a text."""
+        return written(self.outside(number))
+
+    def apart(self) -> str:
+        """What epsilon is counted by, in words; after "epsilon 0.5"."""
+        if self.distances is not None:
+            return "per unit of the declared distance between answers"
+        if not self.on_a_line:
+            return "between any two answers"
+        return "per grid step"
+
+
+def written(form: Form) -> str:
+    """A value as it is written in a text: yes or no, the answer's word, the date, the number."""
+    if isinstance(form, bool):
+        return "yes" if form else "no"
+    return form.isoformat() if isinstance(form, date) else str(form)
+
+
+NUMBER: Final = RootType()
+
+
+def _short_hash(content: object) -> str:
+    return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
 
 
 UNKNOWN_UNIT: Final = "?"

@@ -39,7 +39,7 @@ def test_it_says_the_same_for_ever_and_costs_nothing() -> None:
 
 def test_derived_values_follow_from_the_released_roots() -> None:
     session = opened(MemoryStore(), calibrate=True)
-    age, ast, alt, plt = (float(session.release(name)) for name in ("age", "ast", "alt", "plt"))
+    age, ast, alt, plt = (session.number(name) for name in ("age", "ast", "alt", "plt"))
     assert session.target() == pytest.approx(age * ast / (plt * alt**0.5), rel=1e-12)
     assert session.derive("ast / alt") == ast / alt
 
@@ -81,7 +81,7 @@ def test_a_service_that_may_not_have_every_root_gets_them_as_they_were_noised() 
     assert every.calibrated
     assert some.describe()["calibrated"] is False
     step = FIB4.roots[some.graph.roots[0]].domain.step
-    assert float(some.release("age")) % step == pytest.approx(18 % step, abs=1e-6)
+    assert some.number("age") % step == pytest.approx(18 % step, abs=1e-6)
 
 
 def test_a_template_without_population_figures_is_answered_as_it_was_noised() -> None:

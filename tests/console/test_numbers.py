@@ -291,7 +291,7 @@ def turns_of(served: Served, template: str = "fib4") -> list[tuple[str, str, Any
 def test_an_attack_on_oneself_stands_still_and_on_fresh_noise_closes_in() -> None:
     store = MemoryStore()
     person = open_person(store)
-    released = {root: person.release(root) for root in ("age", "ast", "alt", "plt")}
+    released = {root: person.number(root) for root in ("age", "ast", "alt", "plt")}
     before = (store.events(OWNER), store.log_size(OWNER), store.disclosures(OWNER))
     with console(viewer_of(store)) as served:
         told = turns_of(served)
@@ -303,7 +303,7 @@ def test_an_attack_on_oneself_stands_still_and_on_fresh_noise_closes_in() -> Non
         (estimate,) = {turn["guarded"]["estimate"] for turn in turns}
         template = load_template("fib4")
         step = template.roots[root].domain.step  # type: ignore[index]
-        assert abs(estimate - float(value)) <= 3 * step
+        assert abs(estimate - value) <= 3 * step
         beside = [turn["synthetic"] for turn in turns]
         assert len({each["rootguard_estimate"] for each in beside}) == 1
         errors = [each["independent_error_percent"] for each in beside]

@@ -220,7 +220,7 @@ def test_text_outside_the_grammar_is_refused_at_its_position(text: str, position
 
 @pytest.mark.parametrize(
     ("text", "hint"),
-    [("2 ^ 3", "**"), ("a = 1", "=="), ("a & b", "and"), ("a | b", "or"), ("'a'", "no text")],
+    [("2 ^ 3", "**"), ("a = 1", "=="), ("a & b", "and"), ("a | b", "or"), ("'a'", "double quotes")],
 )
 def test_a_common_slip_is_answered_with_the_right_spelling(text: str, hint: str) -> None:
     with pytest.raises(FormulaSyntaxError) as caught:

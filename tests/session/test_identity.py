@@ -198,7 +198,7 @@ def test_another_unit_of_a_root_is_the_same_value(store: Store) -> None:
     first = opened(store, years, age=42)
     assert first.release("age") == pytest.approx(Guard.resume(years, store=store).release("age"))
     resumed = Guard.resume(months, store=store)
-    assert resumed.release("age") == pytest.approx(12 * float(first.release("age")))
+    assert resumed.release("age") == pytest.approx(12 * first.number("age"))
     assert resumed.guarantee().epsilon_of("age") == first.guarantee().epsilon_of("age")
     assert resumed.guarantee().roots[0].step == pytest.approx(12 * first.guarantee().roots[0].step)
     assert resumed.guarantee().roots[0].unit == "months"
@@ -331,9 +331,9 @@ def test_a_root_that_follows_from_kept_ones_is_computed_and_not_drawn(store: Sto
     body = Guard.open(bsa, values={"wt": 80, "ht": 1.8}, budget="0.9", store=store)
     spent = store.ledger(OWNER).micro
     session = Guard.open(weighed, values={"bmi": 24.7}, budget="0.9", store=store)
-    expected = float(body.release("wt")) / float(body.release("ht")) ** 2
+    expected = body.number("wt") / body.number("ht") ** 2
     assert session.release("bmi") == pytest.approx(min(max(expected, 10), 60))
-    assert session.target() == pytest.approx(float(session.release("bmi")) - 25)
+    assert session.target() == pytest.approx(session.number("bmi") - 25)
     assert store.ledger(OWNER).micro == spent
     assert session.guarantee().total == body.guarantee().total
     assert "bmi" in session.guarantee().computed
@@ -350,7 +350,7 @@ def test_a_profile_may_name_a_computed_root_before_what_it_follows_from(
     text += "[values]\nbmi = 24\nwt = 80\nht = 1.8"
     person = Person.open(parse_profile(text, file=str(tmp_path / "me.toml")), store=store)
     assert person.roots[RootName("wt")].unit == "kg"
-    expected = float(person.release("wt")) / float(person.release("ht")) ** 2
+    expected = person.number("wt") / person.number("ht") ** 2
     assert person.release("bmi") == pytest.approx(min(max(expected, 10), 60))
     assert set(store.ledger(OWNER).draws) == {"wt", "ht"}
 

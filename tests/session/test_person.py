@@ -118,15 +118,15 @@ def test_two_people_are_noised_each_for_themselves() -> None:
     assert not other.known("ast")
 
 
-def race(people: list[Person], root: str = "ast") -> set[float | str]:
+def race(people: list[Person], root: str = "ast") -> set[float]:
     """Everyone sights another number at the same moment; what they then release."""
     barrier = threading.Barrier(len(people))
-    released: list[float | str] = []
+    released: list[float] = []
 
     def sight(person: Person, number: float) -> None:
         barrier.wait()
         person.sight(root, number)
-        released.append(person.release(root))
+        released.append(person.number(root))
 
     threads = [threading.Thread(target=sight, args=(p, 40 + 5 * i)) for i, p in enumerate(people)]
     for thread in threads:
@@ -263,7 +263,7 @@ def test_a_root_of_two_templates_is_noised_once_under_the_first_plan() -> None:
     (event,) = noised(store, "sbp")
     assert event.micro_epsilon == int(person._plans[SBP][SBP].epsilon * 10**6)
     assert person._plans[SBP].template == "vascular"
-    index = float(person.release("hr")) / float(person.release("sbp"))
+    index = person.number("hr") / person.number("sbp")
     assert person.assess("shock_index") == {
         "template": "shock_index",
         "target": "shock_index",
@@ -283,7 +283,7 @@ def test_a_formula_may_span_templates_and_is_written_down_once() -> None:
     assert event.formula == "map / age"
     assert event.rests_on == ("age", "sbp", "dbp")
     assert len(event.levels) == 3
-    assert value == event.value == float(person.release("map")) / float(person.release("age"))
+    assert value == event.value == person.number("map") / person.number("age")
     assert {found.root for found in store.disclosures(OWNER)} == {"age", "sbp", "dbp"}
     turns = [event.turn for event in person.transcript() if isinstance(event, ValueReleased)]
     assert turns == [1, 2, 3]
@@ -439,7 +439,7 @@ def test_no_failed_sight_carries_the_number(case: str, monkeypatch: pytest.Monke
     store.set_cap(OWNER, "", 1 if case == "capped" else None)
     person = opened(store, bare)
     if case == "no draw":
-        monkeypatch.setattr("rootguard.sanitizer.mechanism", lambda *_: Broken())
+        monkeypatch.setattr("rootguard.mechanisms.additive.Additive.draw", Broken.draw)
     root = "weight" if case == "stranger" else "ast"
     number: object = {"infinite": float("inf"), "text": str(SECRET)}.get(case, SECRET)
     expected = {"no draw": NoiseError, "capped": BudgetError}.get(case, RootGuardError)

@@ -142,7 +142,7 @@ def machine(make: Callable[[], Store]) -> type[RuleBasedStateMachine]:
                 version = self.store.levels(self.owner, root)[0].sanitized.version
                 assert self.versions.setdefault(draw, version) == version  # one draw for one value
                 self.draws[draw] = self.level_of(root, version)
-                self.shown[draw] = float(session.release(root))
+                self.shown[draw] = session.number(root)
 
         def level_of(self, root: RootName, version: int) -> int:
             spent = 0

@@ -159,7 +159,7 @@ def test_an_early_store_keeps_its_draws_and_learns_their_unit_from_their_bounds(
         assert store.ledger(OWNER).micro == {"age": 100_000}
         assert store.quantities()[AGE].unit == "years"
         assert Guard.resume(months, store=store).release("age") == pytest.approx(
-            12 * float(session.release("age"))
+            12 * session.number("age")
         )
         Guard.refine(own, values={"age": 42.3}, budget="0.2", store=store)
         assert store.ledger(OWNER).micro == {"age": 200_000}
@@ -231,7 +231,7 @@ def test_a_substance_is_known_by_an_alias_and_its_units_are_converted() -> None:
     store = MemoryStore()
     first = Guard.open(sugar("mass", "mg/dL", 400), values={"age": 90}, budget=1, store=store)
     molar = Guard.resume(sugar("molar", "mmol/L", 22.2), store=store)
-    assert molar.release("age") == pytest.approx(float(first.release("age")) / 18.016, rel=1e-3)
+    assert molar.release("age") == pytest.approx(first.number("age") / 18.016, rel=1e-3)
 
 
 def test_a_formula_of_a_kept_value_in_a_unit_that_does_not_convert_is_not_computed() -> None:

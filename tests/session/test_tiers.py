@@ -70,8 +70,8 @@ def filled(store: Store) -> Store:
     return store
 
 
-def given(store: Store, template: Template, rules: Policy, root: str = "a") -> float | str:
-    return Guard.serve(template, store=store, policy=rules, service="app").release(root)
+def given(store: Store, template: Template, rules: Policy, root: str = "a") -> float:
+    return Guard.serve(template, store=store, policy=rules, service="app").number(root)
 
 
 def test_another_template_or_a_raised_budget_changes_no_value_that_was_given(filled: Store) -> None:

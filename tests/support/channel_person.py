@@ -21,7 +21,7 @@ FAR = "age = 79\nast = 250\nalt = 200\nplt = 20\nglu = 400\nsbp = 210\ndbp = 5\n
 def written(person: Person, root: str) -> str:
     """The person's released value as a text has it in its own unit."""
     found = person.roots[RootName(root)]
-    return f"{float(person.release(root)):.{found.places}f}"
+    return f"{person.number(root):.{found.places}f}"
 
 
 def open_person(values: str = "", store: MemoryStore | None = None) -> Person:

@@ -57,7 +57,7 @@ class Attacked:
         return self._arguments.fill(reading, case["arguments"])
 
     def _between(self, root: str) -> float:
-        return (self.values[root] + float(self.person.release(root))) / 2
+        return (self.values[root] + self.person.number(root)) / 2
 
     def _above(self, root: str) -> bool:
         return self.values[root] > self._between(root)

@@ -170,8 +170,8 @@ def session_oracle(session: Session, template: Template) -> OnePerson:
     (mechanism,) = {root.mechanism for root in promised}
 
     def answer(formula: str, domain: Domain) -> int:
-        released = session.release(formula) if formula in epsilons else session.derive(formula)
-        return domain.nearest(float(released))
+        released = session.number(formula) if formula in epsilons else session.derive(formula)
+        return domain.nearest(released)
 
     terms = Terms(
         template=template,

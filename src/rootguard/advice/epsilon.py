@@ -38,7 +38,6 @@ from rootguard.attacks.map import map_path
 from rootguard.attacks.oracle import grid, snap
 from rootguard.errors import RootGuardError
 from rootguard.graph import Graph
-from rootguard.mechanisms import mechanism
 from rootguard.mechanisms.base import Floats
 from rootguard.template import Template
 from rootguard.values import MechanismName
@@ -200,7 +199,7 @@ class _Adversary:
             # Who inverts the calibration has the noised roots back: no more, so the same draws.
             drawn = "opt" if cell.config == "calibrated" else cell.config
             source = generator(self._seed, "explain", cell.epsilon, drawn, share.root)
-            noise = mechanism(plan.mechanism, share.epsilon, share.domain.size)
+            noise = plan.noise(share.root)
             snapped = snap(share.domain, truth)
             answers = np.column_stack([noise.draw_many(snapped, source) for _ in range(seen)])
             belief = [informed_prior(root).log_density]

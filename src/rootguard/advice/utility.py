@@ -32,7 +32,6 @@ from rootguard.calibration import Calibration, Level, make_plan
 from rootguard.calibration.priors import has_figures, people
 from rootguard.expressions import evaluate_many
 from rootguard.graph import Graph
-from rootguard.mechanisms import mechanism
 from rootguard.mechanisms.base import Floats, Indices
 from rootguard.template import RiskClass, Template
 from rootguard.values import AllocationName, MechanismName, RootName
@@ -167,7 +166,7 @@ class Trial:
     def _drawn(self, plan: Plan, source: np.random.Generator) -> dict[RootName, Indices]:
         noised = {}
         for share in plan.shares:
-            noise = mechanism(plan.mechanism, share.epsilon, share.domain.size)
+            noise = plan.noise(share.root)
             noised[share.root] = noise.draw_many(self._indices[share.root], source)
         return noised
 
@@ -184,11 +183,7 @@ def _by_name(columns: Mapping[RootName, Floats]) -> dict[str, Floats]:
 
 def calibration_of(template: Template, plan: Plan) -> Calibration:
     """How releases under a plan are calibrated."""
-    levels = {
-        share.root: Level(domain=share.domain, mechanism=plan.mechanism, epsilon=share.epsilon)
-        for share in plan.shares
-    }
-    return Calibration(template, levels)
+    return Calibration(template, Level.of_plan(plan))
 
 
 def target_error(released: Floats, truth: Floats) -> float:

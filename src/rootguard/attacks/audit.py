@@ -15,12 +15,13 @@ Where the pmf is known `mechanisms.certify` enumerates it and needs no samples.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from rootguard.mechanisms import Mechanism
+from rootguard.mechanisms.answers import RandomisedResponse
 from rootguard.mechanisms.base import Floats, Indices
 
 FALSE_ALARM = 1e-6
@@ -66,7 +67,7 @@ class Bound:
     """A lower bound on epsilon per grid step, and the event that shows it.
 
     `likely` and `unlikely` are the two inputs; `log_ratio` is the bound before it is divided by
-    their distance in steps.
+    their distance in steps. Answers without an order are all one step apart.
     """
 
     likely: float
@@ -119,20 +120,28 @@ def audit(
     claimed: Mechanism | None = None,
     restart: Callable[[], Sampler] | None = None,
     between: bool = False,
+    unordered: bool = False,
 ) -> Audit:
-    """Put a sampler to all the checks that apply.
+    """Put a sampler to all the checks that apply; `unordered` if inputs are answers, not a line.
 
     `claimed` is the mechanism it says it is, if it says so; `restart` makes the same sampler anew,
     as another process would; `between` asks for inputs between grid points too.
     """
+    unordered = unordered or isinstance(claimed, RandomisedResponse)
     bound, chosen = lower_bound(
-        sampler, epsilon=epsilon, size=size, samples=samples, confidence=confidence
+        sampler,
+        epsilon=epsilon,
+        size=size,
+        samples=samples,
+        confidence=confidence,
+        unordered=unordered,
     )
+    unit = "between two answers" if unordered else "per grid step"
     findings = [
         Finding(
             check="epsilon",
             passed=bound.epsilon <= epsilon,
-            seen=f"at least {bound.epsilon:.4g} per grid step at {confidence:.0%} confidence "
+            seen=f"at least {bound.epsilon:.4g} {unit} at {confidence:.0%} confidence "
             f"({bound.event}, inputs {bound.likely:g} and {bound.unlikely:g}), claimed {epsilon:g}",
         ),
         on_grid(list(chosen.values()), size),
@@ -164,16 +173,25 @@ def neighbours(size: int, epsilon: float) -> list[tuple[int, int]]:
 
 
 def lower_bound(
-    sampler: Sampler, *, epsilon: float, size: int, samples: int, confidence: float
+    sampler: Sampler,
+    *,
+    epsilon: float,
+    size: int,
+    samples: int,
+    confidence: float,
+    unordered: bool = False,
 ) -> tuple[Bound, dict[int, Indices]]:
     """The best pair by one half of the samples, bounded by the other; and the first half."""
     pairs = neighbours(size, epsilon)
+    if unordered:  # any two answers may be the worst; so a few of all
+        some = sorted({0, 1 % size, size // 2, size - 1})
+        pairs = [(a, b) for a in some for b in some if a < b]
     inputs = sorted({index for pair in pairs for index in pair})
     each = max(samples // 2 // len(inputs), 20)
     seen = {index: sampler(index, each) for index in inputs}
     best = max(
         (
-            (score / (high - low), event, likely, unlikely)
+            (score / (1 if unordered else high - low), event, likely, unlikely)
             for low, high in pairs
             for likely, unlikely in ((low, high), (high, low))
             for score, event in [choose_event(seen[likely], seen[unlikely])]
@@ -184,7 +202,7 @@ def lower_bound(
     bound = bound_event(
         sampler, event, likely, unlikely, trials=max(samples // 4, 100), confidence=confidence
     )
-    return bound, seen
+    return replace(bound, steps=1) if unordered else bound, seen
 
 
 def choose_event(likely: Indices, unlikely: Indices) -> tuple[float, OutputEvent]:

@@ -6,14 +6,15 @@ independent draws: a cached value that is replayed is one observation, however o
 `map_estimate` tries every candidate for one person; `map_estimates` finds the same, ties included,
 for many people whose observations come from one mechanism.
 
-What makes it fast is the shape that all four log-pmfs share,
+What makes it fast is the shape that the log-pmfs share,
 
     log P(y | x) = level[x] - rate * |x - y| + spike[y] * [x = y] + (a term in y alone).
 
-Between two neighbouring observations sum |x - y_i| is a straight line, whose slope is one of the
-n + 1 numbers -n, -n + 2 .. n. So the score there is one of n + 1 curves over the grid, the same for
-everybody, and its largest value lies at an end of the gap or at a peak of the curve. A person costs
-a few look-ups per observation. Where the best may be a tie, every grid point is scored.
+with rate 0 for randomised response. Between two neighbouring observations sum |x - y_i| is a
+straight line, whose slope is one of the n + 1 numbers -n, -n + 2 .. n. So the score there is one of
+n + 1 curves over the grid, the same for everybody, and its largest value lies at an end of the gap
+or at a peak of the curve. A person costs a few look-ups per observation. Where the best may be a
+tie, every grid point is scored.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 
 from rootguard.mechanisms import Mechanism
 from rootguard.mechanisms.additive import Additive
+from rootguard.mechanisms.answers import DistanceMechanism, PublicValue, RandomisedResponse
 from rootguard.mechanisms.base import Floats, Indices
 from rootguard.mechanisms.exponential import Exponential
 
@@ -86,6 +88,10 @@ def shape_of(noise: Mechanism) -> Shape:
             rate = float(noise.epsilon)
             beside = noise.log_pmf(np.where(points > 0, points - 1, 1), points)
             return Shape(rate=rate, level=np.zeros(noise.size), spike=itself - beside - rate)
+        case RandomisedResponse():
+            # No distance: an answer speaks for itself alone.
+            spike = np.full(noise.size, float(noise.epsilon))
+            return Shape(rate=0.0, level=np.zeros(noise.size), spike=spike)
         case _:
             raise TypeError(f"no reconstruction is known for {noise!r}")
 
@@ -148,6 +154,8 @@ def map_paths(
     roots, people, most = observations.shape
     if not all(0 <= count <= most for count in counts):
         raise ValueError("a count lies between zero and the number of observations")
+    if shape is None and isinstance(noise, DistanceMechanism | PublicValue):
+        return _by_trying(noise, observations, counts, log_priors)
     shape = shape_of(noise) if shape is None else shape
     beliefs = np.zeros((roots, len(log_priors[0]), noise.size))
     for r, own in enumerate(log_priors):
@@ -162,6 +170,28 @@ def map_paths(
         ordered = np.repeat(ordered, beliefs.shape[1], axis=0).reshape(len(who), count)
         curves = _Curves(shape, groups + count * shape.level, count)
         estimates[:, :, c] = curves.best(ordered, who).reshape(*beliefs.shape[:2], people)
+    return estimates
+
+
+def _by_trying(
+    noise: Mechanism,
+    observations: Indices,
+    counts: Sequence[int],
+    log_priors: Sequence[Sequence[Floats | None]],
+) -> Indices:
+    """`map_paths` for a mechanism of no shape: every candidate is tried, as grids are small."""
+    points = np.arange(noise.size)
+    roots, people, _ = observations.shape
+    estimates = np.empty((roots, len(log_priors[0]), len(counts), people), dtype=np.int64)
+    for r, own in enumerate(log_priors):
+        for c, count in enumerate(counts):
+            seen = observations[r, :, :count, None]
+            told = noise.log_pmf(points[None, None, :], seen).sum(axis=1)
+            for p, log_prior in enumerate(own):
+                score = told if log_prior is None else told + log_prior
+                best = score >= score.max(axis=1, keepdims=True) - TIE
+                middle = (best.sum(axis=1) - 1) // 2
+                estimates[r, p, c] = (np.cumsum(best, axis=1) > middle[:, None]).argmax(axis=1)
     return estimates
 
 

@@ -32,13 +32,13 @@ from rootguard.calibration import Calibration, Level
 from rootguard.errors import PlanError, PrivateValueError
 from rootguard.expressions import evaluate_many, names
 from rootguard.graph import Graph
-from rootguard.mechanisms import Mechanism, mechanism
+from rootguard.mechanisms import Mechanism
 from rootguard.mechanisms.base import Floats, Indices
 from rootguard.mechanisms.exact import Words
 from rootguard.mechanisms.keyed import People, Prf, RootStreams
 from rootguard.store.tables import Entries, entry_type
 from rootguard.template import Template
-from rootguard.values import Domain, MechanismName, RootName
+from rootguard.values import Domain, RootName
 
 REJECTS = pa.schema([("row", pa.int64()), ("column", pa.string()), ("reason", pa.string())])
 """The side table: which row, counted from 0, which column, and why. Never what stood there."""
@@ -101,13 +101,13 @@ class ReleasedBatch:
 class _Noise:
     """One root's grid, streams and mechanism."""
 
-    def __init__(self, prf: Prf, share: Share, name: MechanismName, version: int) -> None:
+    def __init__(self, prf: Prf, share: Share, noise: Mechanism, version: int) -> None:
         self.domain = share.domain
         self.points = np.array([share.domain.value(i) for i in range(share.domain.size)])
         self._streams: RootStreams = prf.root(
-            share.root, share.domain, share.epsilon, name, version
+            share.root, share.domain, share.epsilon, noise.name, version
         )
-        self._mechanism: Mechanism = mechanism(name, share.epsilon, share.domain.size)
+        self._mechanism = noise
 
     def draw(self, people: People, snapped: Indices) -> Indices:
         return self._mechanism.draw_rows(snapped, self._streams.of(people, snapped))
@@ -156,18 +156,14 @@ class Kernel:
         self._sink = sink
         self._marked = marked  # whether the sink is told of values, or of people alone
         self._noise = {
-            share.root: _Noise(prf, share, plan.mechanism, version) for share in plan.shares
+            share.root: _Noise(prf, share, plan.noise(share.root), version) for share in plan.shares
         }
         self._tokens = (
             BatchTokens(identifier_key or prf.key_for("identifiers"))
             if layout.identifiers
             else None
         )
-        levels = {
-            share.root: Level(domain=share.domain, mechanism=plan.mechanism, epsilon=share.epsilon)
-            for share in plan.shares
-        }
-        calibration = Calibration(template, levels) if calibrate else None
+        calibration = Calibration(template, Level.of_plan(plan)) if calibrate else None
         self._calibration = calibration if calibration and calibration.active else None
         self._empty_rejects = _rejects([], np.empty(0, dtype=np.int64))
 

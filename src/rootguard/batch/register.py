@@ -248,7 +248,7 @@ class Register:
                 root=root,
                 version=version,
                 micro_epsilon=to_micro(self._plan[root].epsilon),
-                mechanism=self._plan.mechanism,
+                mechanism=self._plan.noise(root).name,
                 domain=self._plan[root].domain,
                 rows=0,
                 drawn=0,
@@ -368,7 +368,7 @@ def check_levels(store: Store, plan: Plan, version: int) -> None:
         run = stand.get((share.root, version))
         if run is None:
             continue
-        now = (to_micro(share.epsilon), plan.mechanism, share.domain)
+        now = (to_micro(share.epsilon), plan.noise(share.root).name, share.domain)
         if now != (run.micro_epsilon, run.mechanism, run.domain):
             raise PlanError(
                 f"tables of this store noise {share.root} at epsilon {run.micro_epsilon / MICRO:g} "

@@ -36,7 +36,7 @@ from rootguard.calibration.priors import (
 from rootguard.calibration.release import Calibration, Level
 from rootguard.expressions import evaluate_many
 from rootguard.graph import Graph
-from rootguard.mechanisms import MECHANISMS, mechanism
+from rootguard.mechanisms import MECHANISMS
 from rootguard.mechanisms.base import MAX_EPSILON, Floats, Indices
 from rootguard.template import Root, Template, load_template
 from rootguard.values import MICRO, AllocationName, Amount, Domain, MechanismName, parse_epsilon
@@ -87,7 +87,9 @@ def make_plan(
         )
     start = first_order_plan(template, budget, mechanism_name=mechanism_name, objective=objective)
     figures = any(has_figures(template.roots[share.root]) for share in start.shares)
-    if objective is not None or not figures or len(start.shares) == 1:
+    # Of answers it knows yes or no alone so far, and it does not know what is public.
+    unlike = any(s.public or not (s.type.on_a_line or s.domain.size == 2) for s in start.shares)
+    if objective is not None or not figures or unlike or len(start.shares) == 1:
         return replace(start, allocation="population")
     return _population_plan(template, start)
 
@@ -290,7 +292,7 @@ def _noised(level: Level, true: Indices, shares: Floats) -> Indices:
 
     The noise of the grid's centre is used for all: exponential noise differs a little elsewhere.
     """
-    noise = mechanism(level.mechanism, level.epsilon, level.domain.size)
+    noise = level.noise()
     below = np.cumsum(np.exp(noise.log_pmf(noise.centre, np.arange(noise.size))))
     moved = true + np.searchsorted(below, shares * below[-1]) - noise.centre
     noised: Indices = np.clip(moved, 0, noise.size - 1)

@@ -29,6 +29,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from rootguard.allocation import Plan
 from rootguard.calibration.priors import (
     UNTIED as UNTIED,
 )
@@ -45,7 +46,15 @@ from rootguard.graph import Graph
 from rootguard.mechanisms import mechanism
 from rootguard.mechanisms.base import Floats, Indices, Mechanism
 from rootguard.template import Template
-from rootguard.values import Domain, MechanismName, RootName, Sanitized
+from rootguard.values import (
+    NUMBER,
+    Distances,
+    Domain,
+    MechanismName,
+    RootName,
+    RootType,
+    Sanitized,
+)
 
 POINTS = 256
 """Points per person, half of each kind. A working choice; what it costs against the exact joint
@@ -82,13 +91,34 @@ class Level:
     domain: Domain
     mechanism: MechanismName
     epsilon: Fraction
+    distances: Distances | None = None
 
     @classmethod
-    def of(cls, sanitized: Sanitized) -> "Level":
+    def of(cls, sanitized: Sanitized, kind: RootType = NUMBER) -> "Level":
         """The level that a noised value was drawn at."""
         return cls(
-            domain=sanitized.domain, mechanism=sanitized.mechanism, epsilon=sanitized.epsilon
+            domain=sanitized.domain,
+            mechanism=sanitized.mechanism,
+            epsilon=sanitized.epsilon,
+            distances=kind.distances,
         )
+
+    @classmethod
+    def of_plan(cls, plan: Plan) -> "dict[RootName, Level]":
+        """The level of each root under a plan."""
+        return {
+            share.root: cls(
+                domain=share.domain,
+                mechanism=plan.noise(share.root).name,
+                epsilon=share.epsilon,
+                distances=share.type.distances,
+            )
+            for share in plan.shares
+        }
+
+    def noise(self) -> Mechanism:
+        """The mechanism itself."""
+        return mechanism(self.mechanism, self.epsilon, self.domain.size, self.distances)
 
 
 class _Posterior:
@@ -191,7 +221,7 @@ class Calibration:
         return [
             _Posterior(
                 prior,
-                mechanism(level.mechanism, level.epsilon, level.domain.size),
+                level.noise(),
                 shares[:, i],
                 fixed[i],
                 _LEAST_WEIGHT / count,

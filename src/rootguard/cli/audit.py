@@ -9,13 +9,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import click
 
-from rootguard.cli.options import EpsilonType, json_option, mechanism_option, preset_option
+from rootguard.cli.options import EpsilonType, json_option, preset_option
 from rootguard.cli.output import EXIT_CODES, Part, Result, show, table
-from rootguard.values import MAX_GRID, Domain, MechanismName
+from rootguard.values import LINE_MECHANISMS, MAX_GRID, Domain, MechanismName
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -33,13 +33,16 @@ _RESTART = (
 )
 
 
-_grid_option = preset_option("--grid", click.IntRange(2, MAX_GRID), 1000, "Number of grid points.")
+_OURS: tuple[MechanismName, ...] = (*LINE_MECHANISMS, "randomised-response")
+_grid_option = preset_option(
+    "--grid", click.IntRange(2, MAX_GRID), 1000, "Number of grid points, or of answers."
+)
 
 
 @click.command("audit", epilog=EXIT_CODES)
 @click.option(
     "--mechanism",
-    type=click.Choice(get_args(MechanismName)),
+    type=click.Choice(_OURS),
     help="One of ours; beside --function or --command, what that says it is.",
 )
 @click.option("--epsilon", type=EpsilonType(), required=True, help="Claimed, per grid step.")
@@ -96,16 +99,14 @@ def command(
     from rich.text import Text
 
     from rootguard.attacks.audit import answers_stay, audit
-    from rootguard.mechanisms import certify, mechanism_named
+    from rootguard.mechanisms import certify
     from rootguard.mechanisms import mechanism as make_mechanism
 
     if function is not None and program is not None:
         raise click.UsageError("give one of --function and --command")
     if function is None and program is None and mechanism is None:
         raise click.UsageError("say what to audit: --mechanism, --function or --command")
-    claimed = (
-        None if mechanism is None else make_mechanism(mechanism_named(mechanism), epsilon, grid)
-    )
+    claimed = None if mechanism is None else make_mechanism(mechanism, epsilon, grid)
     sampler, restart = _subject(claimed, function, program, bounds, grid)
     if cached:
         centre = (grid - 1) // 2
@@ -255,26 +256,37 @@ def _parts(found: "Audit") -> list[Part]:
 
 
 @click.command("certify", epilog=EXIT_CODES)
-@mechanism_option
-@click.option("--epsilon", type=EpsilonType(), required=True, help="Epsilon per grid step.")
+@preset_option("--mechanism", click.Choice(_OURS), "geometric", "Noise distribution.")
+@click.option(
+    "--epsilon",
+    type=EpsilonType(),
+    required=True,
+    help="Epsilon per grid step, or between two answers.",
+)
 @_grid_option
 @json_option
-def certify_command(mechanism: str, epsilon: Fraction, grid: int, *, as_json: bool) -> None:
+def certify_command(
+    mechanism: MechanismName, epsilon: Fraction, grid: int, *, as_json: bool
+) -> None:
     """Check a mechanism against its own pmf.
 
-    Compares every output under every pair of neighbouring inputs (grids of more than 4,096 points
-    in closed form) and reports the largest log-ratio, the epsilon that really holds.
+    Compares every output under every pair of neighbouring inputs, of answers under any two (grids
+    of more than 4,096 points in closed form), and reports the largest log-ratio, the epsilon that
+    really holds.
 
     \b
-    Example:
+    Examples:
       rootguard certify --mechanism geometric --epsilon 0.1 --grid 1000 --json
+      rootguard certify --mechanism randomised-response --epsilon 1 --grid 2
     """
     from rich.text import Text
 
-    from rootguard.mechanisms import certify, mechanism_named
+    from rootguard.mechanisms import certify
     from rootguard.mechanisms import mechanism as make_mechanism
 
-    found = certify(make_mechanism(mechanism_named(mechanism), epsilon, grid))
+    found = certify(make_mechanism(mechanism, epsilon, grid))
+    points = "answers" if mechanism == "randomised-response" else "points"
+    per = "between any two of them" if mechanism == "randomised-response" else "per grid step"
     document = {
         "mechanism": found.mechanism,
         "grid": found.size,
@@ -285,8 +297,8 @@ def certify_command(mechanism: str, epsilon: Fraction, grid: int, *, as_json: bo
         "holds": found.holds,
     }
     text = Text(
-        f"{found.mechanism} on {found.size} points: claims epsilon {found.epsilon_claimed:g} "
-        f"per grid step, needs {found.epsilon_tight:.10g} (by {found.method}): "
+        f"{found.mechanism} on {found.size} {points}: claims epsilon {found.epsilon_claimed:g} "
+        f"{per}, needs {found.epsilon_tight:.10g} (by {found.method}): "
     )
     parts = [text + _verdict(holds=found.holds)]
     show(Result(document=document, parts=parts, failed=not found.holds), as_json=as_json)

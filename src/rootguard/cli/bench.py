@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from rootguard.cli.options import TemplateType, chosen_templates, json_option, preset_option
 from rootguard.cli.output import EXIT_CODES, Part, Result, notice, progress_bar, show, table
-from rootguard.values import MechanismName
+from rootguard.values import LINE_MECHANISMS
 
 if TYPE_CHECKING:
     from rootguard.evaluation.rq4_agent.backends import Backend
@@ -106,7 +106,7 @@ def _choices(
 def _mechanisms(
     about: str = "Only this noise; repeatable. [default: all four]",
 ) -> Callable[[_Command], _Command]:
-    return _choices("--mechanism", "mechanisms", get_args(MechanismName), about)
+    return _choices("--mechanism", "mechanisms", LINE_MECHANISMS, about)
 
 
 def _configurations(names: tuple[str, ...], about: str) -> Callable[[_Command], _Command]:

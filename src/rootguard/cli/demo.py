@@ -90,13 +90,13 @@ class HostileService:
 
     def _ask(self, root: RootName, question: str, formula: str, domain: Domain) -> None:
         index = self._observe(root, formula, domain)
-        guarded = self.session.release(root) if formula == root else self.session.derive(formula)
+        guarded = self.session.number(root) if formula == root else self.session.derive(formula)
         self.turns.append(
             Turn(
                 number=len(self.turns) + 1,
                 question=question,
                 independent=domain.value(index),
-                guarded=float(guarded),
+                guarded=guarded,
             )
         )
 
@@ -145,7 +145,7 @@ class HostileService:
         from rootguard.attacks import Observation, map_estimate
         from rootguard.mechanisms import mechanism
 
-        value = float(self.session.release(root))
+        value = self.session.number(root)
         domain = self._domain(root)
         epsilon = self.session.guarantee().epsilon_of(root)
         observation = Observation(

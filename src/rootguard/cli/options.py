@@ -20,7 +20,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from rootguard.errors import BudgetError, PrivateValueError
-from rootguard.values import AllocationName, MechanismName, RootName, parse_epsilon
+from rootguard.values import LINE_MECHANISMS, AllocationName, Form, RootName, parse_epsilon
 
 if TYPE_CHECKING:
     from rootguard.allocation import Plan
@@ -129,7 +129,7 @@ def preset_option(
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 mechanism_option = preset_option(
-    "--mechanism", click.Choice(get_args(MechanismName)), "geometric", "Noise distribution."
+    "--mechanism", click.Choice(LINE_MECHANISMS), "geometric", "Noise distribution."
 )
 
 
@@ -280,7 +280,7 @@ principal_option = click.option(
 )
 
 
-def read_values(source: str | None, template: "Template") -> dict[str, float]:
+def read_values(source: str | None, template: "Template") -> dict[str, Form]:
     """A person's values, as the option --values says."""
     return _ask(template) if source is None else read_table(source)
 
@@ -293,21 +293,25 @@ def tell_owner(roots: tuple[RootName, ...]) -> None:
     )
 
 
-def _ask(template: "Template") -> dict[str, float]:
+def _ask(template: "Template") -> dict[str, Form]:
     """Ask for each root on the terminal, without echo."""
     from rootguard.graph import Graph
 
     if not sys.stdin.isatty():
         raise PrivateValueError("give --values FILE, or --values - to read", ("standard input",))
-    roots = Graph.of(template).roots
-    return {
-        root: click.prompt(f"{root} [{template.roots[root].unit}]", type=float, hide_input=True)
-        for root in roots
-    }
+    found: dict[str, Form] = {}
+    for root in (template.roots[name] for name in Graph.of(template).roots):
+        wanted = root.unit if root.type.plain else root.type.wanted.rstrip(",")
+        asked = f"{root.name} [{wanted}]"
+        if root.type.name in ("number", "count"):
+            found[root.name] = click.prompt(asked, type=float, hide_input=True)
+        else:
+            found[root.name] = click.prompt(asked, type=str, hide_input=True)
+    return found
 
 
-def read_table(source: str) -> dict[str, float]:
-    """A flat table of numbers from TOML or JSON. What is wrong is said without quoting it.
+def read_table(source: str) -> dict[str, Form]:
+    """A flat table of values from TOML or JSON. What is wrong is said without quoting it.
 
     Errors are raised after their handlers have ended: a decoder's own error holds the document.
     """

@@ -18,9 +18,11 @@ from rootguard.cli.options import (
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
 
 if TYPE_CHECKING:
+    from rootguard.graph import GraphNode
     from rootguard.session import Session
     from rootguard.session.profile import OnChange
     from rootguard.template import Template
+    from rootguard.values import Form
 
 
 @click.command("release", epilog=EXIT_CODES)
@@ -119,11 +121,22 @@ def command(
         _print(loaded, session, formulas)
 
 
+def _kind(template: "Template", node: "GraphNode") -> str:
+    public = any(root.public for name, root in template.roots.items() if name == node.name)
+    return "public" if public else node.kind
+
+
+def _shown(value: "Form") -> str:
+    from rootguard.values import written
+
+    return number(value) if type(value) is float else written(value)
+
+
 def _print(template: "Template", session: "Session", formulas: tuple[str, ...]) -> None:
     out = console()
     units = {node.name: node.unit for node in session.graph.order}
     rows: list[tuple[str, ...]] = [
-        (node.name, number(float(session.release(node.name))), units[node.name], node.kind)
+        (node.name, _shown(session.release(node.name)), units[node.name], _kind(template, node))
         for node in session.graph.order
         if node.kind != "request"
     ]

@@ -13,10 +13,10 @@ from typing import Final, get_args
 from rootguard.advice.epsilon import EPSILONS, Explanation, Tradeoff, explain
 from rootguard.advice.utility import CONFIGURATIONS, Configuration, Turns
 from rootguard.template import Template
-from rootguard.values import MechanismName
+from rootguard.values import LINE_MECHANISMS, MechanismName
 
 CHOSEN: Final[tuple[Configuration, ...]] = tuple(c for c in CONFIGURATIONS if c != "population")
-MECHANISMS: Final[tuple[MechanismName, ...]] = get_args(MechanismName)
+MECHANISMS: Final[tuple[MechanismName, ...]] = LINE_MECHANISMS
 TURNS: Final[tuple[Turns, ...]] = get_args(Turns)
 # Every mechanism and number of turns of five templates, some kilobytes each.
 _KEPT: Final = 64

@@ -23,7 +23,6 @@ from rootguard.allocation import Plan, make_plan
 from rootguard.attacks.oracle import snap
 from rootguard.expressions import evaluate_many
 from rootguard.graph import Graph
-from rootguard.mechanisms import mechanism
 from rootguard.template import Template
 
 PEOPLE = 200
@@ -131,7 +130,7 @@ def release_error(template: Template, plan: Plan, seed: int, repeats: int) -> fl
     for share in plan.shares:
         domain = share.domain
         source = generator(seed, "learned study", template.name, share.root)
-        noise = mechanism(plan.mechanism, share.epsilon, domain.size)
+        noise = plan.noise(share.root)
         drawn = noise.draw_many(snap(domain, columns[share.root]), source)
         noised[share.root] = np.minimum(domain.lower + drawn * domain.step, domain.upper)
     return wmape(_targets(template, columns), _targets(template, noised))

@@ -9,7 +9,14 @@ numbers.
 from rootguard.expressions.columns import evaluate_many
 from rootguard.expressions.evaluation import evaluate, gradient
 from rootguard.expressions.extremes import Extremes
-from rootguard.expressions.grammar import check_unfolded, parse, put_in, substitute, to_text
+from rootguard.expressions.grammar import (
+    check_unfolded,
+    parse,
+    put_in,
+    spelled_out,
+    substitute,
+    to_text,
+)
 from rootguard.expressions.intervals import Interval, bounds, derivative_bounds
 from rootguard.expressions.nodes import (
     CONSTANTS,
@@ -69,6 +76,7 @@ __all__ = [
     "names",
     "parse",
     "put_in",
+    "spelled_out",
     "substitute",
     "to_text",
 ]

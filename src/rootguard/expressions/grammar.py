@@ -18,7 +18,8 @@ by its length before it reads a character of it. Text is public; values never co
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Final, assert_never, cast
 
 from rootguard.errors import (
@@ -29,6 +30,7 @@ from rootguard.errors import (
 )
 from rootguard.expressions import nodes
 from rootguard.expressions.evaluation import outcome_of
+from rootguard.values import days_of, normalised
 
 _CHOOSE, _OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _SIGNED, _POWER, _ATOM = range(1, 11)
 
@@ -66,8 +68,8 @@ _HINTS: Final[Mapping[str, str]] = {
     "|": "write or",
     "%": "there is no % in a formula; write the division out",
     ";": "a formula is one expression",
-    "'": "a formula has numbers only, no text",
-    '"': "a formula has numbers only, no text",
+    "'": "text stands in double quotes, and only an answer of a category or a date does",
+    '"': "a text in quotes is a date, or an answer compared with its category",
 }
 
 
@@ -91,6 +93,39 @@ def parse(text: str) -> nodes.Node:
     if "**" in text:
         _check_exponents(node)
     return node
+
+
+_QUOTED: Final = re.compile(
+    r'''(?P<left>[A-Za-z_][A-Za-z0-9_]*)[ \t]*(?P<sign>==|!=|<=|>=|<|>)[ \t]*"(?P<word>[^"]*)"'''
+    r'''|"(?P<day>\d{4}-\d{2}-\d{2})"'''
+)
+
+
+def spelled_out(text: str, words: Mapping[str, Sequence[str]]) -> str:
+    """A formula with the answers and dates that it has in quotes written as numbers.
+
+    `region == "north"` compares a category with the place of one of its answers, which `words`
+    lists by name; a date is its days since 1970. Other quotes stay, and `parse` refuses them.
+    """
+    if '"' not in text or len(text) > nodes.MAX_LENGTH:
+        return text
+
+    def number(match: re.Match[str]) -> str:
+        day = match["day"] or match["word"] or ""
+        if (name := match["left"]) and words.get(name):
+            known = {normalised(word): place for place, word in enumerate(words[name])}
+            place = known.get(normalised(match["word"]))
+            if place is None:
+                reason = f"{name} has no such answer; use one of {', '.join(words[name])[:200]}"
+                raise FormulaSyntaxError(reason, match.start("word"))
+            return f"{name} {match['sign']} {place}"
+        try:
+            days = days_of(date.fromisoformat(day))
+        except ValueError:
+            return match[0]
+        return f"{name} {match['sign']} {days}" if name else f"({days})"
+
+    return _QUOTED.sub(number, text)
 
 
 def to_text(node: nodes.Node) -> str:

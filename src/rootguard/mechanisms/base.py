@@ -2,7 +2,8 @@
 
 Index space: inputs and outputs are whole numbers 0 .. m-1, the points of a root's grid. Epsilon is
 per grid step: neighbouring inputs t and t+1 may change the log-probability of any output by at most
-epsilon, and inputs d steps apart by at most d * epsilon. `certify` checks that from the pmf.
+epsilon, and inputs d steps apart by at most d * epsilon. Of answers without an order any two are
+one step apart, or as far as a table says (see `answers`). `certify` checks that from the pmf.
 """
 
 from abc import ABC, abstractmethod
@@ -17,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from rootguard.errors import BudgetError
 from rootguard.mechanisms.exact import Streams
 from rootguard.rng import Randomness
-from rootguard.values import MICRO, MechanismName
+from rootguard.values import MAX_ANSWERS, MICRO, MechanismName
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -76,6 +77,10 @@ class Mechanism(ABC):
     def tight_epsilon(self) -> float:
         """The largest log-ratio between neighbouring inputs: the epsilon that really holds."""
 
+    def largest_ratio(self, table: Floats) -> float:
+        """The largest log-ratio in rows of the pmf, per unit of distance: here of neighbours."""
+        return float(np.abs(np.diff(table, axis=0)).max()) if len(table) > 1 else 0.0
+
     @staticmethod
     @abstractmethod
     def error_curve(epsilon: float, size: int) -> tuple[float, float, float]:
@@ -125,13 +130,14 @@ def certify(mechanism: Mechanism) -> Certificate:
     outputs = np.arange(size)
     inputs = outputs if whole else np.array([0, 1, size // 2, size - 2, size - 1])
     tight, mass_error = 0.0, 0.0
-    rows = max(2, (1 << 20) // size)
+    # In blocks, but answers without an order are compared each with each: those are few.
+    rows = max(2, (1 << 20) // size, MAX_ANSWERS)
     for start in range(0, len(inputs), rows):
         # One row of overlap, so that no neighbouring pair falls between two blocks.
         table = mechanism.log_pmf(inputs[start : start + rows + 1, None], outputs[None, :])
         mass_error = max(mass_error, float(np.abs(np.exp(table).sum(axis=1) - 1).max()))
-        if whole and len(table) > 1:
-            tight = max(tight, float(np.abs(np.diff(table, axis=0)).max()))
+        if whole:
+            tight = max(tight, mechanism.largest_ratio(table))
     return Certificate(
         mechanism=mechanism.name,
         size=size,

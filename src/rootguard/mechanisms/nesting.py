@@ -12,7 +12,9 @@ two b's, p = 1 - h/l and q = 1 - h l. Up to the factor 1 - h**2, M(i,j) off the 
 l**|i-j| p q in an inner row and l**|i-j| p in an end row; on it, (1-h)**2 + 2 h (1-l) and q.
 
 Drawn along T, in either direction, a set of levels costs its highest epsilon, whoever pools it.
-Not for the other three mechanisms, and not for levels that were drawn independently.
+Randomised response nests too (`answers` says why). With k answers its T is randomised response
+again: 1 off the diagonal and, on it, 1 + (1 - l)(1 + (k - 1) h) / (l - h), up to a factor.
+Not for the other mechanisms, and not for levels that were drawn independently.
 
 Draws are exact, as in `exact`: whole random words against decimal sums of certified precision.
 """
@@ -32,6 +34,10 @@ from rootguard.errors import BudgetError, DomainError
 from rootguard.mechanisms.base import MAX_EPSILON, Floats
 from rootguard.mechanisms.exact import exponential_of
 from rootguard.rng import WORD_BITS, Randomness
+from rootguard.values import MechanismName
+
+NESTING: tuple[MechanismName, ...] = ("geometric", "randomised-response")
+"""The mechanisms whose levels nest."""
 
 Weights = Callable[[], list[Decimal]]
 """Computes the weight of every grid point in the decimal context of the caller."""
@@ -43,7 +49,15 @@ MAX_EPSILON times half a unit of the last digit, and that of a multiplication; s
 is off by fewer than 1100 * size parts in 10**digits, and the total it is compared with likewise."""
 
 
-def degrade(index: int, *, high: Fraction, low: Fraction, size: int, source: Randomness) -> int:
+def degrade(
+    index: int,
+    *,
+    high: Fraction,
+    low: Fraction,
+    size: int,
+    source: Randomness,
+    law: MechanismName = "geometric",
+) -> int:
     """A lower level from the lowest one there is: one draw of T(index, .).
 
     Post-processing: it needs no private value and costs nothing. A level between two existing ones
@@ -53,6 +67,8 @@ def degrade(index: int, *, high: Fraction, low: Fraction, size: int, source: Ran
     _check(low, high, size=size, indices=(index,))
 
     def weights() -> list[Decimal]:
+        if law != "geometric":
+            return _again(index, high, low, size)
         row = _row(index, high, low, size)
         _weigh_ends(row, 1 / _one_minus_exponential(low))
         return row
@@ -61,7 +77,14 @@ def degrade(index: int, *, high: Fraction, low: Fraction, size: int, source: Ran
 
 
 def refine(
-    truth: int, index: int, *, low: Fraction, high: Fraction, size: int, source: Randomness
+    truth: int,
+    index: int,
+    *,
+    low: Fraction,
+    high: Fraction,
+    size: int,
+    source: Randomness,
+    law: MechanismName = "geometric",
 ) -> int:
     """A higher level over the highest one there is, which then is a degraded form of it.
 
@@ -72,6 +95,10 @@ def refine(
     _check(low, high, size=size, indices=(truth, index))
 
     def weights() -> list[Decimal]:
+        if law != "geometric":
+            answered = [exponential_of(high)] * size
+            answered[truth] = Decimal(1)
+            return list(map(mul, answered, _again(index, high, low, size)))
         likelihood = _decay(truth, high, size)
         return list(map(mul, likelihood, _column(index, high, low, size)))
 
@@ -87,6 +114,7 @@ def between(
     low: Fraction,
     size: int,
     source: Randomness,
+    law: MechanismName = "geometric",
 ) -> int:
     """A level between two neighbouring ones, from these alone: no private value, no cost.
 
@@ -96,6 +124,9 @@ def between(
     _check(low, middle, high, size=size, indices=(upper_index, lower_index))
 
     def weights() -> list[Decimal]:
+        if law != "geometric":
+            above = _again(upper_index, high, middle, size)
+            return list(map(mul, above, _again(lower_index, middle, low, size)))
         row = _row(upper_index, high, middle, size)
         return list(map(mul, row, _column(lower_index, middle, low, size)))
 
@@ -129,6 +160,14 @@ def log_kernel(
     inside = np.where(gap == 0, inner_stay, log_p + log_q - 2 * log_h - float(low) * gap)
     rows = np.where(np.isin(inputs, ends), at_end, inside)
     return rows + np.where(np.isin(outputs, ends), 0, log_l) - math.log1p(math.exp(-float(low)))
+
+
+def answer_kernel(high: Fraction, low: Fraction, size: int) -> Floats:
+    """`kernel` for randomised response."""
+    _check(low, high, size=size)
+    matrix = np.array([[float(w) for w in _again(i, high, low, size)] for i in range(size)])
+    rows: Floats = matrix / matrix.sum(axis=1, keepdims=True)
+    return rows
 
 
 def _check(*rising: Fraction, size: int, indices: tuple[int, ...] = ()) -> None:
@@ -172,6 +211,16 @@ def _row(index: int, high: Fraction, low: Fraction, size: int) -> list[Decimal]:
         stay = _one_minus_exponential(high) ** 2
         stay += 2 * exponential_of(high) * _one_minus_exponential(low)
         weights[index] = stay / (p * q)
+    return weights
+
+
+def _again(index: int, high: Fraction, low: Fraction, size: int) -> list[Decimal]:
+    """T(index, .) of randomised response up to a factor; T is symmetric."""
+    # l - h, without cancellation.
+    apart = exponential_of(low) * _one_minus_exponential(high - low)
+    weights = [Decimal(1)] * size
+    others = 1 + (size - 1) * exponential_of(high)
+    weights[index] += _one_minus_exponential(low) * others / apart
     return weights
 
 

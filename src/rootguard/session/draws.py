@@ -69,7 +69,7 @@ class RootMapping:
     def of(cls, root: Root, kept: RootQuantity) -> "RootMapping":
         """How the root stands on a quantity; refuses one that it cannot share."""
         own = root.domain
-        if kept.domain == own and kept.unit in (root.unit, UNKNOWN_UNIT):
+        if kept.domain == own and kept.unit in (unit_of(root), UNKNOWN_UNIT):
             return cls(kept=kept, inward=None, ratio=Fraction(1))
         inward = _conversion(root, kept)
         lower, upper = (
@@ -90,6 +90,8 @@ class RootMapping:
         """A plan's share on the store's grid; in whole micro-epsilon, rounded down."""
         if share.domain == self.kept.domain and self.ratio == 1:
             return share
+        if share.public:
+            return replace(share, domain=self.kept.domain)
         micro = math.floor(min(share.epsilon * self.ratio, Fraction(MAX_EPSILON)) * MICRO)
         if micro < 1:
             raise BudgetError(
@@ -108,9 +110,9 @@ class RootMapping:
 
 
 def _conversion(root: Root, kept: RootQuantity) -> Affine | None:
-    if root.unit == kept.unit:
+    if unit_of(root) == kept.unit:
         return None
-    found = conversion(root.unit, kept.unit, substance_of((root.name, *root.aliases)))
+    found = conversion(unit_of(root), kept.unit, substance_of((root.name, *root.aliases)))
     if found is None:
         raise _unlike(root, kept)
     return found
@@ -150,7 +152,12 @@ def define(
 
 
 def _quantity(root: Root) -> RootQuantity:
-    return RootQuantity(name=root.name, unit=root.unit, domain=root.domain)
+    return RootQuantity(name=root.name, unit=unit_of(root), domain=root.domain)
+
+
+def unit_of(root: Root) -> str:
+    """The unit under which a store keeps a root: of a category, what its points mean as well."""
+    return root.type.unit(root.unit)
 
 
 def on_grid(plan: Plan, mapped: Mapping[RootName, RootMapping]) -> Plan:
@@ -306,7 +313,9 @@ def _known(
         finest = _finest(person.levels.get(root, ()))
         if finest is None:  # then no version is kept
             continue
-        if keep or prints.know(finest):
+        # What is hidden is never taken from what was public before, even if it is kept.
+        exposed = finest.sanitized.mechanism == "public" and not prints.public
+        if (keep and not exposed) or prints.know(finest):
             found[root] = finest
         else:
             others[root] = prints.point, prints.number
@@ -514,6 +523,8 @@ def _shown_in_tables(
             continue
         epsilon = Fraction(run.micro_epsilon, MICRO)
         streams = prf.root(run.root, run.domain, epsilon, run.mechanism, run.version)
+        if plan[run.root].public != (run.mechanism == "public"):
+            continue
         shown = repeat(
             raws[run.root],
             streams,
@@ -526,6 +537,7 @@ def _shown_in_tables(
                 epsilon=epsilon,
                 mechanism=run.mechanism,
             ),
+            plan[run.root].type.distances,
         )
         if shown is not None:
             found[run.root] = shown
@@ -562,14 +574,19 @@ class _Fingerprints:
 
     point: bytes
     number: bytes
+    public: bool = False
 
     @classmethod
     def of(
         cls, store: Store, principal: Principal, root: RootName, plan: Plan, raw: Raw
     ) -> "_Fingerprints":
-        key, context = store.fingerprint_key, f"{principal}\x00{root}"
+        share = plan[root]
+        # A public value and a noised one are never taken for each other.
+        key, context = store.fingerprint_key, f"{principal}\x00{root}{chr(0) * share.public}"
         return cls(
-            raw.fingerprint(key, context, plan[root].domain), raw.number_fingerprint(key, context)
+            raw.fingerprint(key, context, share.domain),
+            raw.number_fingerprint(key, context),
+            share.public,
         )
 
     def know(self, record: Record) -> bool:

@@ -48,6 +48,7 @@ from rootguard.values import (
     MICRO,
     AllocationName,
     Amount,
+    Form,
     MechanismName,
     Principal,
     Raw,
@@ -69,7 +70,8 @@ def promise(template: Template, plan: Plan) -> Guarantee:
                 unit=template.roots[share.root].unit,
                 epsilon=share.epsilon,
                 step=share.domain.step,
-                mechanism=plan.mechanism,
+                mechanism=plan.noise(share.root).name,
+                type=share.type,
             )
             for share in plan.shares
         ),
@@ -123,7 +125,7 @@ def set_lifetime(
     new = {
         str(root): lifetime * first.get(root, to_micro(plan[root].epsilon))
         for root, plan in plans.items()
-        if root not in person.caps
+        if root not in person.caps and not plan[root].public
     }
     if new:
         store.set_caps(person.name, new, epoch=person.epoch)
@@ -145,6 +147,7 @@ def tier_of(
     access = policy.access(service)
     budget = policy.tiers[access.tier]
     shares: dict[RootName, int] = {}
+    public = {name for each in templates for name, root in each.roots.items() if root.public}
     for template in templates:
         plan = plan_of(template, budget)
         own = [template.roots[share.root] for share in plan.shares]
@@ -171,7 +174,11 @@ def tier_of(
     return Tier(
         access=access,
         epsilons=MappingProxyType(
-            {root: Fraction(level, MICRO) for root, level in levels.items() if level}
+            {
+                root: Fraction(level, MICRO)
+                for root, level in levels.items()
+                if level or root in public
+            }
         ),
         budget=whole,
     )
@@ -210,7 +217,7 @@ class Guard:
     def open(
         template: Template | str,
         *,
-        values: Mapping[str, float],
+        values: Mapping[str, Form],
         hide: Mapping[str, Distance] | None = None,
         advantage: str | float | Fraction = ADVANTAGE,
         budget: Amount | None = None,
@@ -241,14 +248,17 @@ class Guard:
         stands. A root may cost ten times its first price in all, or `lifetime` times; past that
         another value is refused.
 
+        A value is given in its root's own form: a number, true or "yes", a category's word, a date
+        or "2024-05-31". One of another form is refused by name, and nothing is drawn.
+
         Without a store the session's values last as long as the session: opened again, it would
         draw again, and an adversary who sees both learns more. Pass a store to prevent that.
 
         With `calibrate` the answers are moved towards what the template's population makes likely:
         more accurate on average, at no cost to privacy.
         """
-        sealed = seal(values)
         template = _template(template)
+        sealed = seal(values, template.root_called)
         store = MemoryStore() if store is None else store
         owner = Principal(principal)
         person = store.snapshot(owner)
@@ -262,7 +272,12 @@ class Guard:
         for name in () if tokens is None else tokens.issued:
             if name in graph:
                 raise IdentifierError(f"{name} is both a root and an identifier; rename one")
-        raws = select(_by_root(sealed, template), graph, unneeded=_computed(person, template))
+        raws = select(
+            _by_root(sealed, template),
+            graph,
+            template.roots,
+            unneeded=_computed(person, template),
+        )
         plan = _chosen_plan(
             template,
             mechanism_named(mechanism),
@@ -281,10 +296,11 @@ class Guard:
         return Session(view, template, tokens=tokens, calibrate=calibrate)
 
     @staticmethod
+    @shielded
     def refine(
         template: Template | str,
         *,
-        values: Mapping[str, float],
+        values: Mapping[str, Form],
         hide: Mapping[str, Distance] | None = None,
         advantage: str | float | Fraction = ADVANTAGE,
         budget: Amount | None = None,
@@ -302,13 +318,14 @@ class Guard:
         again, the same ones: a value that changed is for `open`. A root that has its share of the
         new budget already is left alone.
         """
-        sealed = seal(values)
-        del values
         template = _template(template)
+        sealed = seal(values, template.root_called)
+        del values
         person = store.snapshot(Principal(principal))
         raws = select(
             _by_root(sealed, template),
             Graph.of(template),
+            template.roots,
             unneeded=_computed(person, template),
         )
         plan = _chosen_plan(

@@ -15,7 +15,6 @@ from rootguard.accounting import Guarantee
 from rootguard.allocation import Plan
 from rootguard.errors import (
     AccessError,
-    PrivateValueError,
     StoreMissingError,
     UnknownNameError,
     shielded,
@@ -27,6 +26,7 @@ from rootguard.identifiers import Conversations, Identifiers, Kind
 from rootguard.identifiers.streaming import StreamRestorer
 from rootguard.language.fold import key_of
 from rootguard.language.names import formulas
+from rootguard.sanitizer import sealed, unusable
 from rootguard.session.declared import (
     Declarations,
     PersonConversation,
@@ -36,10 +36,10 @@ from rootguard.session.declared import (
 from rootguard.session.draws import current, kept_formulas, sight_once
 from rootguard.session.guard import Notice, set_lifetime, take_values, tier_of, warn_owner
 from rootguard.session.profile import Profile
-from rootguard.session.session import Answers, RecipientView, Tokens
+from rootguard.session.session import Answers, RecipientView, Tokens, described
 from rootguard.store import Snapshot, Store
 from rootguard.template import Root, Template
-from rootguard.values import Raw, RootName
+from rootguard.values import Form, RootName
 
 __all__ = ["Person", "PersonConversation", "Replacement"]
 
@@ -129,20 +129,20 @@ class Person(Answers):
         return self._roots
 
     @shielded
-    def sight(self, root: str, number: float) -> None:
-        """The owner, or a source that the owner trusts, gave this root a number in its own unit.
+    def sight(self, root: str, value: Form) -> None:
+        """The owner, or a source that the owner trusts, gave this root a value in its own form.
 
         Whoever calls this answers for that: what anybody else says must not come here.
         Noised and kept if this root of this person never was, by anyone who shares the store;
         ignored otherwise: the value that is kept stands. Nothing of it is given back.
         """
-        raw = Raw(number) if Raw.accepts(number) else None
-        del number  # a foreign error of the store would pass with this frame
         name = RootName(root)
+        raw = sealed(value, self._roots.get(name))
+        del value  # a foreign error of the store would pass with this frame
         if name not in self._plans:
             raise UnknownNameError("root", root, tuple(self._plans))
         if raw is None:
-            raise PrivateValueError("a finite number is needed for", (name,))
+            raise unusable(self._roots, (name,))
         with self._lock:
             if self.known(name):
                 return
@@ -283,6 +283,7 @@ class Person(Answers):
                     "unit": root.unit,
                     "bounds": [root.domain.lower, root.domain.upper],
                     "aliases": list(root.aliases),
+                    **described(root),
                 }
                 for name, root in self._roots.items()
             },

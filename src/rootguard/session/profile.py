@@ -20,6 +20,8 @@ is written there.
     age = 5                             # in the root's unit, or "10%" of a typical value; a root
                                         # left out is hidden as far as its template advises
 
+    public = ["female"]                 # roots that need not be hidden: released as they are
+
     [values]                            # a root left out is noised when you first write it
     age = 50
 
@@ -50,9 +52,11 @@ from rootguard.errors import BudgetError, ProfileError, UnknownNameError, shield
 from rootguard.expressions import to_text
 from rootguard.goals import Distance, hiding_plan
 from rootguard.graph import Graph
+from rootguard.sanitizer import seal
 from rootguard.session.policy import Policy, load_policy
-from rootguard.template import Template, catalog, load_template
+from rootguard.template import Root, Template, catalog, load_template
 from rootguard.values import (
+    LINE_MECHANISMS,
     AllocationName,
     MechanismName,
     Principal,
@@ -66,7 +70,7 @@ MAX_BYTES = 1024 * 1024  # a profile is written by hand; a larger file is the wr
 _KEYS = (
     *("allocation", "budget", "budgets", "calibrate", "identifiers", "lifetime", "mechanism"),
     *("on_change", "policy", "principal", "store", "templates", "values", "vault", "anchor"),
-    *("on_doubt", "unknown_fields", "detection", "hide", "advantage"),
+    *("on_doubt", "unknown_fields", "detection", "hide", "advantage", "public"),
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _VAULT = re.compile(r"[0-9a-f]{32}")
@@ -204,7 +208,7 @@ class _Reader:
         """Everything, in an order in which later parts may rest on earlier ones."""
         templates = self._templates()
         policy = self._policy()
-        mechanism = self._choice("mechanism", "geometric", get_args(MechanismName))
+        mechanism = self._choice("mechanism", "geometric", LINE_MECHANISMS)
         if policy is not None and mechanism != "geometric":
             raise self._error("mechanism", "tiers need geometric noise", "leave it out")
         goals = self._goals(templates, mechanism)
@@ -274,8 +278,16 @@ class _Reader:
             if template.name in {other.name for other in templates}:
                 raise self._error(key, f"{template.name} is listed twice", "list it once")
             templates.append(template)
+        templates = self._with_public(templates)
         self._check_names(templates)
         return tuple(templates)
+
+    def _with_public(self, templates: list[Template]) -> list[Template]:
+        """The templates with the roots public that the profile lists so."""
+        public = self._words("public", self._content.get("public", []))
+        known = {root for each in templates for root in Graph.of(each).roots}
+        self._refuse_unknown("public", dict.fromkeys(public), sorted(known))
+        return [each.with_public(*(n for n in public if n in each.roots)) for each in templates]
 
     def _template(self, key: str, entry: str) -> Template:
         if entry.endswith(".toml") or "/" in entry or os.sep in entry:
@@ -394,12 +406,18 @@ class _Reader:
     def _values(self, templates: Iterable[Template]) -> dict[RootName, Raw]:
         table = self._table("values")
         self._refuse_unknown("values", table, [root for each in templates for root in each.roots])
-        for name, value in table.items():
-            if not Raw.accepts(value):
-                raise self._error(f"values.{name}", "not a finite number", "write a plain number")
+        declared: dict[RootName, Root] = {}
+        for template in templates:
+            declared = {**template.roots, **declared}
+        raws = seal(table, lambda name: declared.get(RootName(name))) or {}
+        for name, raw in raws.items():
+            if raw is None:
+                wanted = declared[RootName(name)].type.wanted.rstrip(",")
+                remedy = "write a plain number" if "number" in wanted else f"write {wanted}"
+                raise self._error(f"values.{name}", f"not {wanted}", remedy)
         # A root with a formula is computed, so it needs no value.
         roots = {root for template in templates for root in Graph.of(template).roots}
-        return {RootName(name): Raw(value) for name, value in table.items() if name in roots}
+        return {RootName(name): raw for name, raw in raws.items() if name in roots and raw}
 
     def _identifiers(self, templates: Iterable[Template]) -> Texts:
         table = self._table("identifiers")

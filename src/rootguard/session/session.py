@@ -60,6 +60,7 @@ from rootguard.expressions import (
     evaluate,
     names,
     parse,
+    spelled_out,
     to_text,
 )
 from rootguard.graph import Graph, GraphNode
@@ -77,8 +78,17 @@ from rootguard.store import (
     tier_exhausted,
 )
 from rootguard.store.base import RECIPIENT, Recipient
-from rootguard.template import Template
-from rootguard.values import UNKNOWN_UNIT, Principal, RootName, Sanitized, to_micro
+from rootguard.template import Root, Template
+from rootguard.values import (
+    UNKNOWN_UNIT,
+    Form,
+    Principal,
+    RootName,
+    RootType,
+    Sanitized,
+    to_micro,
+    written,
+)
 
 REMEMBERED: Final = 10_000  # about as much as the audit log keeps
 """Events that a transcript keeps, and formulas that a session remembers with their values."""
@@ -374,7 +384,10 @@ class _Part:
         own = all(root in template.roots for root in self.graph.roots)
         self.calibrated = calibrate and own and self._may_calibrate()
         if self.calibrated:
-            levels = {root: Level.of(value) for root, value in self.sanitized.items()}
+            levels = {
+                root: Level.of(value, self.roots[root].type)
+                for root, value in self.sanitized.items()
+            }
             for root, released in Calibration(template, levels).release(self.sanitized).items():
                 self.values[root] = self.roots[root].domain.clamp(released)
 
@@ -397,7 +410,17 @@ class _Part:
         for root in roots:
             if root not in self.sanitized:
                 self._take_up(root)
-        self._view.require([root for root in roots if root not in self.sanitized])
+        missing = tuple(root for root in roots if root not in self.sanitized)
+        self._view.require(missing)
+        if missing:  # kept as public alone
+            raise PrivateValueError(
+                "never noised for this principal, so open with a value", missing
+            )
+
+    def type_of(self, name: str) -> RootType:
+        """The form of a named value outside."""
+        root = self.roots.get(RootName(name))
+        return self.template.type_of(name) if root is None else root.type
 
     def text_of(self, name: str) -> str:
         """The formula behind a name, as it is written; nothing for a root."""
@@ -430,6 +453,7 @@ class _Part:
                     step=sanitized.domain.step,
                     mechanism=sanitized.mechanism,
                     draws=ledger.draws.get(root, 1),
+                    type=self.roots[root].type,
                 )
                 for root, sanitized in self.sanitized.items()
             ),
@@ -456,6 +480,8 @@ class _Part:
 
     def _take_up(self, root: RootName) -> None:
         found = self._view.find(root)
+        if found is not None and found.mechanism == "public" and not self.roots[root].public:
+            found = None  # kept where it was public; here it is to be hidden
         if found is not None:
             shown = self._mapped[root].shown(found)
             self.sanitized[root] = shown
@@ -527,9 +553,26 @@ class Answers:
         # One lock for all templates: a turn's number, its values and its entry belong together.
         # Re-entrant: `answer` and `risk` release values with the lock held.
         self._lock = threading.RLock()
+        self._words = {name: each for t in templates for name, each in t.words.items() if each}
         self._parts = tuple(
             _Part(template, view, calibrate=template.name in calibrated) for template in templates
         )
+
+    def written(self, name: str) -> str:
+        """A named value, released, as it is written in a text: yes, 2024-05-31, a word, 1.5."""
+        return written(self.release(name))
+
+    def number(self, name: str) -> float:
+        """A root, a derived value or a target by name, as formulas see it: 0 or 1, days, a place.
+
+        The same release as `release`, in another form.
+        """
+        with self._lock:
+            try:
+                return self._release(self._home(name), name)
+            except RootGuardError as refusal:
+                self._refuse(refusal)
+                raise
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -537,14 +580,18 @@ class Answers:
         asked = dict.fromkeys(name for part in self._parts for name in part.declared)
         return tuple(name for name in (*asked, *self._tokens) if self._allowed(name))
 
-    def release(self, name: str) -> float | str:
-        """A root, a derived value, a target or an identifier, by name. For ever the same."""
+    def release(self, name: str) -> Form:
+        """A root, a derived value, a target or an identifier, by name. For ever the same.
+
+        In its own form: a yes or no is a truth value, a date a date, a category one of its words.
+        """
         with self._lock:
             try:
                 if name in self._tokens:
                     self._allow(name, "", ())
                     return self._give(name, "", self._tokens[name], ())
-                return self._release(self._home(name), name)
+                part = self._home(name)
+                return part.type_of(name).outside(self._release(part, name))
             except RootGuardError as refusal:
                 self._refuse(refusal)
                 raise
@@ -557,7 +604,7 @@ class Answers:
         """
         with self._lock:
             try:
-                node, text = parsed(formula)
+                node, text = parsed(spelled_out(formula, self._words))
                 known = None if name is not None else self._requests.get(text)
                 if known is not None:  # allowed and computed before
                     self._requests.move_to_end(text)
@@ -732,6 +779,21 @@ class Answers:
         )
 
 
+def described(root: Root) -> dict[str, object]:
+    """What a service has to know of a root that is not a plain, hidden number. Public."""
+    about: dict[str, object] = {}
+    if not root.type.plain:
+        about["type"] = root.type.name
+    if root.type.answers:
+        about["values"] = list(root.type.answers)
+    if root.type.name == "date":
+        ends = (root.domain.lower, root.domain.upper)
+        about["bounds"] = [root.type.written(end) for end in ends]
+    if root.public:
+        about["public"] = True
+    return about
+
+
 class Session(Answers):
     """What a service may talk to: one template, every answer a function of the noised roots."""
 
@@ -762,6 +824,7 @@ class Session(Answers):
                 "epsilon": float(sanitized.epsilon),
                 "mechanism": sanitized.mechanism,
                 "version": sanitized.version,
+                **described(self._parts[0].roots[root]),
             }
             for root, sanitized in self._parts[0].sanitized.items()
         }

@@ -14,7 +14,7 @@ from typing import Literal
 
 from rootguard.errors import FormulaError, UnknownNameError
 from rootguard.expressions import Node, evaluate, names, to_text
-from rootguard.values import Domain, RootName
+from rootguard.values import NUMBER, Domain, Form, RootName, RootType
 
 Shape = Literal["normal", "lognormal", "uniform"]
 MAX_DECIMALS = 6
@@ -44,6 +44,10 @@ class Root:
     template says so: how it is written, not what it is, so the digest leaves it out. So it does
     `title`, what people call the value, and `hide`: two values this far apart should not be told
     apart, in the root's unit, and why that far. It is where a person's choice begins.
+
+    `type` is the form that the value has outside (docs/types.md). A `public` root need not be
+    hidden: it is kept and released as it is given, at no cost. `shares` says how common each answer
+    of a yes or no or of a category is.
     """
 
     name: RootName
@@ -61,6 +65,9 @@ class Root:
     title: str | None = dataclass_field(default=None, metadata={"digest": False})
     hide: float | None = dataclass_field(default=None, metadata={"digest": False})
     hide_because: str | None = dataclass_field(default=None, metadata={"digest": False})
+    type: RootType = NUMBER
+    public: bool = False
+    shares: tuple[float, ...] | None = None
 
     @property
     def label(self) -> str:
@@ -76,6 +83,8 @@ class Root:
         """
         if self.decimals is not None:
             return self.decimals
+        if not self.type.plain:
+            return 0
         by_grid = min(_finer(self.domain.step), _USUAL_DECIMALS)
         steps = min(_LEAST_STEPS, self.domain.size - 1)
         return min(max(by_grid, _finer(self.domain.width / steps), 0), MAX_DECIMALS)
@@ -88,12 +97,13 @@ def _finer(step: float) -> int:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Derived:
-    """A value computed from roots and other derived values."""
+    """A value computed from roots and other derived values; a date, if its type says so."""
 
     name: str
     formula: Node
     unit: str
     description: str
+    type: RootType = NUMBER
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,6 +113,7 @@ class Target:
     name: str
     formula: Node
     unit: str
+    type: RootType = NUMBER
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -235,6 +246,12 @@ class Template:
                 return root
         raise UnknownNameError("root", called, tuple(self.roots))
 
+    def root_called(self, called: str) -> Root | None:
+        """The same, or None."""
+        with contextlib.suppress(UnknownNameError):
+            return self.roots.get(RootName(called)) or self.root(called)
+        return None
+
     def centre(self) -> dict[RootName, float]:
         """A typical point: population means, else the middle of each domain, within the bounds.
 
@@ -249,6 +266,34 @@ class Template:
             with contextlib.suppress(FormulaError):  # no value here: a root keeps its middle
                 values[name] = evaluate(formulas[name], values)
         return {name: root.domain.clamp(values[name]) for name, root in self.roots.items()}
+
+    def type_of(self, name: str) -> RootType:
+        """The form of a named value outside: a root's, a derived value's or the target's."""
+        if name == self.target.name:
+            return self.target.type
+        named = self.roots.get(RootName(name)) or self.derived.get(name)
+        return NUMBER if named is None else named.type
+
+    def shown(self, name: str, number: float) -> Form:
+        """A released number in the form that people know the value by."""
+        return self.type_of(name).outside(number)
+
+    @property
+    def words(self) -> Mapping[str, tuple[str, ...]]:
+        """The answers of each category, for formulas that compare with one in quotes."""
+        return {str(name): root.type.answers for name, root in self.roots.items()}
+
+    def with_public(self, *names: str) -> "Template":
+        """The template with these roots public; it is another template, and its digest says so."""
+        for name in names:
+            if name not in self.roots or self.roots[RootName(name)].formula is not None:
+                known = tuple(n for n, root in self.roots.items() if root.formula is None)
+                raise UnknownNameError("root", name, known)
+        roots = {
+            name: replace(root, public=True) if name in names else root
+            for name, root in self.roots.items()
+        }
+        return replace(self, roots=roots)
 
     @property
     def population_names(self) -> tuple[str, ...]:
@@ -330,5 +375,5 @@ def _said(value: object, part: Field[object]) -> bool:
     """
     if not part.metadata.get("digest", True):
         return False
-    absent = part.default is None or part.default is False
-    return not (absent and getattr(value, part.name) is part.default)
+    absent = part.default is None or part.default is False or part.default is NUMBER
+    return not (absent and getattr(value, part.name) == part.default)

@@ -1,18 +1,22 @@
 """From TOML text to a checked template. Whatever is wrong is a `TemplateError` with a remedy."""
 
+import contextlib
 import difflib
 import graphlib
 import math
 import re
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
+from typing import TypedDict
 
 from rootguard.errors import DomainError, FormulaError, FormulaLimitError, TemplateError
-from rootguard.expressions import Node, check_unfolded, names, parse
+from rootguard.expressions import Node, check_unfolded, names, parse, spelled_out
 from rootguard.language import units
 from rootguard.template.model import (
     GENERAL,
@@ -30,7 +34,17 @@ from rootguard.template.model import (
     formulas_of,
     in_order,
 )
-from rootguard.values import MAX_GRID, Domain, RootName
+from rootguard.values import (
+    MAX_ANSWERS,
+    MAX_GRID,
+    MAX_TABLE,
+    Domain,
+    RootName,
+    RootType,
+    RootTypeName,
+    days_of,
+    normalised,
+)
 
 # A template may come from anybody: each limit is several times what the largest of the catalog has
 # (3 KiB, 9 roots, 3 derived values), and keeps reading, planning and the graph quick.
@@ -40,11 +54,23 @@ MAX_DERIVED = 256
 MAX_POPULATIONS = 16
 MAX_TEXT = 4000
 _SHAPES: dict[str, Shape] = {"normal": "normal", "lognormal": "lognormal", "uniform": "uniform"}
-_DERIVED_KEYS = ("formula", "unit", "description")
+_DERIVED_KEYS = ("formula", "unit", "description", "type")
 _ROOT_KEYS = (
     "lower", "upper", "grid", "unit", "decimals", "aliases", "mean", "sd", "median", "log_sd",
     "shape", "formula", "kept", "title", "hide", "hide_because",
+    "type", "values", "order", "distance", "shares", "public",
 )  # fmt: skip
+_FIGURES = ("mean", "sd", "shape", "median", "log_sd")
+_ANSWERS = ("values", "order", "distance")
+_TYPES: dict[str, tuple[RootTypeName, tuple[str, ...]]] = {
+    "number": ("number", (*_ANSWERS, "shares")),
+    "count": ("count", (*_ANSWERS, "shares", "grid", "decimals")),
+    "boolean": ("boolean", ("lower", "upper", "grid", "decimals", "unit", *_ANSWERS, *_FIGURES)),
+    "category": ("category", ("lower", "upper", "grid", "decimals", "unit", *_FIGURES)),
+    "date": ("date", ("decimals", "unit", "shares", *_ANSWERS, *_FIGURES)),
+}
+"""The types of a root, and the keys that one of this type does not have."""
+_COMPUTED_TYPES = ("number", "count", "boolean", "date")
 _RISK_KEYS = ("label", "below", "at_most", "worrying")
 _TOP_KEYS = tuple(f.name for f in fields(Template))
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -116,11 +142,11 @@ class TomlTable:
             raise self.error(key, f"this is {_kind(value)}, not a flag", "write true or false")
         return value
 
-    def formula(self) -> Node:
-        """The formula that must be there, parsed."""
+    def formula(self, words: Mapping[str, Sequence[str]] = MappingProxyType({})) -> Node:
+        """The formula that must be there, parsed; `words` are the answers of categories."""
         text = self.text("formula", limit=MAX_TEXT)
         try:
-            return parse(text)
+            return parse(spelled_out(text, words))
         except FormulaError as error:
             remedy = "write it in the formula language (docs/templates.md)"
             raise self.error("formula", str(error), remedy) from None
@@ -183,18 +209,25 @@ def _template(top: TomlTable) -> Template:
     tables = top.tables("roots", _ROOT_KEYS, MAX_ROOTS)
     top.refuse(not tables, "roots", "there is no root", "add a table such as [roots.age]")
     roots = {RootName(name): _root(RootName(name), table) for name, table in tables.items()}
+    words = {str(name): root.type.answers for name, root in roots.items()}
     derived = {
         name: Derived(
             name=name,
-            formula=table.formula(),
+            formula=table.formula(words),
             unit=table.text("unit", ""),
             description=table.text("description", "", limit=MAX_TEXT),
+            type=_computed_type(table),
         )
         for name, table in top.tables("derived", _DERIVED_KEYS, MAX_DERIVED).items()
     }
-    table = TomlTable(top.file, "target", top.need("target"), ("name", "formula", "unit"))
+    table = TomlTable(top.file, "target", top.need("target"), ("name", "formula", "unit", "type"))
     name = table.name("name", table.text("name"))
-    target = Target(name=name, formula=table.formula(), unit=table.text("unit", ""))
+    target = Target(
+        name=name,
+        formula=table.formula(words),
+        unit=table.text("unit", ""),
+        type=_computed_type(table),
+    )
     _check_names(top, roots, derived, target)
     _check_formulas(top, roots, derived, target)
     return Template(
@@ -241,9 +274,17 @@ def _decode(content: bytes, file: str) -> dict[str, object]:
 
 
 def _root(name: RootName, table: TomlTable) -> Root:
-    lower, upper = table.number("lower"), table.number("upper")
+    kind = _type(table)
+    public = table.flag("public")
+    unhidden = public and ("formula" in table.entries or "kept" in table.entries)
+    table.refuse(unhidden, "public", "a computed root is as public as its roots", "drop public")
+    if kind.name in ("boolean", "category"):
+        return _answers(name, table, kind, public=public)
+    lower, upper = _bound(table, "lower", kind), _bound(table, "upper", kind)
     table.refuse(lower >= upper, "lower", "it is not below upper", "exchange or widen the bounds")
     grid = table.entries.get("grid", 1000)
+    if not kind.plain or (public and "grid" not in table.entries):
+        grid = _whole_grid(table, kind, lower, upper)
     if isinstance(grid, bool) or not isinstance(grid, int) or not 2 <= grid <= MAX_GRID:
         remedy = f"write a whole number from 2 to {MAX_GRID}"
         raise table.error("grid", "this is not a number of grid points", remedy)
@@ -278,9 +319,149 @@ def _root(name: RootName, table: TomlTable) -> Root:
         median=median,
         log_sd=log_sd,
         decimals=_decimals(table, domain) if "decimals" in table.entries else None,
-        title=table.text("title", limit=60) if "title" in table.entries else None,
-        hide=_hide(table, domain) if "hide" in table.entries else None,
-        hide_because=table.text("hide_because") if "hide_because" in table.entries else None,
+        **_said(table, domain),
+        type=kind,
+        public=public,
+    )
+
+
+class _Said(TypedDict):
+    title: str | None
+    hide: float | None
+    hide_because: str | None
+
+
+def _said(table: TomlTable, domain: Domain) -> _Said:
+    """What a root is called, and how far it should be hidden."""
+    return {
+        "title": table.text("title", limit=60) if "title" in table.entries else None,
+        "hide": _hide(table, domain) if "hide" in table.entries else None,
+        "hide_because": table.text("hide_because") if "hide_because" in table.entries else None,
+    }
+
+
+def _computed_type(table: TomlTable) -> RootType:
+    """The form of a computed value: a number unless it says otherwise."""
+    name = table.text("type", "number")
+    remedy = f"write one of {', '.join(_COMPUTED_TYPES)}"
+    table.refuse(name not in _COMPUTED_TYPES, "type", "nothing computed has that type", remedy)
+    return RootType(name=_TYPES[name][0])
+
+
+def _type(table: TomlTable) -> RootType:
+    """The type of a root; keys that it does not have are refused."""
+    name = table.text("type", "number")
+    if name not in _TYPES:
+        raise table.error("type", "there is no such type", f"write one of {', '.join(_TYPES)}")
+    known, not_here = _TYPES[name]
+    for key in not_here:
+        extra = f"a {name} root has no {key}"
+        table.refuse(key in table.entries, key, extra, "drop it, or change the type")
+    if name != "category":
+        return RootType(name=known)
+    table.need("values")
+    answers = table.texts("values")
+    few = not 2 <= len(answers) <= MAX_ANSWERS
+    remedy = f"write between 2 and {MAX_ANSWERS} answers"
+    table.refuse(few, "values", "it has too few or too many answers", remedy)
+    odd = next((a for a in answers if not a or '"' in a), None)
+    table.refuse(odd is not None, "values", "an answer is empty or has a quote", "write words")
+    alike = len({normalised(answer) for answer in answers}) < len(answers)
+    table.refuse(alike, "values", "two answers are the same word", "write each once")
+    order = table.flag("order")
+    both = order and "distance" in table.entries
+    table.refuse(both, "distance", "there is order as well", "keep one of the two")
+    distances = _distances(table, len(answers)) if "distance" in table.entries else None
+    return RootType(name=known, answers=answers, ordered=order, distances=distances)
+
+
+def _distances(table: TomlTable, size: int) -> tuple[tuple[float, ...], ...]:
+    """How far apart answers are: symmetric, above zero, and no way round is shorter."""
+    rows = [table.list_of("distance").list_of(i) for i in table.list_of("distance").entries]
+    found = tuple(tuple(row.number(j) for j in row.entries) for row in rows)
+    square = len(found) == size <= MAX_TABLE and all(len(row) == size for row in found)
+    remedy = f"write a row of {size} numbers for each of {size} answers, {MAX_TABLE} at the most"
+    table.refuse(not square, "distance", "the table is not square", remedy)
+    every = range(size)
+    own = any(found[i][i] != 0 for i in every)
+    table.refuse(own, "distance", "an answer is away from itself", "write 0 on the diagonal")
+    near = any(found[i][j] <= 0 for i in every for j in every if i != j)
+    table.refuse(near, "distance", "two answers are not apart", "write numbers above zero")
+    turned = any(found[i][j] != found[j][i] for i in every for j in every)
+    table.refuse(turned, "distance", "it is not symmetric", "make there and back the same")
+    # The guarantee rests on it: a shorter way round would make the mechanism cost more.
+    round_about = any(
+        found[i][k] + found[k][j] < found[i][j] - 1e-9 for i in every for j in every for k in every
+    )
+    remedy = "make no distance longer than the way over a third answer"
+    table.refuse(round_about, "distance", "a way round is shorter", remedy)
+    return found
+
+
+def _bound(table: TomlTable, key: str, kind: RootType) -> float:
+    if kind.name != "date":
+        return table.number(key)
+    value = table.need(key)
+    with contextlib.suppress(ValueError):
+        value = date.fromisoformat(value) if isinstance(value, str) else value
+    if not isinstance(value, date) or isinstance(value, datetime):
+        raise table.error(key, "this is not a date", "write it as 1990-01-31")
+    return float(days_of(value))
+
+
+def _whole_grid(table: TomlTable, kind: RootType, lower: float, upper: float) -> int:
+    """The points of a grid on which every whole number is one, or every day, or every decimal."""
+    scale = 1
+    if kind.plain:  # a public number is kept to its decimals
+        decimals = table.entries.get("decimals", 2)
+        scale = 10**decimals if isinstance(decimals, int) and 0 <= decimals <= MAX_DECIMALS else 1
+    elif not (lower.is_integer() and upper.is_integer()):
+        raise table.error("lower", "a count has whole bounds", "write whole numbers")
+    span = round((upper - lower) * scale)
+    if "grid" in table.entries:
+        grid = table.entries["grid"]
+        whole = isinstance(grid, int) and grid > 1 and span % (grid - 1) == 0
+        remedy = f"write a divisor of {span}, plus 1, or leave it out"
+        table.refuse(not whole, "grid", "its points are not whole days", remedy)
+        return int(str(grid))
+    if kind.plain:
+        return min(max(span + 1, 2), MAX_GRID)
+    table.refuse(span >= MAX_GRID, "upper", f"it is over {MAX_GRID} steps", "narrow the bounds")
+    return span + 1
+
+
+def _answers(name: RootName, table: TomlTable, kind: RootType, *, public: bool) -> Root:
+    """A yes or no, or a category: its points are its answers."""
+    size = len(kind.answers) or 2
+    shares = None
+    if "shares" in table.entries:
+        given = table.entries["shares"]
+        listed = {
+            "shares": given if isinstance(given, list) else [1 - table.number("shares"), given]
+        }
+        row = TomlTable(table.file, table.path, listed).list_of("shares")
+        shares = tuple(row.number(i) for i in row.entries)
+        right = len(shares) == size and min(shares) >= 0 and abs(sum(shares) - 1) <= 0.005
+        remedy = f"write {size} shares of the population that sum to 1, in the order of the answers"
+        if size == 2 and not kind.answers:
+            remedy = "write the share of yes, such as 0.12"
+        table.refuse(not right, "shares", "these are no shares", remedy)
+        shares = tuple(share / sum(shares) for share in shares)
+    return Root(
+        name=name,
+        domain=Domain(lower=0, upper=size - 1, size=size),
+        unit="",
+        aliases=table.texts("aliases"),
+        mean=None,
+        sd=None,
+        shape="uniform",
+        formula=table.formula() if "formula" in table.entries else None,
+        kept=_kept(table) if "kept" in table.entries else None,
+        decimals=0,
+        type=kind,
+        public=public,
+        shares=shares,
+        **_said(table, Domain(lower=0, upper=size - 1, size=size)),
     )
 
 

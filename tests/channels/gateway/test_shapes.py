@@ -242,7 +242,7 @@ def test_a_private_number_in_an_alternative_of_a_schema_is_replaced(wrapper: str
     channel.sanitize(f"My AST is {AST} U/L.", source="owner")
     schema = {"properties": {"ast": {wrapper: [{"const": float(AST)}, {"type": "null"}]}}}
     made = shapes.schema(OutgoingRequest(channel), schema)
-    released = float(round(float(person.release("ast"))))
+    released = float(round(person.number("ast")))
     assert made == {"properties": {"ast": {wrapper: [{"const": released}, {"type": "null"}]}}}
 
 

@@ -39,7 +39,7 @@ class Guarded:
 
     @property
     def taught(self) -> float:
-        return float(self.person.release("ast"))
+        return self.person.number("ast")
 
     def chat(self, turns: Turns, **more: Any) -> None:  # noqa: ANN401
         with openai.OpenAI(base_url=self.running.base, api_key=self.key, max_retries=0) as client:

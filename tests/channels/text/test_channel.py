@@ -53,10 +53,10 @@ class Watched:
         self.sighted.append(root)
         self._person.sight(root, number)
 
-    def release(self, name: str) -> float | str:
+    def number(self, name: str) -> float:
         if self.refusal is not None:
             raise self.refusal
-        return self._person.release(name)
+        return self._person.number(name)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._person, name)

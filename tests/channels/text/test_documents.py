@@ -47,7 +47,7 @@ def test_json_numbers_are_read_by_their_keys(person: Person, channel: TextChanne
     out = made.value
     assert isinstance(out, dict)
     assert out["ast"] == float(written(person, "ast"))
-    glucose, height = float(person.release("glu")), float(person.release("ht"))
+    glucose, height = person.number("glu"), person.number("ht")
     assert abs(out["glucose_mmol"] - (convert(glucose, "mg/dL", "mmol/L", "glucose") or 0)) < 0.051
     assert out["heightCm"] == round(100 * height)
     alt = float(written(person, "alt"))
@@ -55,7 +55,7 @@ def test_json_numbers_are_read_by_their_keys(person: Person, channel: TextChanne
     assert out["labs"][1]["plt"]["value"] == int(written(person, "plt"))
     systolic, diastolic = written(person, "sbp"), written(person, "dbp")
     assert out["blood_pressure"] == {"systolic": int(systolic), "diastolic": int(diastolic)}
-    pounds = (convert(float(person.release("wt")), "kg", "lb") or 0) * 1.0
+    pounds = (convert(person.number("wt"), "kg", "lb") or 0) * 1.0
     assert all(each == round(pounds) for each in out["weights"]["body_weight_lb"])
     assert out["bp"] == f"{systolic}/{diastolic}"
     assert (out["n"], out["flag"], out["none"]) == (3, True, None)
@@ -196,7 +196,7 @@ def test_a_unit_beside_a_number_is_that_of_its_value_alone(
 ) -> None:
     made = channel.sanitize_json({"test": "glucose", "value": 5.9, "glu": 106, "unit": "mmol/L"})
     assert isinstance(made.value, dict)
-    glucose = float(person.release("glu"))
+    glucose = person.number("glu")
     assert made.value["glu"] == round(glucose)
     molar = convert(glucose, "mg/dL", "mmol/L", "glucose") or 0
     assert abs(made.value["value"] - molar) < 0.051

@@ -106,10 +106,10 @@ def test_a_value_that_may_no_longer_be_released_blocks_a_text_sent_again(person:
             self._person = person
             self.closed = False
 
-        def release(self, name: str) -> float | str:
+        def number(self, name: str) -> float:
             if self.closed:
                 raise TextBlockedError
-            return self._person.release(name)
+            return self._person.number(name)
 
         def __getattr__(self, name: str) -> object:
             return getattr(self._person, name)

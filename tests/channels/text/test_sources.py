@@ -70,7 +70,7 @@ def test_the_owners_number_is_the_one_that_is_noised_and_anothers_text_then_gets
     channel = TextChannel(person)
     channel.sanitize("AST is 271 U/L", source="tool")
     channel.sanitize("My AST is 23 U/L")
-    value = float(person.release("ast"))
+    value = person.number("ast")
     assert abs(value - 23) < 2  # at this budget the noise hardly ever moves a value
     made = channel.sanitize("AST is 271 U/L", source="tool")
     assert made.text == f"AST is {written(person, 'ast')} U/L"

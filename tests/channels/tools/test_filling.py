@@ -73,15 +73,15 @@ def test_fill_replaces_whatever_the_agent_put_in_unit_and_type() -> None:
     assert given["age"] == 123456.789
     assert filled["note"] == "hi"
     assert isinstance(filled["age"], int)
-    assert abs(filled["age"] - float(me.release("age"))) <= 0.5
-    assert filled["ast_u_l"] == round(float(me.release("ast")))
-    assert filled["height_cm"] == round(100 * float(me.release("ht")))
+    assert abs(filled["age"] - me.number("age")) <= 0.5
+    assert filled["ast_u_l"] == round(me.number("ast"))
+    assert filled["height_cm"] == round(100 * me.number("ht"))
     assert {type(filled[name]) for name in ("ast_u_l", "height_cm")} == {float}
     assert isinstance(filled["weight_lb"], str)
-    assert filled["weight_lb"] == f"{float(me.release('wt')) / 0.45359237:.0f}"
-    assert filled["fasting_glucose_mmol_l"] == round(float(me.release("glu")) / 18.0156, 1)
-    assert filled["sex"] == ("female" if float(me.release("female")) >= 0.5 else "male")
-    assert filled["annual_income_usd"] == round(12 * float(me.release("income")), -1)
+    assert filled["weight_lb"] == f"{me.number('wt') / 0.45359237:.0f}"
+    assert filled["fasting_glucose_mmol_l"] == round(me.number("glu") / 18.0156, 1)
+    assert filled["sex"] == ("female" if me.number("female") >= 0.5 else "male")
+    assert filled["annual_income_usd"] == round(12 * me.number("income"), -1)
     assert filled["mrn"] == me.release("mrn") != "4415-8820"
     assert fill(made, given, me) == filled
 
@@ -111,7 +111,7 @@ def test_lists_are_filled_in_by_pin_item_by_item() -> None:
     items = {"type": "object", "properties": {"a": NUMBER}}
     made = tool({"labs": {"type": "array", "items": items}}, name="t", pins=pins)
     filled = fill(made, {"labs": [{"a": 1}, {"a": 2}, {"b": 3}]}, me)
-    value = round(float(me.release("ast")))
+    value = round(me.number("ast"))
     assert filled == {"labs": [{"a": value}, {"a": value}, {"b": 3}]}
 
 

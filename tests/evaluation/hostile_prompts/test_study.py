@@ -189,7 +189,7 @@ def test_the_command_fails_where_a_value_came_past_the_guard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control: what is released is taken for a sentinel."""
-    released = Sentinel(name="glu", value=float(patient(0).release("glu")))
+    released = Sentinel(name="glu", value=patient(0).number("glu"))
     monkeypatch.setattr(injection_study, "find_leaks", lambda text, _: find_leaks(text, [released]))
     monkeypatch.setattr(injection_study, "FAMILIES", FAMILIES[:2])
 

@@ -163,7 +163,7 @@ def test_every_name_and_alias_of_the_catalog_is_understood() -> None:
 
 def test_the_answer_is_a_sentence_with_units() -> None:
     session = SESSIONS["fib4"]
-    ast, plt = float(session.release("ast")), float(session.release("plt"))
+    ast, plt = session.number("ast"), session.number("plt")
     product, target = session.derive("age * ast"), session.target()
     text = session.answer("What are your AST and platelets? And age times AST?")
     assert text == (
@@ -192,7 +192,7 @@ def test_a_formula_is_said_back_in_brackets_and_without_digits() -> None:
 
 def test_a_comparison_is_answered_by_yes_or_no() -> None:
     session = SESSIONS["fib4"]
-    holds = float(session.release("age")) > float(session.release("ast"))
+    holds = session.number("age") > session.number("ast")
     verdict = ("Yes", "true") if holds else ("No", "false")
     text = session.answer("Is your age greater than your AST?")
     assert text == "{}: age greater than AST is {}.".format(*verdict)
@@ -279,7 +279,7 @@ def test_what_the_policy_forbids_gets_fixed_words() -> None:
     )
     policy = parse_policy(text, file="policy.toml")
     session = Guard.serve(template, store=store, policy=policy, service="s")
-    shown = f"AST is {digits(float(session.release('ast')))} U/L."
+    shown = f"AST is {digits(session.number('ast'))} U/L."
     assert session.answer("AST and ALT") == f"{shown} {NOT_ALLOWED}"
     assert session.answer("ALT times AST") == NOT_ALLOWED
     assert session.answer("risk?") == NOT_ALLOWED
@@ -337,7 +337,7 @@ ATTACKS = [
 @pytest.mark.parametrize("question", ATTACKS)
 def test_an_instruction_in_a_question_gets_the_released_value_or_fixed_words(question: str) -> None:
     session = opened()
-    shown = f"AST is {digits(float(session.release('ast')))} U/L"
+    shown = f"AST is {digits(session.number('ast'))} U/L"
     rest = session.answer(question)
     for words in (shown, NO_VALUE, UNDEFINED, f"FIB-4 risk class is {session.risk()}"):
         rest = rest.replace(words, "")

@@ -367,7 +367,7 @@ class TextChannel:
                 return (
                     self._has_same_tokens(known, context + text, tokens)
                     and not any(map(self._person.known, known.missing))
-                    and all(self._person.release(r) == value for r, value in known.released.items())
+                    and all(self._person.number(r) == value for r, value in known.released.items())
                 )
         except RootGuardError:
             return False
@@ -572,7 +572,7 @@ class TextChannel:
         if root not in look.released:
             if not self._person.known(root):
                 self._person.sight(root, number)
-            look.released[root] = float(self._person.release(root))
+            look.released[root] = self._person.number(root)
         return look.released[root]
 
     def _detected(

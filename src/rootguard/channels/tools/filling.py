@@ -8,6 +8,7 @@ person's policy is raised as it is, from a frame that no longer holds the argume
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, Final
 
@@ -61,9 +62,7 @@ def answer_of(asked: Answer, person: "Person") -> object:
 
 def measured(measure: ReleasedMeasure, person: "Person") -> float:
     """A released value in a measure's unit."""
-    released = person.derive(measure.formula) if measure.formula else person.release(measure.name)
-    if isinstance(released, str):
-        raise UnknownNameError("value", measure.name, ())
+    released = person.derive(measure.formula) if measure.formula else person.number(measure.name)
     if measure.unit is None:
         return float(f"{released:.{_DIGITS}g}")
     converted = convert(released, measure.own, measure.unit, measure.substance)
@@ -77,9 +76,12 @@ def value_of(binding: Binding, person: "Person") -> object:
 
     What is computed from roots has no usual decimals and keeps its digits.
     """
-    released = person.derive(binding.formula) if binding.formula else person.release(binding.name)
-    if isinstance(released, str):
-        return released
+    if not binding.formula and not isinstance(shown := person.release(binding.name), float):
+        if isinstance(shown, str):
+            return shown
+        if isinstance(shown, date):
+            return shown.isoformat()
+    released = person.derive(binding.formula) if binding.formula else person.number(binding.name)
     if binding.ends is not None:
         return binding.ends[1 if released >= 0.5 else 0]
     affine = Affine(scale=1.0)

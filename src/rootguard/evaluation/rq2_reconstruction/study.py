@@ -492,7 +492,7 @@ class Victims:
         beliefs = self._sweep.priors
         for (config, columns), root in product(seen.items(), roots):
             plan = plans[config]
-            noise = mechanism(plan.mechanism, plan[root].epsilon, self._domains[root].size)
+            noise = plan.noise(root)
             known = [self._priors[root, belief].log_density for belief in beliefs]
             if config == "median":
                 found = [posterior_medians(noise, columns[root][:, 0], each) for each in known]

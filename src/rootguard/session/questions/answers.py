@@ -35,6 +35,7 @@ from rootguard.session.questions.wording import (
     sentence,
     statement,
 )
+from rootguard.values import Form
 
 MAX_QUESTION: Final = 4_000
 """Characters in a question; a longer one is declined unread."""
@@ -46,7 +47,7 @@ _FEW: Final = 4  # unknown words that may name one thing; more are a clause
 class Speaker(Protocol):
     """Whoever answers from noised values, and writes down what it answered."""
 
-    def release(self, name: str) -> float | str:
+    def release(self, name: str) -> Form:
         """A value or an identifier's token by name."""
 
     def derive(self, formula: str) -> float:
@@ -146,8 +147,10 @@ def _answer(
             else:
                 statements.append(statement(says or "that formula", value, computed=True))
         case AskedClass(target=target):
-            value = float(speaker.release(target))
-            risk = vocabulary.risk(target, value)
+            target_value = speaker.release(target)
+            risk = None
+            if isinstance(target_value, float):
+                risk = vocabulary.risk(target, target_value)
             if risk is None:
                 others.append(NO_VALUE)
             else:

@@ -17,6 +17,7 @@ from typing import Final, Literal
 from rootguard.language import names
 from rootguard.language.fold import unaccented
 from rootguard.template import RiskClass, Template
+from rootguard.values import Form, written
 
 NO_VALUE: Final = "I have no value for that."
 NOT_ALLOWED: Final = "I may not share that."
@@ -247,7 +248,7 @@ def digits(value: float) -> str:
     return written.rstrip("0").rstrip(".") if "." in written else written
 
 
-def statement(says: str, value: float | str, unit: str = "", *, computed: bool = False) -> str:
+def statement(says: str, value: Form, unit: str = "", *, computed: bool = False) -> str:
     """`AST is 24.3 U/L`, `platelets are 231.5 10^9/L`, `age times platelets is 9`."""
     last = says.rsplit(" ", maxsplit=1)[-1]
     several = (
@@ -256,7 +257,7 @@ def statement(says: str, value: float | str, unit: str = "", *, computed: bool =
         and last.endswith("s")
         and not last.endswith(("ss", "is", "us"))
     )
-    text = value if isinstance(value, str) else digits(value)
+    text = digits(value) if type(value) is float else written(value)
     return f"{says} {'are' if several else 'is'} {text}{' ' if unit else ''}{unit}"
 
 

@@ -33,7 +33,7 @@ def bisected(me: Person, raw: float) -> tuple[float, float]:
 def test_a_bisection_by_thresholds_ends_at_the_released_value() -> None:
     me = person()
     low, high = bisected(me, 30)
-    released = float(me.release("ast"))
+    released = me.number("ast")
     assert low - 1e-5 <= released <= high + 1e-5
     assert bisected(me, 200) == (low, high)  # whatever the agent says
 
@@ -45,7 +45,7 @@ def test_an_observation_gets_the_released_value_in_its_own_unit() -> None:
     node = {"code": {"text": "Body weight"}, "valueQuantity": {"value": 176.4, "unit": "lb"}}
     sent = arguments.fill(reading, {"resource": node})["resource"]
     assert sent["valueQuantity"]["unit"] == "lb"
-    released = float(me.release("wt")) / 0.45359237
+    released = me.number("wt") / 0.45359237
     assert sent["valueQuantity"]["value"] == pytest.approx(released)
     assert node["valueQuantity"] == {"value": 176.4, "unit": "lb"}
 

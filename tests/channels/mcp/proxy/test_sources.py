@@ -119,7 +119,7 @@ def test_the_owners_answer_to_a_form_is_noised_and_the_agents_number_is_not(
         wire.call("fine", {"ast": 271})
         wire.call("more", {})
         wire.call("fine", {"ast": 271})
-    value = float(owner.person().release("ast"))
+    value = owner.person().number("ast")
     assert abs(value - 23) < 2
     assert owner.answers()["f"]["result"]["content"]["ast"] == round(value)
     (sent,) = [call for call in owner.sent() if call["name"] == "fine"]
@@ -139,7 +139,7 @@ def test_the_result_of_a_trusted_tool_teaches_and_reaches_the_client_as_it_is(
         assert owner.untouched
         assert text_of(wire.call("labs", {})) == "AST: 23 U/L"
         wire.call("fine", {"ast": 271})
-    value = float(owner.person().release("ast"))
+    value = owner.person().number("ast")
     assert abs(value - 23) < 2
     (sent,) = [call for call in owner.sent() if call["name"] == "fine"]
     assert sent["arguments"]["ast"] == round(value)
@@ -152,7 +152,7 @@ def test_a_trusted_tools_structured_result_teaches(tmp_path: Path) -> None:
         wire.call("labs", {})
         assert owner.untouched
         wire.call("panel", {})
-    assert abs(float(owner.person().release("ast")) - 271) < 2
+    assert abs(owner.person().number("ast") - 271) < 2
 
 
 SENTINEL = 171.37
