@@ -127,6 +127,7 @@ def serve(
     300.0,
     "Seconds until a server that does not answer is given up.",
 )
+@click.option("--explain", is_flag=True, help="Say live, on standard error, what is changed.")
 @_store
 @_command
 def proxy(
@@ -137,6 +138,7 @@ def proxy(
     config_path: str | None,
     pins_path: str | None,
     timeout: float,
+    explain: bool,
     store_url: str | None,
     command: tuple[str, ...],
 ) -> None:
@@ -164,6 +166,7 @@ def proxy(
         config=config_path,
         pins=_pins_of(profile_path, pins_path),
         limits=Limits(start=min(timeout, 60.0), answer=timeout),
+        explain=explain,
     )
 
 

@@ -84,6 +84,7 @@ class Remembered:
     released: Mapping[RootName, float]
     missing: frozenset[RootName] = frozenset()
     heard: Heard = SILENCE
+    written: tuple[str, ...] = ()
     declared: tuple[str, ...] = ()
     finds: tuple[Edit, ...] = ()
     """In a conversation: the tokens of the profile, and those of finds where they stood."""
@@ -277,6 +278,7 @@ class TextChannel:
             replaced=made.replaced,
             missing=made.missing,
             heard=Heard(numbers=True),
+            released=tuple(dict.fromkeys(each.root for each in made.changes if each.root)),
         )
 
     def _recalled_or_read(self, text: str, context: str, first: _Look) -> Sanitization:
@@ -293,6 +295,7 @@ class TextChannel:
                 replaced=dict(known.replaced),
                 missing=known.missing,
                 heard=known.heard,
+                released=known.written,
             )
         looks = [first]
         outcome = self._settled(text, context, looks)
@@ -304,6 +307,7 @@ class TextChannel:
                 released=looks[-1].released,
                 missing=outcome.missing,
                 heard=outcome.heard,
+                written=outcome.released,
                 declared=first.declared,
                 finds=first.finds,
             )
@@ -314,6 +318,7 @@ class TextChannel:
     def _settled(self, text: str, context: str, looks: list[_Look]) -> Sanitization:
         """The text when nothing changes any more; `looks` has the first, and gets the others."""
         counts: Counter[str] = Counter()
+        released: dict[str, None] = {}
         for _ in range(_ROUNDS):
             try:
                 edits = self._read(text, context, looks[-1])
@@ -322,13 +327,16 @@ class TextChannel:
                     blocked.start = blocked.end = None
                 raise
             after = apply_edits(text, edits)
-            counts.update(edit.kind for edit in edits if text[edit.start : edit.end] != edit.text)
+            changed = [edit for edit in edits if text[edit.start : edit.end] != edit.text]
+            counts.update(edit.kind for edit in changed)
+            released.update((edit.of, None) for edit in changed if edit.of is not None)
             if after == text or self._rests(after, edits, context, looks):
                 return Sanitization(
                     text=after,
                     replaced=dict(counts),
                     missing=frozenset(looks[0].missing),
                     heard=looks[0].heard or SILENCE,
+                    released=tuple(released),
                 )
             text = after
             looks.append(looks[0].again())
@@ -533,7 +541,14 @@ class TextChannel:
             value = self._value(claim.root, claim.mention.number, look)
             text = write(claim.mention, value)
         kind = "number" if value is None else "root"
-        return Edit(start=claim.start, end=claim.end, text=text, kind=kind, released=value)
+        return Edit(
+            start=claim.start,
+            end=claim.end,
+            text=text,
+            kind=kind,
+            released=value,
+            of=None if value is None else claim.computed or claim.root,
+        )
 
     def _doubted(self, doubts: Sequence[Claim], taken: Spans) -> Iterator[Edit]:
         """What becomes of numbers in doubt, and of those that nothing tells of."""

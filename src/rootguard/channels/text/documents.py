@@ -9,11 +9,16 @@ identifier stands in them. What is too deep or too large, not JSON, or would los
 import json
 import re
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from rootguard.channels.text.edits import Edit, JsonSanitization, Sanitization
+from rootguard.channels.text.edits import (
+    Change,
+    Edit,
+    JsonSanitization,
+    Sanitization,
+)
 from rootguard.errors import TextBlockedError
 from rootguard.reading.claims import NOTHING, Expectation, Heard, Source
 from rootguard.values import RootName
@@ -43,6 +48,8 @@ _ARGUMENT_KEYS = frozenset(
     content response answer x xs list""".split()  # noqa: SIM905
 )
 _UNIT_KEYS = ("unit", "units", "uom")
+_KINDS = {"root": "value", "declared": "identifier"}
+"""What the kinds of edits are called outside; the others as they are."""
 
 
 _TOKEN = re.compile(
@@ -141,11 +148,13 @@ class Walk:
 
     __slots__ = (
         "_awaited",
+        "_changes",
         "_channel",
         "_counts",
         "_expectation",
         "_missing",
         "_nodes",
+        "_place",
         "_source",
         "_tokens",
     )
@@ -166,12 +175,19 @@ class Walk:
         self._counts: Counter[str] = Counter()
         self._missing: set[RootName] = set()
         self._nodes = 0
+        self._place: list[str | int] = []
+        self._changes: list[Change] = []
 
     def sanitize(self, value: object) -> JsonSanitization:
         """The document as it may leave. For who is shielded: an error's frames have it."""
         made = self._any(value, (), "", 0)
         missing = frozenset(self._missing)
-        return JsonSanitization(value=made, replaced=dict(self._counts), missing=missing)
+        return JsonSanitization(
+            value=made,
+            replaced=dict(self._counts),
+            missing=missing,
+            changes=tuple(self._changes),
+        )
 
     def _any(self, value: object, path: tuple[str, ...], unit: str, depth: int) -> object:
         self._nodes += 1
@@ -198,11 +214,13 @@ class Walk:
     ) -> list[object]:
         made: list[object] = []
         for place, (each, path) in enumerate(zip(items, paths, strict=True)):
+            self._place.append(place)
             try:
                 made.append(self._any(each, path, unit, depth))
             except TextBlockedError as blocked:
                 blocked.within(place)
                 raise
+            self._place.pop()
         return made
 
     def _object(
@@ -220,14 +238,16 @@ class Walk:
                 below = (named, key)
             try:
                 written = self._key(key, made)
+                self._place.append(written)
                 if header and _is_table(value, len(header)):
                     made[written] = self._table(value, header, depth + 1)
-                    continue
-                own_unit = unit if key.lower() in _VALUE_KEYS else ""
-                made[written] = self._any(value, below[-_PATH:], own_unit, depth + 1)
+                else:
+                    own_unit = unit if key.lower() in _VALUE_KEYS else ""
+                    made[written] = self._any(value, below[-_PATH:], own_unit, depth + 1)
             except TextBlockedError as blocked:
                 blocked.within(place)
                 raise
+            self._place.pop()
         return made
 
     def _table(self, rows: object, header: Sequence[str], depth: int) -> list[object]:
@@ -235,11 +255,13 @@ class Walk:
         made: list[object] = []
         named = [(name,) for name in header]
         for place, row in enumerate(rows if isinstance(rows, list) else ()):
+            self._place.append(place)
             try:
                 made.append(self._list(row, named, "", depth + 1))
             except TextBlockedError as blocked:
                 blocked.within(place)
                 raise
+            self._place.pop()
         return made
 
     def _key(self, key: str, taken: Container[str]) -> str:
@@ -247,7 +269,9 @@ class Walk:
         made = self._channel.sanitize_key(key, detect=detect, tokens=self._tokens)
         if made.text in taken:
             raise TextBlockedError("unreadable_document")
-        self._counts.update(made.replaced)
+        if made.replaced:
+            self._counts.update(made.replaced)
+            self._changes += changes_at((*self._place, made.text), made.replaced, ())
         return made.text
 
     def _text(self, text: str, path: tuple[str, ...]) -> str:
@@ -260,7 +284,9 @@ class Walk:
             tokens=self._tokens,
         )
         self._answered(made.heard.answered)
-        self._counts.update(made.replaced)
+        if made.replaced:
+            self._counts.update(made.replaced)
+            self._changes += changes_at(tuple(self._place), made.replaced, made.released)
         self._missing |= made.missing
         return made.text
 
@@ -305,9 +331,24 @@ class Walk:
             edit = None
         if edit is None:
             return number
-        self._counts.update((edit.kind,) if edit.text != digits else ())
+        if edit.text != digits:
+            self._counts.update((edit.kind,))
+            released = () if edit.of is None else (edit.of,)
+            self._changes += changes_at(tuple(self._place), {edit.kind: 1}, released)
         self._missing.update(() if edit.missing is None else (edit.missing,))
         return _typed(edit, digits)
+
+
+def changes_at(
+    path: tuple[str | int, ...], replaced: Mapping[str, int], released: Collection[str]
+) -> list[Change]:
+    """What was changed in one text, by kind and root."""
+    made = [
+        Change(path=path, kind=_KINDS.get(kind, kind))
+        for kind in replaced
+        if kind != "root" or not released
+    ]
+    return made + [Change(path=path, kind="value", root=each) for each in released]
 
 
 def _typed(edit: Edit, digits: str) -> object:

@@ -20,7 +20,7 @@ class Edit:
     """A stretch of a text and what is written there; `released` is a root's value.
 
     `missing` is a root without a value whose number was taken out, because whoever said it is not
-    the owner.
+    the owner. `of` is what the released value is one of: a root, or a computed value.
     """
 
     start: int
@@ -29,6 +29,21 @@ class Edit:
     kind: str
     released: float | None = None
     missing: RootName | None = None
+    of: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """A place that is not what it was, for whoever sent it: where, what is there now, whose value.
+
+    `kind` is "value" for a released value, "answer" for a question answered from released ones,
+    "number" for a number that was taken out, "refused" for what kept a request from being sent, and
+    the kind of an identifier otherwise. Keys in the path are as they left. Public.
+    """
+
+    path: tuple[str | int, ...]
+    kind: str
+    root: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -36,22 +51,24 @@ class Sanitization:
     """A text that may leave, and how many replacements of which kind made it so.
 
     `missing`: roots without a value whose numbers were taken out. `heard`: what it leaves to the
-    texts after it.
+    texts after it. `released`: whose released values were written.
     """
 
     text: str
     replaced: Mapping[str, int]
     missing: frozenset[RootName] = frozenset()
     heard: Heard = SILENCE
+    released: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class JsonSanitization:
-    """A JSON value that may leave, with the same beside it."""
+    """A JSON value that may leave, with the same beside it, and where what was changed."""
 
     value: object
     replaced: Mapping[str, int]
     missing: frozenset[RootName] = frozenset()
+    changes: tuple[Change, ...] = ()
 
 
 REACH = 48

@@ -19,6 +19,8 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal
@@ -27,7 +29,10 @@ from rootguard.channels.detection import Detector, make_detectors
 from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.mcp.jsonrpc import Message
 from rootguard.channels.text.channel import SourceReader, TextChannel
+from rootguard.channels.text.documents import changes_at
+from rootguard.channels.text.edits import Change
 from rootguard.channels.tools import Binding, Pins, Question, ToolMap, fill, understand
+from rootguard.channels.tools.answers import measures_of
 from rootguard.channels.tools.filling import measured
 from rootguard.channels.tools.shapes import Place
 from rootguard.channels.tools.shapes import stated as stated_in
@@ -193,6 +198,7 @@ class AmbiguousParameterError(RootGuardError):
         meant = ", ".join(question.candidates)
         root = question.candidates[0] if question.candidates else "NAME"
         table = f"[tools.{_key(tool)}.{_key(where)}]"
+        self.refused = (Change(path=question.parameter, kind="refused", root=root),)
         super().__init__(
             f"the parameter {where[:200]} of {tool[:200]} may be a private value ({meant}) and "
             f"that is not sure, so nothing was sent; its owner can say so in the file for --pins: "
@@ -205,8 +211,11 @@ class MissingValueError(PrivateValueError):
 
     code: Final = "missing_value"
 
-    def __init__(self, roots: Iterable[str]) -> None:
+    def __init__(self, roots: Iterable[str], places: Mapping[str, Path] | None = None) -> None:
         named = tuple(sorted(roots))
+        self.refused = tuple(
+            Change(path=(places or {}).get(root, ()), kind="refused", root=root) for root in named
+        )
         super().__init__(
             "nothing was sent; an agent cannot give these values, only their owner can: under "
             "[values] in the profile, or in a chat through the gateway",
@@ -222,6 +231,26 @@ def _key(name: str) -> str:
     return '"' + kept.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
+_TOLD: ContextVar[list[Change] | None] = ContextVar("told", default=None)
+
+
+@contextmanager
+def telling() -> Iterator[list[Change]]:
+    """What is changed meanwhile, in this thread, in arguments and texts for a server."""
+    told: list[Change] = []
+    before = _TOLD.set(told)
+    try:
+        yield told
+    finally:
+        _TOLD.reset(before)
+
+
+def _tell(changes: Iterable[Change]) -> None:
+    told = _TOLD.get()
+    if told is not None:
+        told += changes
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ParameterReading:
     """Something with parameters, as it was understood."""
@@ -235,6 +264,8 @@ class ParameterReading:
     """Whether it asks for private values, or may."""
     choices: Mapping[str, frozenset[str]]
     """Texts that the schema itself lists, by parameter."""
+    meant: Mapping[Path, tuple[str, str]] = field(default_factory=dict)
+    """Of each bound parameter: "value" or "answer", and whose."""
     filled: Message = field(default_factory=dict, repr=False)
     """What parameters at the top were filled in with. A released value is for ever the same."""
 
@@ -315,7 +346,11 @@ class Arguments:
             pins=self._pins,
             identifiers=self._identifiers,
         )
-        bound = frozenset(each.parameter for each in (*tool_map.bindings, *tool_map.answers))
+        meant = {each.parameter: ("value", each.name) for each in tool_map.bindings}
+        for answer in tool_map.answers:
+            about = dict.fromkeys(measure.name for measure in measures_of(answer))
+            meant[answer.parameter] = ("answer", ", ".join(about))
+        bound = frozenset(meant)
         return ParameterReading(
             tool_map=tool_map,
             bound=bound,
@@ -323,6 +358,7 @@ class Arguments:
             flat=all(len(path) == 1 for path in bound),
             private=bool(tool_map.bindings or tool_map.answers or tool_map.asked),
             choices=_choices(schema),
+            meant=meant,
         )
 
     @shielded
@@ -333,7 +369,11 @@ class Arguments:
                     raise AmbiguousParameterError(reading.tool_map.tool, question)
         for binding in reading.tool_map.bindings if self._of_owner else ():
             self._sight(binding, arguments)
+        given = arguments
         arguments, stated = self._hold_stated(reading.tool_map.tool, arguments)
+        known: dict[tuple[str | int, ...], list[Change]] = {}
+        for place, _, name in stated:
+            known[place] = [Change(path=place, kind="value", root=name)]
         kept: Message = {}
         rest: Message = {}
         notes: Message = {}
@@ -348,18 +388,22 @@ class Arguments:
                 rest[key] = value if reading.flat else _held(value, (key,), reading.bound)
         for part, careful in ((rest, False), (notes, True)):
             if part:
-                cleaned = self._json(self.careful if careful else self.channel, part)
+                cleaned, changes = self._json(self.careful if careful else self.channel, part)
                 if cleaned.keys() & kept.keys():
                     raise RequestRefusedError("bad_value")
                 kept.update(cleaned)
+                for each in changes:
+                    known.setdefault(each.path, []).append(each)
         made = self._filled(reading, kept)
-        for place, number in stated:
+        for place, number, _ in stated:
             _set(made, place, number)
+        if _TOLD.get() is not None:
+            _tell(_changes(given, made, reading, known))
         return made
 
     def _hold_stated(
         self, tool: str, arguments: Message
-    ) -> tuple[Message, list[tuple[Place, float]]]:
+    ) -> tuple[Message, list[tuple[Place, float, str]]]:
         """Arguments in which the numbers of observations only hold their places, and what to send.
 
         One whose unit is not said is refused.
@@ -368,7 +412,7 @@ class Arguments:
         if not found:
             return arguments, []
         held = copy.deepcopy(arguments)
-        made: list[tuple[Place, float]] = []
+        made: list[tuple[Place, float, str]] = []
         for each in found:
             if each.measure is None:
                 where = tuple("*" if isinstance(part, int) else part for part in each.place)
@@ -377,7 +421,7 @@ class Arguments:
                     tool, Question(parameter=where, candidates=(each.name,), why=why)
                 )
             _set(held, each.place, _HELD)
-            made.append((each.place, measured(each.measure, self._person)))
+            made.append((each.place, measured(each.measure, self._person), each.name))
         return held, made
 
     def _filled(self, reading: ParameterReading, kept: Message) -> Message:
@@ -398,12 +442,15 @@ class Arguments:
             if reading.flat:
                 reading.filled.update((key, made[key]) for key in wanted)
             return made
-        raise MissingValueError(missing)
+        places = {name: path for path, (_, name) in reading.meant.items()}
+        raise MissingValueError(missing, places)
 
     @shielded
     def json(self, value: Message) -> Message:
         """A JSON object by the rules for texts."""
-        return self._json(self.channel, value)
+        made, changes = self._json(self.channel, value)
+        _tell(changes)
+        return made
 
     @shielded
     def text(self, text: str, *, strict: bool = False) -> str:
@@ -412,13 +459,15 @@ class Arguments:
         made = channel.sanitize(text, source=self._source)
         if made.missing:
             raise MissingValueError(made.missing)
+        if made.text != text:
+            _tell(changes_at((), made.replaced, made.released) or [Change(path=(), kind="text")])
         return made.text
 
-    def _json(self, channel: TextChannel, value: Message) -> Message:
+    def _json(self, channel: TextChannel, value: Message) -> tuple[Message, tuple[Change, ...]]:
         made = channel.sanitize_json(value, source=self._source)
         if made.missing:
             raise MissingValueError(made.missing)
-        return made.value if isinstance(made.value, dict) else {}
+        return made.value if isinstance(made.value, dict) else {}, made.changes
 
     def _looks_private(self, reading: ParameterReading, question: Question, value: object) -> bool:
         """A number, in whatever form, or a choice. A longer text goes by the rules for texts."""
@@ -517,6 +566,48 @@ def _inside(node: object, part: str | int) -> object:
     if isinstance(node, list) and isinstance(part, int) and part < len(node):
         return node[part]
     return None
+
+
+def _changes(
+    given: Message,
+    made: Message,
+    reading: ParameterReading,
+    known: Mapping[tuple[str | int, ...], list[Change]],
+) -> Iterator[Change]:
+    """Every place where what is sent is not what was given, and why.
+
+    By comparing the two, so that nothing changes untold, whatever changed it.
+    """
+    for path in _differences(given, made, ()):
+        public = tuple("*" if isinstance(part, int) else part for part in path)
+        ends = range(len(public), 0, -1)
+        found = next((public[:end] for end in ends if public[:end] in reading.meant), None)
+        if path in known:
+            yield from known[path]
+        elif found is not None:
+            kind, name = reading.meant[found]
+            yield Change(path=path, kind=kind, root=name)
+        else:
+            yield Change(path=path, kind="text")
+
+
+def _differences(
+    before: object, after: object, path: tuple[str | int, ...]
+) -> Iterator[tuple[str | int, ...]]:
+    """The places of `after` that differ. A key that is another one is named as it is now."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key, value in after.items():
+            if key in before:
+                yield from _differences(before[key], value, (*path, key))
+            else:
+                yield (*path, key)
+        if not before.keys() <= after.keys() and after.keys() <= before.keys():
+            yield path
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for at, (old, new) in enumerate(zip(before, after, strict=True)):
+            yield from _differences(old, new, (*path, at))
+    elif type(before) is not type(after) or before != after:
+        yield path
 
 
 def _held(node: object, path: Path, bound: frozenset[Path]) -> object:

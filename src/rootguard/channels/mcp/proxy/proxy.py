@@ -215,12 +215,19 @@ class Proxy:
 
 
 def make_relay(
-    name: str, connect: Connect, person: Person, *, pins: Pins | None, limits: Limits
+    name: str,
+    connect: Connect,
+    person: Person,
+    *,
+    pins: Pins | None,
+    limits: Limits,
+    explain: bool = False,
 ) -> Relay:
     """One server, guarded for one person at the tier of one service."""
     offers = Offers()
     rewriter = RequestRewriter(Arguments(person, pins=pins), offers)
-    return Relay(name, connect, rewriter, ReplyRestorer(person.restore), offers, limits)
+    restorer = ReplyRestorer(person.restore)
+    return Relay(name, connect, rewriter, restorer, offers, limits, explain=explain)
 
 
 def run_proxy(
@@ -234,6 +241,7 @@ def run_proxy(
     config: str | os.PathLike[str] | None = None,
     pins: str | os.PathLike[str] | None = None,
     limits: Limits | None = None,
+    explain: bool = False,
 ) -> None:
     """Stand before a server, or before all of an `mcpServers` file, until the client is gone.
 
@@ -247,7 +255,14 @@ def run_proxy(
     del profile
     pinned = None if pins is None else load_pins(pins)
     relays = [
-        make_relay(name, connect, open_person(services[name]), pins=pinned, limits=borne)
+        make_relay(
+            name,
+            connect,
+            open_person(services[name]),
+            pins=pinned,
+            limits=borne,
+            explain=explain,
+        )
         for name, connect in servers.items()
     ]
     route: Route = SingleServer(relays[0]) if len(relays) == 1 else ServerGroup(relays)

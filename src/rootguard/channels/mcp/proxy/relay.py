@@ -24,12 +24,13 @@ never after.
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from typing import Final, Protocol
 
-from rootguard.channels.faults import FAULTS, Code, RequestRefusedError, fault_of
+from rootguard.channels.faults import FAULTS, Code, Fault, RequestRefusedError, fault_of
 from rootguard.channels.mcp import jsonrpc as rpc
 from rootguard.channels.mcp.jsonrpc import Id, Limits, Message
 from rootguard.channels.mcp.proxy.links import Connect, Link
@@ -40,8 +41,10 @@ from rootguard.channels.mcp.proxy.offers import (
     MissingValueError,
     Offers,
     ServerRequest,
+    telling,
 )
 from rootguard.channels.mcp.proxy.rewriting import ReplyRestorer, RequestRewriter
+from rootguard.channels.text.edits import Change
 
 # The protocol's methods that pass; what stands in none of these lists is dropped or refused.
 PROGRESS: Final = "notifications/progress"
@@ -96,6 +99,8 @@ class ClientRequest:
     relay: "Relay | None" = None
     sent: Id | None = None
     over: bool = False
+    told: list[Change] = field(default_factory=list)
+    """What left otherwise than the client wrote it."""
 
     def answer(self, result: Message) -> None:
         if not self.over:
@@ -113,8 +118,9 @@ class ClientRequest:
         code, text = str(fault.code), fault.text
         if isinstance(problem, AmbiguousParameterError | MissingValueError):
             code, text = problem.code, str(problem)
+        self.told = [*refused_places(problem, fault)]
         if self.method == "tools/call" and code not in _DOWN:
-            self.answer({**rpc.refused_tool(code, text), **self._finished})
+            self.answer(explained({**rpc.refused_tool(code, text), **self._finished}, self.told))
         else:
             self.fail({**rpc.refusal(fault), "message": text, "data": {"code": code}})
 
@@ -171,8 +177,11 @@ class Relay:
         restorer: ReplyRestorer,
         offers: Offers,
         limits: Limits,
+        *,
+        explain: bool = False,
     ) -> None:
         self.name = name
+        self._explains = explain
         self.rewriter = rewriter
         self.restorer = restorer
         self.offers = offers
@@ -218,7 +227,10 @@ class Relay:
             self._envelope = {key: meta[key] for key in meta if not key.endswith("logLevel")}
             self._revive()
             self._prepare(call)
-            params = self.rewriter.params(call.method, call.params)
+            with telling() as told:
+                params = self.rewriter.params(call.method, call.params)
+            call.told += told
+            self._explain(call)
             self._send(call, params, meta)
         except Exception as problem:  # noqa: BLE001 - only its class decides what is said
             call.refuse(problem)
@@ -450,7 +462,16 @@ class Relay:
         except Exception as problem:  # noqa: BLE001 - only its class decides what is said
             call.refuse(problem)
             return
-        call.answer(restored)
+        call.answer(explained(restored, call.told))
+
+    def _explain(self, call: ClientRequest) -> None:
+        """Say live what was changed, if the owner wants to see it."""
+        if not self._explains:
+            return
+        name = call.params.get("name")
+        about = f"{call.method} {name}" if isinstance(name, str) else call.method
+        for change in call.told:
+            say(f"{self.name}: {about[:200]}: {worded(change)}")
 
     def _learn(self, tool: object, result: Message) -> None:
         """Values that a trusted tool says. The client gets its answer even if none can be kept."""
@@ -484,7 +505,9 @@ class Relay:
                 self._reply(rpc.failure(name, {**rpc.plain(code), "code": code}))
                 return
             try:
-                cleaned = self.rewriter.reply(asked, result)
+                with telling() as told:
+                    cleaned = self.rewriter.reply(asked, result)
+                self._tell_callers(method, told)
             except Exception as problem:  # noqa: BLE001 - only its class decides what is said
                 say(f"an answer to the server {self.name} was not sent: {fault_of(problem).text}")
                 self._reply(rpc.failure(name, rpc.refusal(fault_of(problem))))
@@ -503,6 +526,19 @@ class Relay:
         with self._lock:
             if name in self._asked:  # the client may have answered meanwhile
                 self._asked[name] = passed
+
+    def _tell_callers(self, method: str, told: list[Change]) -> None:
+        """What an answer to the server's own request lost is told with the calls under way."""
+        if not told:
+            return
+        within = [replace(each, path=(method, *each.path)) for each in told]
+        with self._lock:
+            calls = [pending.call for pending in self._waiting.values()]
+        for call in calls:
+            call.told += within
+        if self._explains:
+            for change in within:
+                say(f"{self.name}: {worded(change)}")
 
     def _notified(self, generation: int, message: Message) -> None:
         if not self._count(generation) or self._client is None:
@@ -600,6 +636,47 @@ class Relay:
             if self._client is not None and name is not None:
                 self._client.forget(name)
         self._fail_all(code)
+
+
+META: Final = "rootguard"
+"""Under this key of a result's `_meta` the client is told what was replaced or refused."""
+
+
+def explained(content: Message, told: Sequence[Change]) -> Message:
+    """A result that says what was changed on the way to the server. Only the proxy says so."""
+    meta = content.get("_meta")
+    if not told:
+        if not isinstance(meta, dict) or META not in meta:
+            return content
+        kept = {key: value for key, value in meta.items() if key != META}
+        return {**content, "_meta": kept}
+    listed = [
+        {"path": list(each.path), "kind": each.kind, "root": each.root}
+        for each in dict.fromkeys(told)
+    ]
+    return {**content, "_meta": {**(meta if isinstance(meta, dict) else {}), META: listed}}
+
+
+def refused_places(problem: BaseException, fault: Fault) -> Sequence[Change]:
+    """Why a request was not sent: which parameter, and which root, as far as that is known."""
+    if isinstance(problem, AmbiguousParameterError | MissingValueError):
+        return problem.refused
+    own = fault.status < HTTPStatus.INTERNAL_SERVER_ERROR  # else somebody is down
+    return (Change(path=(), kind="refused"),) if own else ()
+
+
+def worded(change: Change) -> str:
+    """A change as a line for the owner."""
+    where = ".".join(map(str, change.path))[:200] or "the text"
+    if change.kind == "refused":
+        return f"{where}: refused" + (f" ({change.root})" if change.root else "")
+    done = {
+        "value": f"replaced by the released {change.root or 'value'}",
+        "answer": f"answered from the released {change.root}",
+        "number": "a number was taken out",
+        "text": "changed",
+    }
+    return f"{where}: {done.get(change.kind, f'{change.kind} replaced by a token')}"
 
 
 def whole(name: object) -> Id:
