@@ -35,6 +35,7 @@ from rootguard.session.declared import (
 )
 from rootguard.session.draws import current, kept_formulas, sight_once
 from rootguard.session.guard import Notice, set_lifetime, take_values, tier_of, warn_owner
+from rootguard.session.policy import TextRule
 from rootguard.session.profile import Profile
 from rootguard.session.session import Answers, RecipientView, Tokens, described
 from rootguard.store import Snapshot, Store
@@ -56,6 +57,8 @@ class Person(Answers):
         plans: Mapping[RootName, Plan],
         tokens: Tokens,
         notice: Notice,
+        *,
+        text: TextRule = "guard",
     ) -> None:
         super().__init__(
             view,
@@ -67,6 +70,7 @@ class Person(Answers):
         self._plans = plans
         self._on_clamp = notice
         self.detection = profile.detection
+        self.text: TextRule = text
         self._sources = frozenset[str]() if profile.policy is None else profile.policy.sources
         texts = profile.identifiers.open().values()
         self._declarations = Declarations(texts, tokens.identifiers)
@@ -115,10 +119,13 @@ class Person(Answers):
             person = set_lifetime(store, person, plans, profile.lifetime)
         person = _take_profile(store, person, profile, plans, on_clamp)
         tier = None
+        text: TextRule = "guard"
         if service is not None and policy is not None:  # what it may have is of these versions
             tier = tier_of(policy, service, profile.templates, person, profile.plan)
+            text = policy.access(service).text
         view = RecipientView(store, person, tier=tier)
-        return cls(profile, view, MappingProxyType(plans), tokens, on_clamp or warn_owner)
+        notice = on_clamp or warn_owner
+        return cls(profile, view, MappingProxyType(plans), tokens, notice, text=text)
 
     def __repr__(self) -> str:
         return f"<Person: {', '.join(template.name for template in self.templates)}>"

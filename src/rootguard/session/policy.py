@@ -14,6 +14,7 @@ of them. A service that is not listed gets nothing.
     tier = "clinic"
     roots = ["age", "ast", "alt", "plt"]    # or "*"
     formulas = "*"                          # any formula of these roots, or a list of formulas
+    text = "guard"                          # texts for its MCP tools: or "identifiers", or "keep"
 
 A root gets its value from the owner. The owner may trust tools as well: a number in the result of
 one of these is taken for the owner's if the root has no value yet. Nobody else's is.
@@ -30,11 +31,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
+from typing import Literal
 
 from rootguard.errors import AccessError, BudgetError, FormulaError, PolicyError
 from rootguard.expressions import parse, to_text
 from rootguard.values import RootName, parse_epsilon
 
+TextRule = Literal["guard", "identifiers", "keep"]
+"""What is looked for in the texts that an agent sends to a service's tools: what is the owner's,
+identifiers alone, or nothing."""
 # What the gateway takes for a function's name, and MCP for a tool's.
 _TOOL = re.compile(r"[A-Za-z0-9_.:/@+-]{1,256}")
 
@@ -47,6 +52,7 @@ class Access:
     tier: str
     roots: frozenset[str] | None
     formulas: frozenset[str] | None
+    text: TextRule = "guard"
 
     def check(self, name: str, formula: str, rests_on: tuple[RootName, ...]) -> None:
         """Refuse what was not allowed.
@@ -164,10 +170,11 @@ def _access(
     file: str, name: str, table: Mapping[str, object], tiers: Mapping[str, Fraction]
 ) -> Access:
     key = f"services.{name}"
-    unknown = set(table) - {"tier", "roots", "formulas"}
+    unknown = set(table) - {"tier", "roots", "formulas", "text"}
     if unknown:
         where = f"{key}.{min(unknown)}"
-        raise PolicyError(file, where, "unknown key", "a service has tier, roots and formulas")
+        remedy = "a service has tier, roots, formulas and text"
+        raise PolicyError(file, where, "unknown key", remedy)
     tier = table.get("tier")
     if not isinstance(tier, str) or tier not in tiers:
         raise PolicyError(file, f"{key}.tier", "no such tier", f"use one of {', '.join(tiers)}")
@@ -177,7 +184,14 @@ def _access(
     except FormulaError as problem:
         raise PolicyError(file, f"{key}.formulas", str(problem), "correct the formula") from None
     roots = _names(file, f"{key}.roots", table.get("roots", []))
-    return Access(service=name, tier=tier, roots=roots, formulas=canonical)
+    text = _text(file, f"{key}.text", table.get("text", "guard"))
+    return Access(service=name, tier=tier, roots=roots, formulas=canonical, text=text)
+
+
+def _text(file: str, key: str, value: object) -> TextRule:
+    if value == "guard" or value == "identifiers" or value == "keep":
+        return value
+    raise PolicyError(file, key, "no such rule", 'write "guard", "identifiers" or "keep"')
 
 
 def _sources(file: str, table: object) -> frozenset[str]:

@@ -164,7 +164,7 @@ _PLACEHOLDER = re.compile(r"\[(?:number|code|phone|date|email|person|address|ip|
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
-class _Look:
+class TextLook:
     """What one look at a text rested on: the registry of tokens, the values, and who speaks."""
 
     source: Source
@@ -177,7 +177,7 @@ class _Look:
     declared: tuple[str, ...] = ()
     finds: tuple[Edit, ...] = ()
 
-    def again(self) -> "_Look":
+    def again(self) -> "TextLook":
         """Another look at the same text. Values are released once for all looks: it is logged."""
         return replace(self, mark=(0, 0))
 
@@ -229,7 +229,7 @@ class TextChannel:
             document = parsed(text)
             if document is not None:
                 return self._document(text, document, source, expectation, tokens)
-            look = _Look(source=source, expectation=expectation, tokens=tokens)
+            look = TextLook(source=source, expectation=expectation, tokens=tokens)
             return self._recalled_or_read(text, context, look)
 
     @shielded
@@ -281,7 +281,7 @@ class TextChannel:
             released=tuple(dict.fromkeys(each.root for each in made.changes if each.root)),
         )
 
-    def _recalled_or_read(self, text: str, context: str, first: _Look) -> Sanitization:
+    def _recalled_or_read(self, text: str, context: str, first: TextLook) -> Sanitization:
         expectation = first.expectation
         if expectation.header:  # the rows of a table whose header came before
             context = f"{context}{expectation.header}\n"
@@ -315,7 +315,7 @@ class TextChannel:
                 self._memory.keep(digest, entry)
         return outcome
 
-    def _settled(self, text: str, context: str, looks: list[_Look]) -> Sanitization:
+    def _settled(self, text: str, context: str, looks: list[TextLook]) -> Sanitization:
         """The text when nothing changes any more; `looks` has the first, and gets the others."""
         counts: Counter[str] = Counter()
         released: dict[str, None] = {}
@@ -342,7 +342,7 @@ class TextChannel:
             looks.append(looks[0].again())
         raise TextBlockedError("unsettled")
 
-    def _rests(self, text: str, edits: Sequence[Edit], context: str, looks: list[_Look]) -> bool:
+    def _rests(self, text: str, edits: Sequence[Edit], context: str, looks: list[TextLook]) -> bool:
         """Whether nothing more would change, by a look around the changes only.
 
         If it cannot be said so the text is read again as a whole.
@@ -414,11 +414,11 @@ class TextChannel:
 
         For who is shielded: an error's frames have it.
         """
-        look = _Look(source=source, expectation=expectation, tokens=tokens)
+        look = TextLook(source=source, expectation=expectation, tokens=tokens)
         edits = self._read(text, context, look)
         return edits, look.heard or SILENCE
 
-    def _read(self, text: str, context: str, look: _Look) -> list[Edit]:
+    def _read(self, text: str, context: str, look: TextLook) -> list[Edit]:
         skip = len(context)
         with _blocking_others(skip):
             long = skip + len(text) > MAX_CHARACTERS
@@ -433,7 +433,7 @@ class TextChannel:
             if edit.end > skip
         ]
 
-    def _edits_by_pieces(self, text: str, look: _Look) -> list[Edit]:
+    def _edits_by_pieces(self, text: str, look: TextLook) -> list[Edit]:
         """The edits of a text that is too long to be read at once."""
         made: list[Edit] = []
         at, mark = 0, None
@@ -461,7 +461,7 @@ class TextChannel:
     ) -> Sanitization:
         """A key of a JSON object: identifiers alone. For who is shielded, as `look`."""
         with _blocking_others():
-            look = _Look(source="model", tokens=tokens)
+            look = TextLook(source="model", tokens=tokens)
             kept = self._kept(text, look)
             edits = self._declared(text, kept, look)
             if detect:
@@ -471,12 +471,12 @@ class TextChannel:
         counts = Counter(edit.kind for edit in edits)
         return Sanitization(text=apply_edits(text, edits), replaced=counts)
 
-    def _edits(self, text: str, look: _Look, begin: int = 0) -> list[Edit]:
+    def _edits(self, text: str, look: TextLook, begin: int = 0) -> list[Edit]:
         with self._person.one_look():
             look.mark = self._person.issued_mark()
             return self._sorted_edits(text, look, begin)
 
-    def _sorted_edits(self, text: str, look: _Look, begin: int) -> list[Edit]:
+    def _sorted_edits(self, text: str, look: TextLook, begin: int) -> list[Edit]:
         kept = self._kept(text, look)
         edits = self._declared(text, kept, look)
         # A few digits may be a token and a root's value; behind a root's name they are the value.
@@ -507,7 +507,9 @@ class TextChannel:
         edits += self._doubted(doubts, placed)
         return sorted(edits, key=lambda edit: edit.start)
 
-    def _claimed(self, claims: Sequence[Claim], look: _Look, doubts: list[Claim]) -> Iterator[Edit]:
+    def _claimed(
+        self, claims: Sequence[Claim], look: TextLook, doubts: list[Claim]
+    ) -> Iterator[Edit]:
         """The edits that claims come to; those in doubt are left for later."""
         for claim in claims:
             known = claim.root is None or self._person.known(claim.root)
@@ -530,7 +532,7 @@ class TextChannel:
                     if not claim.idle:
                         doubts.append(claim)
 
-    def _released(self, claim: Claim, look: _Look) -> Edit:
+    def _released(self, claim: Claim, look: TextLook) -> Edit:
         """A claim's released value, written as it stands there; a hole if there is none."""
         value = None
         text = HOLE
@@ -563,12 +565,12 @@ class TextChannel:
             if policy == "redact":
                 yield Edit(start=claim.start, end=claim.end, text=HOLE, kind="number")
 
-    def _kept(self, text: str, look: _Look) -> list[tuple[int, int]]:
+    def _kept(self, text: str, look: TextLook) -> list[tuple[int, int]]:
         """Issued tokens, and what stands for something that was taken out."""
         issued = (look.tokens.spans if look.tokens is not None else self._person.issued)(text)
         return issued + [m.span() for m in _PLACEHOLDER.finditer(text)]
 
-    def _declared(self, text: str, kept: Sequence[tuple[int, int]], look: _Look) -> list[Edit]:
+    def _declared(self, text: str, kept: Sequence[tuple[int, int]], look: TextLook) -> list[Edit]:
         """Identifiers of the profile, unless they are issued tokens through and through."""
         left_alone = Spans(kept)
         edits: list[Edit] = []
@@ -582,7 +584,7 @@ class TextChannel:
                 )
         return edits
 
-    def _value(self, root: RootName, number: float, look: _Look) -> float:
+    def _value(self, root: RootName, number: float, look: TextLook) -> float:
         """The root's released value; taught now if it has none, which `decide` has allowed."""
         if root not in look.released:
             if not self._person.known(root):
@@ -594,7 +596,7 @@ class TextChannel:
         self,
         text: str,
         taken: Sequence[tuple[int, int]],
-        look: _Look,
+        look: TextLook,
         runs: Runs | None = None,
     ) -> list[Edit]:
         """What detectors find outside of what is taken; of a find that meets it, the rest."""
@@ -689,7 +691,7 @@ class SourceReader(TextChannel):
         self,
         text: str,  # noqa: ARG002
         taken: Sequence[tuple[int, int]],  # noqa: ARG002
-        look: _Look,  # noqa: ARG002
+        look: TextLook,  # noqa: ARG002
         runs: Runs | None = None,  # noqa: ARG002
     ) -> list[Edit]:
         return []
@@ -697,7 +699,7 @@ class SourceReader(TextChannel):
     def _doubted(self, doubts: Sequence[Claim], taken: Spans) -> Iterator[Edit]:  # noqa: ARG002
         return iter(())
 
-    def _released(self, claim: Claim, look: _Look) -> Edit:  # noqa: ARG002
+    def _released(self, claim: Claim, look: TextLook) -> Edit:  # noqa: ARG002
         """Teach the value, release none."""
         if claim.mention is not None and not self._person.known(claim.mention.root):
             self._person.sight(claim.mention.root, claim.mention.number)

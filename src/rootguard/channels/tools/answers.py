@@ -189,6 +189,8 @@ class Recognizer:
         name, said = spoken(_name(field)), flat(text)
         self._around = frozenset((*text_words(name), *text_words(said)))
         choices = field.choices or (field.listed if field.kind == "string" else ())
+        if not choices and field.kind == "integer" and (field.lower, field.upper) == (0, 1):
+            choices = (0, 1)
         if field.path[-1] == "*" and choices:
             return self._selection(field, choices)
         if field.several:

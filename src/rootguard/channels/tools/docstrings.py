@@ -136,3 +136,18 @@ def choices_in(text: str) -> tuple[str, ...]:
             runs.append([each[1]])
     listed = max(runs, key=len, default=[])
     return tuple(dict.fromkeys(listed)) if len(listed) > 1 else ()
+
+
+_QUESTIONS: Final = (
+    (re.compile(r"(?i)\bhow old (?:are you|is the (?:patient|user|person))\b"), "age"),
+    (re.compile(r"(?i)\bhow tall (?:are you|is the (?:patient|user|person))\b"), "height"),
+    (re.compile(r"(?i)\b(?:how much|what) (?:do you|does the \w+) weigh\b"), "weight"),
+    (re.compile(r"(?i)\b(?:how much|what) (?:do you|does the \w+) earn\b"), "income"),
+)
+
+
+def asked_for(text: str) -> str:
+    """A question that names no quantity, with the name of what it asks for: "How old are you?"."""
+    for question, noun in _QUESTIONS:
+        text = question.sub(f"Your {noun}", text)
+    return text

@@ -199,14 +199,21 @@ _ASIDE: Final = re.compile(r"[(\[][^)\]]*[)\]]|\||,|\b(?:in|en)\b\s+\S+$", re.IG
 
 def _by_description(field: Field, meaning: Meaning, text: str) -> Reading | None:
     """The description read as a name: it must say this and nothing more, its unit aside."""
-    head = first_sentence(text)
-    words = text_words(_ASIDE.sub(" ", head))
+    head = _ASIDE.sub(" ", first_sentence(text))
+    words = text_words(head)
+    # As it is first: "INR" is a ratio before it is a currency.
+    tried = [words, _without_unit(words), text_words(without_units(head))]
+    for each in dict.fromkeys(tried):
+        hit = match(each, meaning) if each else None
+        if hit is not None and not hit.extra:
+            return Reading(field=field, found=hit, named=None, misfit="", described=True, text=text)
+    return None
+
+
+def _without_unit(words: Words) -> Words:
     while words and suffix_units(words[-1:]):
         words = words[:-1]
-    hit = match(words, meaning) if words else None
-    if hit is None or hit.extra:
-        return None
-    return Reading(field=field, found=hit, named=None, misfit="", described=True, text=text)
+    return words
 
 
 def judge(reading: Reading, tool: Tool, meanings: Meanings, siblings: Sequence[Words]) -> Verdict:

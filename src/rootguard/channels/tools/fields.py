@@ -108,6 +108,9 @@ def _walk(place: _Place, node: object) -> Iterator[Field]:
         for branch in listed
         if not (isinstance(branch, Mapping) and branch.get("type") == "null")
     ]
+    if branches and all("const" in _mapping(branch) for branch in branches):
+        yield from _walk(place, _enumeration(node, branches))
+        return
     for branch in branches[:MAX_DEPTH]:
         whole = node if len(branches) == 1 and isinstance(branch, Mapping) else {}
         merged = {**{k: v for k, v in whole.items() if k not in _BRANCHING}, **_mapping(branch)}
@@ -131,6 +134,22 @@ def _walk(place: _Place, node: object) -> Iterator[Field]:
         field = _leaf(place, node)
         if field is not None:
             yield field
+
+
+def _enumeration(node: Mapping[str, object], branches: Sequence[object]) -> Mapping[str, object]:
+    """Choices that are written as alternatives with a title each, as an enum with a legend."""
+    consts = [_mapping(branch) for branch in branches[:64]]
+    legend = [
+        f"{each['const']}: {said}"
+        for each in consts
+        if (said := _text(each.get("title")) or _text(each.get("description")))
+    ]
+    own = _text(node.get("description"))
+    return {
+        **{key: value for key, value in node.items() if key not in _BRANCHING},
+        "enum": [each["const"] for each in consts],
+        "description": ", ".join([own, *legend] if own else legend),
+    }
 
 
 def _row(node: Mapping[str, object]) -> Mapping[str, object]:

@@ -7,11 +7,13 @@ and units alone, never by the number that stands there. Names beside numbers in 
 text channel's to read.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from rootguard.channels.tools.answers import ReleasedMeasure
+from rootguard.channels.tools.docstrings import asked_for
 from rootguard.channels.tools.units import fitting, in_unit, same_unit
 from rootguard.channels.tools.words import Meaning, Meanings, match, text_words
 from rootguard.language.units import canonical
@@ -64,6 +66,7 @@ def _walk(node: object, place: Place, known: Meanings, depth: int) -> Iterator[S
         return
     if isinstance(node, Mapping):
         yield from _observed(node, place, known)
+        yield from _answered(node, place, known)
         yield from _parallel(node, place, known)
         for key, value in node.items():
             yield from _walk(value, (*place, str(key)), known, depth + 1)
@@ -86,6 +89,30 @@ def _observed(node: Mapping[str, object], place: Place, known: Meanings) -> Iter
         yield _stated((*place, key, "value"), meaning, said)
     elif _is_number(quantity):
         yield _stated((*place, key), meaning, [])
+
+
+def _answered(node: Mapping[str, object], place: Place, known: Meanings) -> Iterator[Stated]:
+    """The numbers in the answers of an item of a FHIR QuestionnaireResponse."""
+    answers, text = node.get("answer"), node.get("text")
+    if not isinstance(answers, list) or not isinstance(text, str):
+        return
+    found = {m.name: m for m in _called(_noun(text), known)}
+    if len(found) != 1:
+        return
+    for at, each in enumerate(answers):
+        if isinstance(each, Mapping):
+            asked = {**each, "text": next(iter(found))}
+            yield from _observed(asked, (*place, "answer", at), known)
+
+
+def _noun(text: str) -> str:
+    """What a question asks for: "What is your age?" is "age"."""
+    return _QUESTION.sub("", asked_for(text)).strip(" ?:.")
+
+
+_QUESTION: Final = re.compile(
+    r"(?i)\A\s*(?:please\s+)?(?:what (?:is|was|are)|what's|enter|give|state)?\s*(?:your|the)?\s*"
+)
 
 
 def _parallel(node: Mapping[str, object], place: Place, known: Meanings) -> Iterator[Stated]:

@@ -10,14 +10,15 @@ only: schemas and templates. Filling in is `filling`.
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from types import MappingProxyType
 from typing import Final
 
 from rootguard.channels.tools.answers import Answer, Recognizer, ReleasedMeasure, Unanswerable, rows
-from rootguard.channels.tools.docstrings import Docstring, choices_in, documented
+from rootguard.channels.tools.comparisons import flat
+from rootguard.channels.tools.docstrings import Docstring, asked_for, choices_in, documented
 from rootguard.channels.tools.evidence import (
     ACT_ABOVE,
     Known,
@@ -39,7 +40,7 @@ from rootguard.channels.tools.fields import (
     ends_of,
     fields_of,
 )
-from rootguard.channels.tools.units import fitting, in_unit, same_unit
+from rootguard.channels.tools.units import fitting, in_unit, same_unit, units_in
 from rootguard.channels.tools.words import (
     Meaning,
     Meanings,
@@ -53,7 +54,7 @@ from rootguard.channels.tools.words import (
 )
 from rootguard.errors import PolicyError, UnknownNameError
 from rootguard.language.names import SHORT
-from rootguard.language.units import canonical
+from rootguard.language.units import canonical, currencies
 from rootguard.session.policy import read_file
 from rootguard.template import Root, Template
 from rootguard.values import RootName
@@ -236,7 +237,11 @@ def understand(
         if question is not None:
             continue
         verdicts = [judge(r, tool, known, siblings[field.path]) for r in ways[field.path]]
-        outcome = _decided(field, verdicts, tool) or _ambiguous(field, known, tool)
+        outcome = (
+            _decided(field, verdicts, tool)
+            or _ambiguous(field, known, tool)
+            or _personal(field, texts[field.path], known, tool)
+        )
         if isinstance(outcome, Binding):
             bindings.append(outcome)
         elif outcome is not None:
@@ -313,7 +318,7 @@ def _described(field: Field, said: Docstring, *, lone: bool) -> Field:
     text = field.description or said.parameters.get(field.path[-1], "")
     if not text and lone and set(words_of(field.path[-1])) <= data()["generic"] | data()["replies"]:
         text = _ASKING.sub("", said.summary)
-    return replace(field, description=text, listed=choices_in(text))
+    return replace(field, description=asked_for(text), listed=choices_in(text))
 
 
 _ASKING: Final = re.compile(
@@ -426,6 +431,8 @@ def _worth_asking(verdict: Verdict, tool: Tool) -> bool:
     A weak name that says something else as well is none, unless the tool is about such values.
     """
     found, lists = verdict.reading.found, data()
+    if _is_filter(found.extra, tool):
+        return False
     if not found.extra:
         return not found.weak or _of_such_values(verdict, tool)
     banded = lists["banded"] | lists["verdicts"]
@@ -446,6 +453,17 @@ def _worth_asking(verdict: Verdict, tool: Tool) -> bool:
         return _same_field(verdict.reading.meaning, tool)
     short = all(len(key) <= SHORT for key in _matched(verdict.reading))
     return not short and _same_field(verdict.reading.meaning, tool)
+
+
+_BOUNDS: Final = frozenset(("min", "max", "minimum", "maximum", "lowest", "highest", "from", "to"))
+_SEARCHES: Final = frozenset(
+    ("search", "list", "find", "filter", "browse", "query", "lists", "finds", "searches")
+)
+
+
+def _is_filter(extra: Collection[str], tool: Tool) -> bool:
+    """Whether it is a limit by which things are looked up: `min_age` of a list of trials."""
+    return bool(extra) and _BOUNDS.issuperset(extra) and not _SEARCHES.isdisjoint(tool.words)
 
 
 def _of_such_values(verdict: Verdict, tool: Tool) -> bool:
@@ -532,6 +550,46 @@ def _ambiguous(field: Field, known: Meanings, tool: Tool) -> Question | None:
     if not names or field.kind == "boolean" or not tool.words & data()["medicine"]:
         return None
     return Question(parameter=field.path, candidates=names, why="it may be any of these")
+
+
+_TO_PERSON: Final = frozenset(("you", "your", "patient", "applicant", "borrower"))
+
+
+def _personal(field: Field, text: str, known: Meanings, tool: Tool) -> Question | None:
+    """A number asked of a person in words that are not understood, in a unit of their values.
+
+    "What you earn per month before tax, in USD": which value is meant is the owner's to say.
+    """
+    if field.kind not in ("number", "integer") or field.choices or field.path[-1] == "*":
+        return None
+    words = {*text_words(text), *words_of(field.path[-1])}
+    lists = data()
+    apart = lists["altering"] | lists["others"] | lists["different"] | lists["things"]
+    apart = apart - lists["passing"] - {"before", "after"}  # tax
+    if not words & _TO_PERSON or words & apart or not _is_about(tool):
+        return None
+    units = {unit for unit, _ in units_in(flat(text))}
+    names = tuple(m.name for m in known.all if m.sort == "value" and _may_take(units, words, m))
+    if not names:
+        return None
+    return Question(parameter=field.path, candidates=names[:8], why="its words are not understood")
+
+
+def _may_take(units: Collection[str], words: Collection[str], meaning: Meaning) -> bool:
+    """Whether a value is one in these units; time is everything's, so it does not tell."""
+    own = meaning.unit.partition("/")[0]
+    if own in currencies():
+        return own.casefold() in words or "dollars" in words
+    fits = (fitting(unit, meaning) for unit in units)
+    return bool(own) and meaning.name not in _TIMES and any(fit is not None for fit in fits)
+
+
+_TIMES: Final = frozenset(("age", "years", "qt", "qtc"))
+
+
+def _is_about(tool: Tool) -> bool:
+    """Whether a tool is about health or money."""
+    return bool(tool.words & data()["personal"]) or bool(tool.company)
 
 
 def _without_doubles(bindings: Iterable[Binding]) -> tuple[list[Binding], list[Question]]:

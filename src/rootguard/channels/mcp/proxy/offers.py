@@ -15,6 +15,7 @@ policy trusts counts as the owner's: these do.
 
 import copy
 import hashlib
+import json
 import re
 import threading
 from collections import OrderedDict
@@ -26,20 +27,23 @@ from functools import cached_property
 from typing import Any, Final, Literal
 
 from rootguard.channels.detection import Detector, make_detectors
+from rootguard.channels.detection.rules import DEFAULT_KINDS
 from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.mcp.jsonrpc import Message
+from rootguard.channels.mcp.proxy.texts import IdentifierChannel, OwnerTexts, is_personal
 from rootguard.channels.text.channel import SourceReader, TextChannel
 from rootguard.channels.text.documents import changes_at
 from rootguard.channels.text.edits import Change
 from rootguard.channels.tools import Binding, Pins, Question, ToolMap, fill, understand
 from rootguard.channels.tools.answers import measures_of
+from rootguard.channels.tools.docstrings import asked_for
 from rootguard.channels.tools.filling import measured
 from rootguard.channels.tools.shapes import Place
 from rootguard.channels.tools.shapes import stated as stated_in
 from rootguard.channels.tools.words import Meanings, meanings
 from rootguard.errors import PrivateValueError, RootGuardError, shielded
 from rootguard.language.units import convert
-from rootguard.reading.claims import Source
+from rootguard.reading.claims import Expectation, Source
 from rootguard.session import Person
 from rootguard.values import RootName
 
@@ -64,6 +68,7 @@ _HELD: Final = True
 """Holds the place of a bound parameter while the rest is sanitized, which leaves it alone."""
 _SHORT: Final = 24
 """Characters of a text that may be nothing but a number with its unit ("61.375 micromol/L")."""
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")  # a key that TOML has without quotes
 MAX_DEPTH: Final = 32
 """Levels down to which bound parameters are looked for; `tools` binds none below a dozen."""
@@ -262,6 +267,10 @@ class ParameterReading:
     """Whether every bound parameter stands at the top."""
     private: bool
     """Whether it asks for private values, or may."""
+    personal: bool = True
+    """Whether it is about a person's health or money, so that what it is sent is the owner's."""
+    numeric: frozenset[str] = frozenset()
+    """Parameters at the top that the schema declares as numbers."""
     choices: Mapping[str, frozenset[str]]
     """Texts that the schema itself lists, by parameter."""
     meant: Mapping[Path, tuple[str, str]] = field(default_factory=dict)
@@ -310,14 +319,30 @@ class Arguments:
     @cached_property
     def _detectors(self) -> tuple[Detector, ...]:
         chosen = self._person.detection
-        return make_detectors(
-            chosen.detectors or ("rules",), kinds=chosen.kinds, allow=chosen.allow
-        )
+        kinds = chosen.kinds
+        if kinds is None and chosen.detectors is None:  # a name that is not declared is another's
+            kinds = tuple(kind for kind in DEFAULT_KINDS if kind != "person")
+        return make_detectors(chosen.detectors or ("rules",), kinds=kinds, allow=chosen.allow)
 
     @cached_property
     def channel(self) -> TextChannel:
         """Texts by the usual rules. Made when the first text comes."""
         return TextChannel(self._person, detectors=self._detectors)
+
+    @cached_property
+    def identifiers(self) -> TextChannel:
+        """Texts in which identifiers alone are replaced: those declared, and what the profile says.
+
+        Without a word of the profile on detectors, none: what is another's is kept.
+        """
+        chosen = self._person.detection
+        return IdentifierChannel(
+            self._person, detectors=self._detectors if chosen.detectors else ()
+        )
+
+    @cached_property
+    def _subjects(self) -> OwnerTexts:
+        return OwnerTexts(self._person)
 
     @cached_property
     def careful(self) -> TextChannel:
@@ -351,12 +376,15 @@ class Arguments:
             about = dict.fromkeys(measure.name for measure in measures_of(answer))
             meant[answer.parameter] = ("answer", ", ".join(about))
         bound = frozenset(meant)
+        private = bool(tool_map.bindings or tool_map.answers or tool_map.asked)
         return ParameterReading(
             tool_map=tool_map,
             bound=bound,
             ignored=frozenset(p for p, pin in self._pins.of(name).items() if pin.name is None),
             flat=all(len(path) == 1 for path in bound),
-            private=bool(tool_map.bindings or tool_map.answers or tool_map.asked),
+            private=private,
+            personal=private or is_personal(name, description),
+            numeric=_numeric(schema),
             choices=_choices(schema),
             meant=meant,
         )
@@ -388,7 +416,7 @@ class Arguments:
                 rest[key] = value if reading.flat else _held(value, (key,), reading.bound)
         for part, careful in ((rest, False), (notes, True)):
             if part:
-                cleaned, changes = self._json(self.careful if careful else self.channel, part)
+                cleaned, changes = self._json(self._channel_for(reading, part, careful), part)
                 if cleaned.keys() & kept.keys():
                     raise RequestRefusedError("bad_value")
                 kept.update(cleaned)
@@ -397,9 +425,28 @@ class Arguments:
         made = self._filled(reading, kept)
         for place, number, _ in stated:
             _set(made, place, number)
+        # In the order in which they were given: what is not changed stays byte for byte.
+        order = dict.fromkeys((*given, *made))
+        made = {key: made[key] for key in order if key in made}
         if _TOLD.get() is not None:
             _tell(_changes(given, made, reading, known))
         return made
+
+    def _channel_for(
+        self, reading: ParameterReading, part: Message, careful: bool
+    ) -> TextChannel | None:
+        """By which rules a part of the arguments goes; None: as it is, which its owner wants."""
+        if self._person.text == "keep":
+            return None
+        if self._person.text == "identifiers":
+            return self.identifiers
+        if self._subjects.stand_in_paths(part):
+            raise RequestRefusedError("text_blocked")
+        if careful:
+            return self.careful
+        if reading.personal or self._subjects.are_owners(_ENCODER.encode(part)):
+            return self.channel
+        return self.identifiers
 
     def _hold_stated(
         self, tool: str, arguments: Message
@@ -453,17 +500,26 @@ class Arguments:
         return made
 
     @shielded
-    def text(self, text: str, *, strict: bool = False) -> str:
-        """A text by the usual rules, or by those that let no number through."""
+    def text(self, text: str, *, strict: bool = False, question: str = "") -> str:
+        """A text by the usual rules, or by those that let no number through.
+
+        `question` is what it answers: "54" alone is an age after "How old is the user?".
+        """
         channel = self.strict if strict else self.channel
-        made = channel.sanitize(text, source=self._source)
+        asked = self.channel.names_in(asked_for(question)) if question else ()
+        expected = Expectation(asked=asked)
+        made = channel.sanitize(text, source=self._source, expectation=expected)
         if made.missing:
             raise MissingValueError(made.missing)
         if made.text != text:
             _tell(changes_at((), made.replaced, made.released) or [Change(path=(), kind="text")])
         return made.text
 
-    def _json(self, channel: TextChannel, value: Message) -> tuple[Message, tuple[Change, ...]]:
+    def _json(
+        self, channel: TextChannel | None, value: Message
+    ) -> tuple[Message, tuple[Change, ...]]:
+        if channel is None:
+            return value, ()
         made = channel.sanitize_json(value, source=self._source)
         if made.missing:
             raise MissingValueError(made.missing)
@@ -527,10 +583,26 @@ def _choices(schema: Mapping[str, object]) -> dict[str, frozenset[str]]:
 
 
 def _is_public(reading: ParameterReading, key: str, value: object) -> bool:
-    """A number that the owner says is none of theirs, or a text that the schema lists."""
+    """A number that is none of the owner's, or a text that the schema lists.
+
+    None of the owner's by their own word, or because a tool that is about things declares it as a
+    number, and its schema was found to ask for none of their values.
+    """
     if isinstance(value, str):
         return value in reading.choices.get(key, ())
-    return (key,) in reading.ignored and _is_number(value)
+    told = (key,) in reading.ignored or (not reading.personal and key in reading.numeric)
+    return told and _is_number(value)
+
+
+def _numeric(schema: Mapping[str, object]) -> frozenset[str]:
+    """The parameters that are declared as numbers."""
+    properties = schema.get("properties")
+    listed = properties.items() if isinstance(properties, dict) else ()
+    return frozenset(
+        name
+        for name, each in listed
+        if isinstance(each, dict) and each.get("type") in ("number", "integer")
+    )
 
 
 def _is_number(value: object) -> bool:

@@ -509,8 +509,10 @@ class Relay:
                     cleaned = self.rewriter.reply(asked, result)
                 self._tell_callers(method, told)
             except Exception as problem:  # noqa: BLE001 - only its class decides what is said
-                say(f"an answer to the server {self.name} was not sent: {fault_of(problem).text}")
-                self._reply(rpc.failure(name, rpc.refusal(fault_of(problem))))
+                fault = fault_of(problem)
+                say(f"an answer to the server {self.name} was not sent: {fault.text}")
+                self._tell_callers(method, [*refused_places(problem, fault)])
+                self._reply(rpc.failure(name, rpc.refusal(fault)))
                 return
             self._reply(rpc.result(name, cleaned))
 

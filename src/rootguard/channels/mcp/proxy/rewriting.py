@@ -124,7 +124,7 @@ class RequestRewriter:
             alias = self._tasks.begin(asked, _string(result["task"].get("taskId")))
             return {"task": self._tasks.state(alias, result["task"], self.text)}
         if asked.method == "sampling/createMessage":
-            return self._sampled(result)
+            return self._sampled(asked.params, result)
         if asked.method == "elicitation/create":
             return self._elicited(asked.params, result)
         if asked.method == "roots/list":
@@ -314,11 +314,12 @@ class RequestRewriter:
             made[key] = self.reply(asked, _object(answer))
         return made
 
-    def _sampled(self, result: Message) -> Message:
+    def _sampled(self, params: Message, result: Message) -> Message:
         if result.get("role") not in ("user", "assistant"):
             raise RequestRefusedError("bad_value")
         content = result.get("content")
-        blocks = [self._block(each) for each in _objects(content)]
+        question = _last_text(params.get("messages"))
+        blocks = [self._block(each, question) for each in _objects(content)]
         made: Message = {
             "role": result["role"],
             "content": blocks if isinstance(content, list) else blocks[0],
@@ -328,9 +329,10 @@ class RequestRewriter:
             made["stopReason"] = self.text(result["stopReason"])
         return made
 
-    def _block(self, block: Message) -> Message:
+    def _block(self, block: Message, question: str) -> Message:
         if block.get("type") == "text":
-            return {"type": "text", "text": self.text(block.get("text"))}
+            text = self._arguments.text(_string(block.get("text")), question=question)
+            return {"type": "text", "text": text}
         if block.get("type") == "tool_use":
             return {
                 "type": "tool_use",
@@ -568,6 +570,15 @@ def _string(value: object) -> str:
     if not isinstance(value, str):
         raise RequestRefusedError("wrong_type")
     return value
+
+
+def _last_text(messages: object) -> str:
+    """What a server asks a model: the texts of its last message."""
+    last = messages[-1] if isinstance(messages, list) and messages else None
+    content = last.get("content") if isinstance(last, dict) else None
+    blocks = content if isinstance(content, list) else [content]
+    said = [each.get("text") for each in blocks if isinstance(each, dict)]
+    return "\n".join(text for text in said if isinstance(text, str))
 
 
 def _texts(value: object) -> Iterator[str]:

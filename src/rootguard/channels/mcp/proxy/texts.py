@@ -1,0 +1,110 @@
+"""Whose the texts are that an agent sends to a tool, and what is read in those that are nobody's.
+
+A tool about a person's health or money gets every text by the rules of the text channel. To any
+other tool agents send files, messages, queries and facts, in which an age or a height is mostly a
+thing's. Such a text is the owner's if it says so ("my", "the patient", a declared name), if a
+number in it is a clinical quantity, or if two quantities of a body or of somebody's money stand
+together. Otherwise identifiers alone are looked for, and the rest stays byte for byte.
+
+Decided by what is written and by public names, never by a true value. Reading draws nothing.
+"""
+
+import functools
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final
+from urllib.parse import unquote
+
+from rootguard.channels.text.channel import TextChannel, TextLook
+from rootguard.channels.text.edits import Edit
+from rootguard.channels.text.explanation import ExplainedNumber, Explainer
+from rootguard.channels.tools.words import data, text_words, words_of
+from rootguard.reading.claims import NOTHING
+from rootguard.reading.page import RootNames
+from rootguard.session import Person
+from rootguard.template import Root
+from rootguard.values import RootName
+
+_BODY: Final = frozenset(("age", "ht", "wt", "waist"))
+# Quantities that everything has; two of them together are still nobody's.
+_OF_ANYTHING: Final = frozenset(("rate", "years"))
+_ADDRESS: Final = re.compile(r"https?://", re.IGNORECASE)
+_PAIRS: Final = re.compile(r"/([A-Za-z][\w-]*)/(\d+(?:\.\d+)?)(?=[/?#]|\Z)")
+_SPEAKING: Final = re.compile(
+    r"\bI(?:['’]m| am| was| have| had| weigh| earn| make| owe| pay| measure)\b"
+    r"|\b(?:the|our|this|a) (?:patient|user|client)\b|\b[Pp]atient(?:'s)?\b|\b[Uu]ser(?:'s)?\b"
+)
+
+
+def is_personal(name: str, description: str) -> bool:
+    """Whether a tool is about a person's health or money, by what it says of itself."""
+    words = {*words_of(name), *text_words(description)}
+    return not words.isdisjoint(data()["personal"])
+
+
+class IdentifierChannel(TextChannel):
+    """Texts in which identifiers are looked for and numbers are left alone."""
+
+    __slots__ = ()
+
+    def _sorted_edits(self, text: str, look: TextLook, begin: int) -> list[Edit]:  # noqa: ARG002
+        kept = self._kept(text, look)
+        edits = self._declared(text, kept, look)
+        taken = [*kept, *((edit.start, edit.end) for edit in edits)]
+        edits += self._detected(text, taken, look)
+        return sorted(edits, key=lambda edit: edit.start)
+
+
+class OwnerTexts:
+    """Tells the owner's texts from nobody's, for one person. Safe to share by threads."""
+
+    def __init__(self, person: Person) -> None:
+        self._person = person
+        # Every root counts as known, so that nothing is taught and nothing changes here.
+        self._explainer = Explainer(person.templates, known=tuple(person.roots))
+
+    @functools.cached_property
+    def _groups(self) -> Mapping[RootName, str]:
+        """Which everyday quantity a root is: of a body, of money, or of anything."""
+        return dict(_everyday(self._person.roots))
+
+    def are_owners(self, document: str) -> bool:
+        """Whether numbers in a document are the owner's; it is JSON, or any text."""
+        found, _ = self._explainer.explain(document, source="tool", expectation=NOTHING)
+        acted = [each for each in found if each.outcome not in ("keep", "identifier")]
+        return bool(acted) and (
+            self._stand_together(acted)
+            or _SPEAKING.search(document) is not None
+            or not data()["speaking"].isdisjoint(text_words(document))
+            or bool(self._person.declared(document))
+        )
+
+    def stand_in_paths(self, part: Mapping[str, object]) -> bool:
+        """Whether the path of an address names values: ".../ast/47". No text reads so."""
+        return any(
+            self.are_owners("; ".join(f"{name}: {number}" for name, number in pairs))
+            for value in part.values()
+            if isinstance(value, str) and _ADDRESS.match(value)
+            for pairs in [_PAIRS.findall(unquote(value))]
+            if pairs
+        )
+
+    def _stand_together(self, acted: Sequence[ExplainedNumber]) -> bool:
+        """A clinical quantity or a computed one, or two of a body or of money."""
+        if any(each.computed for each in acted):
+            return True
+        named = {each.root for each in acted if each.root is not None}
+        groups: Collection[str] = [self._groups.get(root, "clinical") for root in named]
+        together = [group for group in ("body", "money") if list(groups).count(group) > 1]
+        return "clinical" in groups or bool(together)
+
+
+def _everyday(roots: Mapping[RootName, Root]) -> Iterator[tuple[RootName, str]]:
+    for name, measure in RootNames(roots).measures.items():
+        concept = measure.concept or name
+        if concept in _OF_ANYTHING:
+            yield name, "anything"
+        elif concept in _BODY:
+            yield name, "body"
+        elif measure.money:
+            yield name, "money"
