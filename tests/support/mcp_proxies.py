@@ -57,7 +57,13 @@ def tapped(server: Sequence[str], received: Path) -> list[str]:
 class Wire:
     """A client over standard streams. Requests of the server are answered by `replies`."""
 
-    def __init__(self, command: Sequence[str], replies: dict[str, Reply] | None = None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        replies: dict[str, Reply] | None = None,
+        *,
+        variables: dict[str, str] | None = None,
+    ) -> None:
         self._replies = replies or {}
         self._turn = 0
         self.heard: list[Message] = []
@@ -68,7 +74,7 @@ class Wire:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=environment(),
+            env=environment() | (variables or {}),
         )
         self.errors = bytearray()
         reads = (self._read, self._read_errors)

@@ -45,7 +45,9 @@ Code = Literal[
     "unknown_name",
     "unreadable_reply",
     "unsupported_body",
+    "upstream_forbidden",
     "upstream_timeout",
+    "upstream_unauthorized",
     "upstream_unreachable",
     "wrong_configuration",
     "wrong_type",
@@ -81,8 +83,17 @@ _TEXTS: Final[Mapping[int, Mapping[Code, str]]] = {
         ),
         "wrong_type": "a field has the wrong type; nothing was sent",
     },
-    401: {"unauthorized": "the API key is missing or not known"},
+    401: {
+        "unauthorized": "the API key is missing or not known",
+        "upstream_unauthorized": (
+            "the server answered 401: it wants credentials, or does not accept these; give a "
+            "header or sign in (docs/mcp.md)"
+        ),
+    },
     403: {
+        "upstream_forbidden": (
+            "the server answered 403: these credentials do not allow this; sign in with more"
+        ),
         "access_denied": "the policy does not allow this",
         "budget_refused": "the privacy budget does not allow this; nothing was sent",
     },

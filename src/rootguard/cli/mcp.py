@@ -7,7 +7,7 @@ waits for them.
 import functools
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +21,7 @@ from rootguard.cli.output import EXIT_CODES
 
 if TYPE_CHECKING:
     from rootguard.channels.mcp.inspection import Inspection
+    from rootguard.channels.mcp.proxy.servers import RemoteOptions, TokenFile
     from rootguard.channels.tools import ToolMap
     from rootguard.channels.tools.answers import Answer
     from rootguard.session import Person, Profile
@@ -44,6 +45,33 @@ _pins = click.option(
     type=click.Path(dir_okay=False),
     help="TOML file that says which parameter is which value.",
 )
+_REMOTE = (
+    click.option(
+        "--header",
+        "headers",
+        multiple=True,
+        metavar="'NAME: VALUE'",
+        help="Send this with every request to --url; ${VAR} is read from the environment.",
+    ),
+    click.option("--sse", is_flag=True, help="--url speaks the older transport (SSE)."),
+    click.option("--oauth", is_flag=True, help="Sign in to --url; tokens are kept sealed."),
+    click.option("--client-id", default="", help="With --oauth: a client id that you were given."),
+    click.option(
+        "--client-secret-env",
+        metavar="NAME",
+        help="Environment variable with that client's secret: client credentials.",
+    ),
+    click.option("--issuer", default="", help="With --oauth: who issued that client."),
+    click.option("--scope", default="", help="With --oauth: what to ask for."),
+)
+
+
+def _remote_options(function: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(_REMOTE):
+        function = option(function)
+    return function
+
+
 _SHOWN = 200
 """Characters of a stranger's text on the screen: two lines."""
 _command = click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -127,6 +155,7 @@ def serve(
     300.0,
     "Seconds until a server that does not answer is given up.",
 )
+@_remote_options
 @click.option("--explain", is_flag=True, help="Say live, on standard error, what is changed.")
 @_store
 @_command
@@ -141,6 +170,7 @@ def proxy(
     explain: bool,
     store_url: str | None,
     command: tuple[str, ...],
+    **remote: object,
 ) -> None:
     """Sit in front of another MCP server: replace private values, restore identifiers in replies.
 
@@ -148,6 +178,8 @@ def proxy(
     Examples:
       rootguard mcp proxy --profile me.toml --service clinic -- clinic-mcp-server --stdio
       rootguard mcp proxy --profile me.toml --service clinic --url https://clinic.example/mcp
+      rootguard mcp proxy … --url https://clinic.example/mcp --header 'Authorization: Bearer ${KEY}'
+      rootguard mcp proxy … --url https://clinic.example/mcp --oauth
       rootguard mcp proxy --profile me.toml --config servers.json
     """
     _one_of(command=command, url=url, config=config_path)
@@ -167,6 +199,8 @@ def proxy(
         pins=_pins_of(profile_path, pins_path),
         limits=Limits(start=min(timeout, 60.0), answer=timeout),
         explain=explain,
+        remote=_remote(url, remote),
+        tokens=_token_file(profile, profile_path, store_url),
     )
 
 
@@ -193,6 +227,8 @@ def proxy(
     metavar="TOOL.PARAMETER=ROOT[:UNIT]",
     help="Write a correction to the file of --pins (pins.toml beside the profile); =ignore: none.",
 )
+@_remote_options
+@_store
 @json_option
 @_command
 def inspect(
@@ -203,8 +239,10 @@ def inspect(
     openapi_path: str | None,
     pins_path: str | None,
     typed: tuple[str, ...],
+    store_url: str | None,
     as_json: bool,
     command: tuple[str, ...],
+    **remote: object,
 ) -> None:
     """Which parameter of a server's tools is which value, and what that would release.
 
@@ -213,6 +251,7 @@ def inspect(
     \b
     Examples:
       rootguard mcp inspect --profile me.toml -- clinic-mcp-server --stdio
+      rootguard mcp inspect --profile me.toml --url https://clinic.example/mcp --oauth
       rootguard mcp inspect --profile me.toml --openapi clinic.json
       rootguard mcp inspect --profile me.toml --pin score.x1=ast:U/L -- clinic-mcp-server
     """
@@ -220,7 +259,9 @@ def inspect(
     from rootguard.channels.faults import RequestRefusedError
     from rootguard.channels.mcp.inspection import inspect_server
     from rootguard.channels.tools.corrections import read_corrections, with_corrections
+    from rootguard.session import load_profile
 
+    profile = load_profile(profile_path)
     file = pins_path or _pins_beside(profile_path)
     corrections = read_corrections(typed) if typed else None
     try:
@@ -232,13 +273,63 @@ def inspect(
             openapi=openapi_path,
             pins_path=file if Path(file).exists() or (pins_path and not typed) else None,
             corrections=corrections,
+            remote=_remote(url, remote),
+            tokens=_token_file(profile, profile_path, store_url),
         )
-    except RequestRefusedError:
-        raise click.ClickException("the server could not be started, reached or read") from None
+    except RequestRefusedError as problem:
+        denied = problem.fault.code in ("upstream_unauthorized", "upstream_forbidden")
+        words = problem.fault.text if denied else "the server could not be started, reached or read"
+        raise click.ClickException(words) from None
     if corrections is not None:  # only now: what names no root or no unit is refused above
         text = Path(file).read_text("utf-8") if Path(file).exists() else ""
         Path(file).write_text(with_corrections(text, corrections, file=file), "utf-8")
     _show(found, as_json=as_json)
+
+
+def _remote(url: str | None, given: Mapping[str, object]) -> "RemoteOptions":
+    """What a server on HTTP is told of who asks, from the options of a command."""
+    from rootguard.channels.mcp.proxy.servers import RemoteOptions, filled, is_sse
+
+    used = [name for name, value in given.items() if value]
+    if used and url is None:
+        option = f"--{used[0].rstrip('s') if used[0] == 'headers' else used[0].replace('_', '-')}"
+        raise click.UsageError(f"{option} is for --url; a file of servers has these by itself")
+    headers: dict[str, str] = {}
+    listed = given["headers"]
+    for text in listed if isinstance(listed, tuple) else ():
+        name, colon, value = text.partition(":")
+        if not colon or not name.strip():
+            raise click.UsageError("--header is 'NAME: VALUE'")
+        headers[name.strip()] = filled(value.strip(), file="--header", key=name.strip())
+    named = {"client_id": given["client_id"], "issuer": given["issuer"], "scope": given["scope"]}
+    variable = given["client_secret_env"]
+    if isinstance(variable, str):
+        named["client_secret"] = os.environ.get(variable, "")
+        if not named["client_secret"]:
+            raise click.UsageError(f"the environment variable {variable} holds no secret")
+    oauth = {key: str(value) for key, value in named.items() if value}
+    if oauth and not given["oauth"]:
+        raise click.UsageError(
+            "--client-id, --client-secret-env, --issuer and --scope need --oauth"
+        )
+    return RemoteOptions(
+        headers=headers,
+        sse=bool(given["sse"]) or (url is not None and is_sse(url)),
+        oauth=oauth if given["oauth"] else None,
+    )
+
+
+def _token_file(profile: "Profile", profile_path: str, store_url: str | None) -> "TokenFile":
+    """Where sign-ins are kept: beside the profile, sealed under a key of its vault."""
+
+    def find() -> tuple[Path, bytes]:
+        from rootguard.vault import open_store
+
+        url = vault_url(store_url, profile.store)
+        store = open_store(url, vault_id=profile.vault, anchor=profile.anchor)
+        return Path(profile_path).with_suffix(".oauth"), store.identifier_key
+
+    return find
 
 
 def _pins_beside(profile_path: str) -> str:
@@ -261,6 +352,7 @@ def _show(found: "Inspection", *, as_json: bool) -> None:
         write_json(
             {
                 "tools": [_described(each) for each in found.tools],
+                "text": found.text,
                 "plan": {
                     "roots": [asdict(share) for share in found.shares],
                     "computed": list(found.computed),
@@ -306,6 +398,10 @@ def _show(found: "Inspection", *, as_json: bool) -> None:
     )
     if found.computed:
         out.print(f"Computed from these at no further cost: {', '.join(found.computed)}.")
+    out.print(
+        f'Texts for this server: write text = "{found.text}" under its [services.NAME] in the '
+        "policy (docs/mcp.md says what that means)."
+    )
     if any(each.asked for each in found.tools):
         out.print(
             "What is asked is not acted on; say which it is with --pin, or in a file for --pins."

@@ -8,25 +8,38 @@ read for its public part: nothing is noised and no vault is opened.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING, cast
 
 import anyio
 import mcp_types as types
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
-from rootguard.channels.faults import RequestRefusedError
+from rootguard.channels.faults import Code, RequestRefusedError
+from rootguard.channels.mcp.jsonrpc import Limits
 from rootguard.channels.mcp.proxy.links import Connect, ServerCommand
 from rootguard.channels.mcp.proxy.offers import MAX_PAGES
-from rootguard.channels.mcp.proxy.servers import read_config
+from rootguard.channels.mcp.proxy.servers import (
+    RemoteOptions,
+    TokenFile,
+    read_config,
+    remote_server,
+)
+from rootguard.channels.mcp.proxy.texts import is_personal
 from rootguard.channels.tools import Pins, ToolMap, load_pins, understand
 from rootguard.channels.tools.answers import measures_of
 from rootguard.channels.tools.corrections import joined
+from rootguard.channels.tools.fields import fields_of
 from rootguard.channels.tools.openapi import load_operations
 from rootguard.expressions import Node, Variable, names, parse
 from rootguard.graph import Graph
 from rootguard.session import Profile, load_profile
+from rootguard.session.policy import TextRule
 from rootguard.template import Root
 from rootguard.values import RootName
+
+if TYPE_CHECKING:
+    from rootguard.channels.mcp.proxy.http import ServerAddress
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,6 +60,13 @@ class Inspection:
     shares: tuple[RootCost, ...]
     computed: tuple[str, ...]
     """Values that follow from these roots and cost nothing more."""
+    text: TextRule = "guard"
+    """What the policy should say of texts for this kind of server."""
+
+
+_PATIENCE = 60
+"""Seconds to start and list: some servers are fetched by npx or uvx first."""
+_Listed = tuple[str, str, Mapping[str, object]]
 
 
 def inspect_server(
@@ -58,13 +78,15 @@ def inspect_server(
     config: str | None = None,
     openapi: str | None = None,
     corrections: Pins | None = None,
+    remote: RemoteOptions | None = None,
+    tokens: TokenFile | None = None,
 ) -> Inspection:
     """Look at a server, several, or a document, with one person's templates in mind."""
     profile = load_profile(profile_path)
     pins = Pins() if pins_path is None else load_pins(pins_path)
     if corrections is not None:
         pins = joined(pins, corrections)
-    tools = _tools(command, url, config, openapi)
+    tools = _tools(command, url, config, openapi, remote or RemoteOptions(), tokens)
     roots = _roots(profile)
     maps = tuple(
         understand(
@@ -82,24 +104,40 @@ def inspect_server(
     for made in maps:
         for measure in (m for each in made.answers for m in measures_of(each)):
             asked.setdefault(measure.name, measure.formula or measure.name)
-    tokens = set(profile.identifiers.names)
-    formulas = {name: parse(formula) for name, formula in asked.items() if name not in tokens}
+    named = set(profile.identifiers.names)
+    formulas = {name: parse(formula) for name, formula in asked.items() if name not in named}
     return Inspection(
         tools=maps,
         shares=_shares(profile, roots, formulas.values()),
         computed=tuple(name for name in formulas if name not in roots),
+        text=_proposed(tools, maps),
     )
 
 
-_PATIENCE = 60
-"""Seconds to start and list: some servers are fetched by npx or uvx first."""
+def _proposed(tools: Sequence[_Listed], maps: Sequence[ToolMap]) -> TextRule:
+    """What is looked for in texts for a server of this kind.
 
-
-_Listed = tuple[str, str, Mapping[str, object]]
+    Everything if a tool is about a person, or may be; nothing if no tool takes a text of one's own;
+    else identifiers, since to files, code and web pages numbers are things'.
+    """
+    private = any(each.bindings or each.answers or each.asked for each in maps)
+    if private or any(is_personal(name, description) for name, description, _ in tools):
+        return "guard"
+    texts = any(
+        field.kind == "string" and not field.choices
+        for _, _, schema in tools
+        for field in fields_of(schema)
+    )
+    return "identifiers" if texts else "keep"
 
 
 def _tools(
-    command: Sequence[str], url: str | None, config: str | None, openapi: str | None
+    command: Sequence[str],
+    url: str | None,
+    config: str | None,
+    openapi: str | None,
+    remote: RemoteOptions,
+    tokens: TokenFile | None,
 ) -> list[_Listed]:
     """Every tool that there is: its name, description and schema."""
     if openapi is not None:
@@ -107,13 +145,13 @@ def _tools(
             (str(each["name"]), str(each["description"]), _schema(each["inputSchema"]))
             for each in load_operations(openapi)
         ]
-    servers: list[StdioServerParameters | str] = []
+    servers: list[Connect] = []
     if config is not None:
-        servers = [_endpoint(each) for each in read_config(config).values()]
+        servers = list(read_config(config, tokens=tokens).values())
     elif url is not None:
-        servers = [url]
+        servers = [remote_server(url, remote, tokens)]
     else:
-        servers = [StdioServerParameters(command=command[0], args=list(command[1:]))]
+        servers = [ServerCommand(words=list(command))]
     found = [tool for server in servers for tool in _listed(server)]
     return [(tool.name, tool.description or "", tool.input_schema) for tool in found]
 
@@ -122,26 +160,13 @@ def _schema(node: object) -> Mapping[str, object]:
     return node if isinstance(node, Mapping) else {}
 
 
-def _endpoint(connect: Connect) -> StdioServerParameters | str:
-    """A server of an `mcpServers` file as the SDK's client takes it."""
-    if isinstance(connect, ServerCommand):
-        words = list(connect.words)
-        return StdioServerParameters(
-            command=words[0],
-            args=words[1:],
-            env=dict(connect.variables) or None,
-            cwd=connect.folder,
-        )
-    return str(getattr(connect, "url", ""))
-
-
-def _listed(server: StdioServerParameters | str) -> list[types.Tool]:
+def _listed(server: Connect) -> list[types.Tool]:
     """Every tool of a server."""
 
     async def read() -> list[types.Tool]:
         found: list[types.Tool] = []
         cursor: str | None = None
-        async with Client(server) as client:
+        async with _client(server) as client:
             for _ in range(MAX_PAGES):
                 page = await client.list_tools(cursor=cursor)
                 found += page.tools
@@ -154,10 +179,28 @@ def _listed(server: StdioServerParameters | str) -> list[types.Tool]:
         with anyio.fail_after(_PATIENCE):
             return await read()
 
+    code: Code = "upstream_unreachable"
     try:
         return anyio.run(patient)
-    except (OSError, MCPError, TimeoutError, ExceptionGroup):
-        raise RequestRefusedError("upstream_unreachable") from None
+    except MCPError as problem:
+        data = problem.error.data
+        said = data.get("code") if isinstance(data, dict) else None
+        if said == "upstream_unauthorized" or said == "upstream_forbidden":
+            code = said
+    except (OSError, TimeoutError, ExceptionGroup):
+        pass
+    raise RequestRefusedError(code)
+
+
+def _client(server: Connect) -> Client:
+    """The SDK's client of a server of any kind."""
+    if isinstance(server, ServerCommand):
+        words = list(server.words)
+        variables, folder = dict(server.variables) or None, server.folder
+        return Client(
+            StdioServerParameters(command=words[0], args=words[1:], env=variables, cwd=folder)
+        )
+    return Client(cast("ServerAddress", server).streams(Limits(answer=_PATIENCE)))
 
 
 def _roots(profile: Profile) -> Mapping[RootName, Root]:

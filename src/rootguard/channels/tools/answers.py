@@ -152,7 +152,13 @@ _REST: Final = re.compile(r"\b(?:otherwise|else|above|below|over|under|rest|more
 _CODE: Final = re.compile(
     r"(?:^|[\s(,;.])['\"]?(?P<code>-?\d{1,3}|[a-z])['\"]?\s*[:=]\s*[^,;:=]{0,48}\Z"
 )
-_OLDER: Final = re.compile(r"\b(?:older|younger|years? old|years of age)\b")
+# What is compared without its name: "weighs more than 80 kg", "taller than 1.80 m".
+_UNNAMED: Final[Mapping[str, re.Pattern[str]]] = {
+    "age": re.compile(r"\b(?:older|younger|years? old|years of age|aged)\b"),
+    "wt": re.compile(r"\b(?:weigh(?:s|ing)?|heavier|lighter)\b"),
+    "ht": re.compile(r"\b(?:taller|shorter)\b"),
+    "income": re.compile(r"\bearn(?:s|ing)?\b"),
+}
 _FILLER: Final = frozenset(
     (
         *("true", "false", "yes", "no", "if", "whether", "does", "do", "has", "have", "had", "it"),
@@ -160,7 +166,22 @@ _FILLER: Final = frozenset(
         *("otherwise", "else", "when", "then", "select", "choose", "answer", "please", "one"),
         *("point", "points", "criterion", "criteria", "check", "flag", "indicates", "set", "years"),
         *("old", "older", "younger", "equal", "than", "by", "any", "time", "now", "last"),
-        *("elderly", "senior", "aged", "pre", "operative", "preoperative", "eg", "ie", "defined"),
+        *(
+            "elderly",
+            "senior",
+            "aged",
+            "weighs",
+            "weigh",
+            "weighing",
+            "earns",
+            "earn",
+            "pre",
+            "operative",
+            "preoperative",
+            "eg",
+            "ie",
+            "defined",
+        ),
     )
 )
 _BEFORE: Final = 6  # words before a comparison that may name what is compared
@@ -379,9 +400,12 @@ class Recognizer:
             found = self._named(part)
             if found is not None:
                 return found
-        age = self._meanings.by_name.get("age")
-        older = _OLDER.search(text[each.start : each.end + 24]) is not None
-        return age if older and age is not None and self._fits_tool(age) else None
+        around = text[max(0, each.start - 16) : each.end + 24]
+        for meant, words in _UNNAMED.items():
+            meaning = self._meanings.by_name.get(meant)
+            if meaning is not None and words.search(around) and self._fits_tool(meaning):
+                return meaning
+        return None
 
     def _before(self, text: str) -> Meaning | None:
         """The value whose name ends right where a comparison begins."""

@@ -40,13 +40,17 @@ class Inequality:
 
 _NUMBER: Final = r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:,\d{1,2}(?!\d))?"
 _ABOVE: Final = (
-    r">|above|over|greater than|more than|higher than|exceed(?:s|ing)?|older than|larger than|gt"
+    r">|above|over|greater than|more than|higher than|exceed(?:s|ing)?|older than|larger than|"
+    r"taller than|heavier than|gt"
 )
 _AT_LEAST: Final = (
     r">=|≥|=>|⩾|at least|at or (?:above|over)|no less than|not less than|minimum(?: of)?|from|"
     r"gte|ge"
 )
-_BELOW: Final = r"<|below|under|less than|lower than|fewer than|younger than|smaller than|lt"
+_BELOW: Final = (
+    r"<|below|under|less than|lower than|fewer than|younger than|smaller than|shorter than|"
+    r"lighter than|lt"
+)
 _AT_MOST: Final = (
     r"<=|≤|=<|⩽|at most|at or (?:below|under)|no more than|not more than|up to|maximum(?: of)?|"
     r"lte|le"

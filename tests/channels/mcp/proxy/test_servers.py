@@ -76,10 +76,9 @@ def test_what_lists_no_servers_is_refused(tmp_path: Path, content: str | None) -
 
 
 def test_a_single_server_needs_the_name_of_its_service() -> None:
-    none = {"config": None, "command": None, "url": None}
     with pytest.raises(AccessError):
-        servers_of(service=None, **{**none, "url": "http://x"})
-    assert servers_of(service="s", **{**none, "url": "http://x"}) == {
+        servers_of(service=None, url="http://x", command=None, config=None)
+    assert servers_of(service="s", url="http://x", command=None, config=None) == {
         "s": ServerAddress(url="http://x")
     }
     assert servers_of(service="s", command=["a", "b"], url=None, config=None) == {

@@ -1,18 +1,22 @@
-"""A server behind the proxy on streamable HTTP, in either protocol revision, through the SDK.
+"""A server behind the proxy on HTTP, in any protocol revision, through the SDK.
 
-The SDK's transport runs in a thread with an event loop of its own. Replies are bounded, redirects
-stay within the origin, the environment's proxies are not used, and the SDK logs nothing.
+Streamable HTTP, or the two endpoints with server-sent events that came before it. The SDK's
+transport runs in a thread with an event loop of its own. Replies are bounded, redirects stay within
+the origin, the environment's proxies are not used, and the SDK logs nothing. A server that wants
+credentials says so with a status, and the client is told that status.
 """
 
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import anyio
 import httpx2
+from mcp.client.auth import OAuthFlowError
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.inbound import (
     MCP_METHOD_HEADER,
@@ -27,8 +31,8 @@ from mcp.shared.inbound import (
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 from mcp_types import PROTOCOL_VERSION_META_KEY, jsonrpc_message_adapter
 
-from rootguard.channels.faults import RequestRefusedError
-from rootguard.channels.mcp.jsonrpc import Limits, Message
+from rootguard.channels.faults import FAULTS, Code, RequestRefusedError
+from rootguard.channels.mcp.jsonrpc import Limits, Message, refusal, write
 from rootguard.channels.mcp.proxy.links import Hear, Lost
 from rootguard.channels.mcp.transport import quiet
 
@@ -38,17 +42,55 @@ _GRACE: Final = 5.0
 """Seconds to end a session by a request of its own; a network takes longer than a pipe."""
 _CONNECT: Final = 30.0
 """Seconds for everything but reading a reply: the SDK's own."""
+_SIGN_IN: Final = 330.0
+"""Seconds to connect if the owner has to sign in: what `authorization` waits, and a little."""
+
+
+Streams = tuple[Any, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class ServerAddress:
-    """A server on HTTP. Its headers may hold secrets."""
+    """A server on HTTP. Its headers may hold secrets. `sign_in` makes what signs its requests."""
 
     url: str
     headers: dict[str, str] = field(default_factory=dict)
+    sse: bool = False
+    sign_in: Callable[[], httpx2.Auth] | None = None
 
     def __call__(self, hear: Hear, lost: Lost, limits: Limits) -> "HttpConnection":
         return HttpConnection(self, hear, lost, limits)
+
+    @contextlib.asynccontextmanager
+    async def streams(self, limits: Limits) -> AsyncIterator[Streams]:
+        """The SDK's transport to it: what comes in, and where to send."""
+        signer = None if self.sign_in is None else self.sign_in()
+        patience = httpx2.Timeout(_CONNECT, read=limits.answer)
+
+        def client(
+            headers: dict[str, str] | None = None,  # noqa: ARG001 - as the SDK calls it
+            timeout: httpx2.Timeout | None = None,  # noqa: ARG001
+            auth: httpx2.Auth | None = None,  # noqa: ARG001
+        ) -> httpx2.AsyncClient:
+            return httpx2.AsyncClient(
+                transport=_Bounded(limits.from_server, self.url),
+                headers=self.headers,
+                timeout=patience,
+                trust_env=False,
+                auth=signer,
+            )
+
+        if self.sse:
+            async with sse_client(self.url, httpx_client_factory=client) as both:
+                yield both
+            return
+        async with (
+            client() as http,
+            streamable_http_client(
+                self.url, http_client=http, max_sse_event_size=limits.from_server
+            ) as both,
+        ):
+            yield both
 
 
 class HttpConnection:
@@ -66,8 +108,11 @@ class HttpConnection:
         self._up = threading.Event()
         self._down = threading.Event()
         threading.Thread(target=self._run, daemon=True).start()
-        if not self._up.wait(limits.start) or self._down.is_set():
-            raise RequestRefusedError("upstream_unreachable")
+        self._code: Code = "upstream_unreachable"
+        # Somebody may have to sign in first, in a browser.
+        patience = limits.start if address.sign_in is None else max(limits.start, _SIGN_IN)
+        if not self._up.wait(patience) or self._down.is_set():
+            raise RequestRefusedError(self._code)
 
     def send(self, message: Message) -> None:
         """Hand a message to the transport."""
@@ -90,28 +135,21 @@ class HttpConnection:
                 self._down.wait(_GRACE)
 
     def _run(self) -> None:
-        with contextlib.suppress(Exception):  # what it says may quote the server's reply
+        code: Code = "upstream_unreachable"
+        try:
             anyio.run(self._talk)
+        except Exception as problem:  # noqa: BLE001 - what it says may quote the server's reply
+            code = _why(problem)
+        self._code = code
         self._down.set()
         self._up.set()
-        self._lost("upstream_unreachable")
+        self._lost(code)
 
     async def _talk(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._queue = asyncio.Queue()
-        timeout = httpx2.Timeout(_CONNECT, read=self._limits.answer)
         async with (
-            httpx2.AsyncClient(
-                transport=_Bounded(self._limits.from_server),
-                headers=self._address.headers,
-                timeout=timeout,
-                trust_env=False,
-            ) as client,
-            streamable_http_client(
-                self._address.url,
-                http_client=client,
-                max_sse_event_size=self._limits.from_server,
-            ) as (incoming, outgoing),
+            self._address.streams(self._limits) as (incoming, outgoing),
             anyio.create_task_group() as tasks,
         ):
 
@@ -169,22 +207,58 @@ class _Stamp:
         return ClientMessageMetadata(headers=headers)
 
 
-class _Bounded(httpx2.AsyncHTTPTransport):
-    """A transport whose replies end when they are too large; streams of events have no end."""
+def _why(problem: BaseException) -> Code:
+    """Why a connection ended: because credentials are missing, or for another reason."""
+    if isinstance(problem, BaseExceptionGroup):
+        found = [_why(each) for each in problem.exceptions]
+        return next((code for code in found if code in _DENIED.values()), "upstream_unreachable")
+    if isinstance(problem, OAuthFlowError):
+        return "upstream_unauthorized"
+    if isinstance(problem, httpx2.HTTPStatusError):
+        return _DENIED.get(problem.response.status_code, "upstream_unreachable")
+    return "upstream_unreachable"
 
-    def __init__(self, most: int) -> None:
+
+_DENIED: Final[Mapping[int, Code]] = {401: "upstream_unauthorized", 403: "upstream_forbidden"}
+
+
+class _Bounded(httpx2.AsyncHTTPTransport):
+    """A transport whose replies end when they are too large; streams of events have no end.
+
+    A reply of the server itself that denies a request says so as an error of JSON-RPC, in fixed
+    words; its headers, which say how to sign in, stay.
+    """
+
+    def __init__(self, most: int, url: str) -> None:
         super().__init__()
         self._most = most
+        self._place = httpx2.URL(url).path
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send it, and count what comes back."""
         response = await super().handle_async_request(request)
+        code = _DENIED.get(response.status_code)
+        if code is not None and request.method == "POST" and request.url.path == self._place:
+            await response.aclose()
+            return _denied(response, code)
         kind = response.headers.get("content-type", "")
         if not kind.startswith("text/event-stream") and isinstance(
             response.stream, httpx2.AsyncByteStream
         ):
             response.stream = _Counted(response.stream, self._most)
         return response
+
+
+def _denied(response: httpx2.Response, code: Code) -> httpx2.Response:
+    """The reply that denies a request, with a body that the client can be shown."""
+    error = {**refusal(FAULTS[code]), "data": {"code": code, "status": response.status_code}}
+    dropped = ("content-length", "content-encoding", "content-type", "transfer-encoding")
+    kept = [(k, v) for k, v in response.headers.multi_items() if k.lower() not in dropped]
+    return httpx2.Response(
+        response.status_code,
+        headers=[*kept, ("content-type", "application/json")],
+        content=write({"jsonrpc": "2.0", "id": None, "error": error}),
+    )
 
 
 class _Counted(httpx2.AsyncByteStream):

@@ -15,14 +15,20 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
-from rootguard.channels.faults import FAULTS
+from rootguard.channels.faults import FAULTS, RequestRefusedError
 from rootguard.channels.mcp import jsonrpc as rpc
 from rootguard.channels.mcp.jsonrpc import Id, Limits, Message
 from rootguard.channels.mcp.proxy.links import Connect, StandardStreams
 from rootguard.channels.mcp.proxy.offers import Arguments, Offers
 from rootguard.channels.mcp.proxy.relay import CANCELLED, ClientRequest, ClientSide, OnAnswer, Relay
 from rootguard.channels.mcp.proxy.rewriting import ReplyRestorer, RequestRewriter
-from rootguard.channels.mcp.proxy.servers import ServerGroup, check_listed, servers_of
+from rootguard.channels.mcp.proxy.servers import (
+    RemoteOptions,
+    ServerGroup,
+    TokenFile,
+    check_listed,
+    servers_of,
+)
 from rootguard.channels.tools import Pins, load_pins
 from rootguard.session import Person, Profile
 
@@ -64,7 +70,12 @@ class SingleServer:
         self._relay = relay
 
     def start(self, client: ClientSide) -> None:
-        self._relay.start(client)
+        """Connect. A server that wants other credentials says so to whoever asks it something."""
+        try:
+            self._relay.start(client)
+        except RequestRefusedError as problem:
+            if problem.fault.code not in ("upstream_unauthorized", "upstream_forbidden"):
+                raise
 
     def ready(self, call: ClientRequest) -> bool:
         """Whether a request can be sent without waiting for the server first."""
@@ -242,6 +253,8 @@ def run_proxy(
     pins: str | os.PathLike[str] | None = None,
     limits: Limits | None = None,
     explain: bool = False,
+    remote: RemoteOptions | None = None,
+    tokens: TokenFile | None = None,
 ) -> None:
     """Stand before a server, or before all of an `mcpServers` file, until the client is gone.
 
@@ -249,7 +262,9 @@ def run_proxy(
     or started unless the policy lists every service.
     """
     borne = limits or Limits()
-    servers = servers_of(service=service, command=command, url=url, config=config)
+    servers = servers_of(
+        service=service, command=command, url=url, config=config, remote=remote, tokens=tokens
+    )
     services = {name: service or name for name in servers}
     check_listed(profile, tuple(services.values()), file=file)
     del profile

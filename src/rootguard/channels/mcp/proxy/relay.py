@@ -70,7 +70,10 @@ OnAnswer = Callable[[Message | None, Message | None], None]
 """Called once, with a result or with an error."""
 # Faults that an agent cannot mend by other arguments: protocol errors, not results of the tool.
 _DOWN: Final = frozenset(
-    ("unknown_name", "unreadable_reply", "upstream_timeout", "upstream_unreachable")
+    (
+        *("unknown_name", "unreadable_reply", "upstream_timeout", "upstream_unreachable"),
+        *("upstream_forbidden", "upstream_unauthorized"),
+    )
 )
 
 

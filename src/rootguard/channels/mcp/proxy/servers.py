@@ -15,10 +15,13 @@ import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.mcp import jsonrpc as rpc
@@ -30,13 +33,30 @@ from rootguard.errors import AccessError, PolicyError, RootGuardError
 from rootguard.session import Profile
 from rootguard.session.policy import read_file
 
+if TYPE_CHECKING:
+    from httpx2 import Auth
+
 MAX_BYTES: Final = 1024 * 1024
 """Of an `mcpServers` file; one with a hundred servers has a hundredth of it."""
 MAX_SERVERS: Final = 64
 """Each is a process and three threads."""
+_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?)\}")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _ADDRESSED: Final = frozenset(("resources/read", "resources/subscribe", "resources/unsubscribe"))
 _TASKS: Final = frozenset(("tasks/cancel", "tasks/get", "tasks/result"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class RemoteOptions:
+    """How a server on HTTP is spoken to. `oauth`: sign in, with a client of one's own if given."""
+
+    headers: Mapping[str, str] = field(default_factory=dict)
+    sse: bool = False
+    oauth: Mapping[str, str] | None = None
+
+
+TokenFile = Callable[[], tuple[Path, bytes]]
+"""Where tokens are kept and the vault's key for them; asked only if somebody signs in."""
 
 
 def servers_of(
@@ -45,14 +65,16 @@ def servers_of(
     command: Sequence[str] | None,
     url: str | None,
     config: str | os.PathLike[str] | None,
+    remote: RemoteOptions | None = None,
+    tokens: TokenFile | None = None,
 ) -> dict[str, Connect]:
-    """The servers by the names of their services."""
+    """The servers by the names of their services. `tokens` is where sign-ins are kept."""
     if config is not None:
-        return read_config(config)
+        return read_config(config, tokens=tokens)
     if service is None:
         raise AccessError("a server without --service")
     if url is not None:
-        return {service: _address(url, {})}
+        return {service: remote_server(url, remote or RemoteOptions(), tokens)}
     return {service: ServerCommand(words=list(command or ()))}
 
 
@@ -68,7 +90,9 @@ def check_listed(profile: Profile, services: Sequence[str], *, file: str) -> Non
             raise PolicyError(file, f"services.{service[:64]}", problem, remedy)
 
 
-def read_config(path: str | os.PathLike[str]) -> dict[str, Connect]:
+def read_config(
+    path: str | os.PathLike[str], *, tokens: TokenFile | None = None
+) -> dict[str, Connect]:
     """The servers of an `mcpServers` file."""
     file, raw = os.fspath(path), read_file(path, MAX_BYTES, "list fewer servers")
     content: object = None
@@ -79,10 +103,10 @@ def read_config(path: str | os.PathLike[str]) -> dict[str, Connect]:
         raise PolicyError(file, "mcpServers", "there is none", 'write {"mcpServers": {…}}')
     if len(listed) > MAX_SERVERS:
         raise PolicyError(file, "mcpServers", f"over {MAX_SERVERS}", "list fewer servers")
-    return {name: _server(file, name, entry) for name, entry in listed.items()}
+    return {name: _server(file, name, entry, tokens) for name, entry in listed.items()}
 
 
-def _server(file: str, name: str, entry: object) -> Connect:
+def _server(file: str, name: str, entry: object, tokens: TokenFile | None) -> Connect:
     if not _NAME.fullmatch(name):
         remedy = "use up to 64 letters, digits, - and _, starting with a letter"
         raise PolicyError(file, "mcpServers", "a key of it is not a name", remedy)
@@ -91,7 +115,7 @@ def _server(file: str, name: str, entry: object) -> Connect:
         raise PolicyError(file, key, "not an object", "write a command or a url")
     url, command = entry.get("url"), entry.get("command")
     if isinstance(url, str) and command is None:
-        return _address(url, _texts(file, f"{key}.headers", entry.get("headers", {})))
+        return remote_server(url, _remote(file, key, url, entry), tokens)
     if not isinstance(command, str) or url is not None:
         raise PolicyError(file, key, "neither a command nor a url", "write one of the two")
     words = entry.get("args", [])
@@ -102,7 +126,10 @@ def _server(file: str, name: str, entry: object) -> Connect:
         raise PolicyError(file, f"{key}.cwd", "not a text", "put it in quotes")
     return ServerCommand(
         words=[command, *words],
-        variables=_texts(file, f"{key}.env", entry.get("env", {})),
+        variables={
+            name: filled(text, file=file, key=f"{key}.env")
+            for name, text in _texts(file, f"{key}.env", entry.get("env", {})).items()
+        },
         folder=folder,
     )
 
@@ -113,10 +140,66 @@ def _texts(file: str, key: str, table: object) -> dict[str, str]:
     return dict(table)
 
 
-def _address(url: str, headers: dict[str, str]) -> Connect:
+def _remote(file: str, key: str, url: str, entry: Mapping[str, object]) -> RemoteOptions:
+    headers = _texts(file, f"{key}.headers", entry.get("headers", {}))
+    kind = entry.get("type", entry.get("transport"))
+    if kind not in (None, "http", "streamable-http", "streamableHttp", "sse"):
+        raise PolicyError(file, f"{key}.type", "no such transport", 'write "http" or "sse"')
+    given = entry.get("oauth")
+    oauth: dict[str, str] | None = None
+    if given is not None and given is not False:
+        oauth = {} if given is True else _texts(file, f"{key}.oauth", given)
+        unknown = oauth.keys() - {"client_id", "client_secret", "issuer", "scope"}
+        if unknown:
+            remedy = "use client_id, client_secret, issuer and scope, or write true"
+            raise PolicyError(file, f"{key}.oauth.{min(unknown)}", "unknown key", remedy)
+    return RemoteOptions(
+        headers={name: filled(text, file=file, key=key) for name, text in headers.items()},
+        sse=is_sse(url) if kind is None else kind == "sse",
+        oauth=None
+        if oauth is None
+        else {name: filled(text, file=file, key=key) for name, text in oauth.items()},
+    )
+
+
+def is_sse(url: str) -> bool:
+    """Whether an address looks like the older transport: its path ends in /sse."""
+    return urlsplit(url).path.rstrip("/").endswith("/sse")
+
+
+def filled(text: str, *, file: str, key: str) -> str:
+    """A text with ${NAME} replaced by the environment's variable of that name, which must exist."""
+
+    def value(found: "re.Match[str]") -> str:
+        name, _, preset = found[1].partition(":-")
+        given = os.environ.get(name)
+        if given is None and ":-" not in found[1]:
+            problem = f"the environment has no variable {name}"
+            raise PolicyError(file, key, problem, f"set {name}, or write ${{{name}:-a default}}")
+        return preset if given is None else given
+
+    return _VARIABLE.sub(value, text)
+
+
+def remote_server(url: str, options: RemoteOptions, tokens: TokenFile | None) -> Connect:
+    """A server on HTTP, with what it is told of who asks."""
     from rootguard.channels.mcp.proxy.http import ServerAddress
 
-    return ServerAddress(url=url, headers=headers)
+    sign_in = None
+    if options.oauth is not None:
+        if tokens is None:
+            raise AccessError("signing in without a vault for the tokens")
+        sign_in = _signer(url, dict(options.oauth), tokens)
+    return ServerAddress(url=url, headers=dict(options.headers), sse=options.sse, sign_in=sign_in)
+
+
+def _signer(url: str, oauth: dict[str, str], tokens: TokenFile) -> "Callable[[], Auth]":
+    def make() -> "Auth":
+        from rootguard.channels.mcp.proxy.authorization import SealedTokens, SignIn, authorize
+
+        return authorize(url, SignIn(**oauth), SealedTokens(*tokens()))
+
+    return make
 
 
 def merged(parts: Sequence[Mapping[str, Any]]) -> Message:
