@@ -152,9 +152,7 @@ def test_a_server_that_is_inspected_wants_the_same_credentials(
     monkeypatch.setenv("CLINIC_KEY", KEY)
     with remote("bearer", KEY) as address:
         start = ["mcp", "inspect", "--profile", str(profile), "--url", f"{address}/mcp", "--json"]
-        shown = CliRunner().invoke(
-            cli, [*start, "--header", "Authorization: Bearer ${CLINIC_KEY}"]
-        )
+        shown = CliRunner().invoke(cli, [*start, "--header", "Authorization: Bearer ${CLINIC_KEY}"])
         refused = CliRunner().invoke(cli, start)
     assert json.loads(shown.stdout)["tools"][0]["bindings"][0]["name"] == "ast"
     assert refused.exit_code != 0
