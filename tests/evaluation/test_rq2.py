@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,14 @@ from rootguard.attacks.oracle import grid, snap
 from rootguard.cli.bench import ATTACK_CONFIGURATION_NAMES, rq2
 from rootguard.evaluation.cohorts import read_cohort
 from rootguard.evaluation.rq1_utility.study import STUDY_MECHANISMS
-from rootguard.evaluation.rq2_reconstruction.claims import compare_attacks, means, published_attacks
+from rootguard.evaluation.rq2_reconstruction.claims import (
+    ReconstructionStudy,
+    compare_attacks,
+    kept_rows,
+    means,
+    published_attacks,
+    root_rows,
+)
 from rootguard.evaluation.rq2_reconstruction.study import (
     ATTACK_CONFIGURATIONS,
     EPSILONS,
@@ -27,10 +35,12 @@ from rootguard.evaluation.rq2_reconstruction.study import (
     AttackCell,
     AttackRow,
     AttackSweep,
+    RootRow,
     Victims,
     posterior_medians,
 )
-from rootguard.evaluation.study.rows import columns
+from rootguard.evaluation.study.rows import columns, write_rows
+from rootguard.evaluation.study.runner import silent
 from rootguard.mechanisms import mechanism
 from rootguard.template import Template, load_template
 from tests.support.cohort import FOLDER, needs_cohort
@@ -311,6 +321,57 @@ def test_the_configurations_offered_are_those_there_are(
     result = CliRunner().invoke(rq2, [*arguments, "--config", "opt", "--json"])
     assert result.exit_code == 0
     assert json.loads(result.stdout)["cells"] == 80
+
+
+def test_rows_of_a_stopped_run_are_taken_over_by_plan_and_others_computed_again(
+    rows: list[AttackRow],
+) -> None:
+    marked = [replace(row, wmape=-1.0) for row in rows]
+    by_plan = len(SMALL) // 4  # two mechanisms, two epsilons
+    done = {row.cell: row for row in marked}
+    done[rows[0].cell] = replace(marked[0], reading="published")
+    done[rows[by_plan].cell] = replace(marked[by_plan], plan_hash="another")
+    del done[rows[2 * by_plan].cell]
+    again = list(SMALL.run([HOMA, load_template("aip")], few, done=done))
+    assert again == [*rows[: 3 * by_plan], *marked[3 * by_plan :]]
+
+
+def test_a_stopped_study_goes_on_and_writes_the_same_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = replace(SMALL, strategies=("B",), queries=(1,))
+    study = ReconstructionStudy(sweep=sweep, templates=(HOMA, load_template("aip")))
+    monkeypatch.setattr(ReconstructionStudy, "_load", lambda _, template: few(template))
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    whole.mkdir()
+    stopped.mkdir()
+    measured: list[str] = []
+    measure = Victims._measure
+
+    def interrupted(victims: Victims, *given: Any) -> Any:  # noqa: ANN401 - as it is called
+        measured.append(victims.template.name)
+        if len(measured) == 6:
+            raise KeyboardInterrupt
+        return measure(victims, *given)
+
+    expected = study.run(whole, silent)
+    monkeypatch.setattr(Victims, "_measure", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        study.run(stopped, silent)
+    assert len(kept_rows(stopped)) == 5 * len(sweep) // 4
+    found = study.run(stopped, silent)
+    assert measured == ["homa"] * 4 + ["aip"] * 2 + ["aip"] * 3  # five plans were not made again
+    for name in ("rq2.csv", "rq2_roots.csv"):
+        assert (stopped / name).read_bytes() == (whole / name).read_bytes()
+    assert found.document == expected.document
+
+
+def test_a_row_without_all_its_roots_is_measured_again(
+    rows: list[AttackRow], tmp_path: Path
+) -> None:
+    write_rows(tmp_path / "rq2.csv", AttackRow, rows)
+    write_rows(tmp_path / "rq2_roots.csv", RootRow, root_rows(rows)[1:])
+    assert kept_rows(tmp_path) == rows[1:]
 
 
 def test_two_templates_of_one_name_are_a_misuse(tmp_path: Path) -> None:

@@ -98,20 +98,6 @@ class UtilityRow(SweepRow):
     by_class: tuple[ClassFigure, ...] = field(default=(), metadata=named(None))
     roots: int = field(metadata=named("k"))
 
-    @property
-    def provenance(self) -> tuple[object, ...]:
-        """Two rows that agree in this come from the same computation."""
-        return (
-            self.cell,
-            self.template_hash,
-            self.plan_hash,
-            self.cohort,
-            self.synthetic,
-            self.seed,
-            self.repeats,
-            self.version,
-        )
-
 
 class Subject(Trial):
     """A trial with one bootstrap for all of its cells."""
@@ -268,7 +254,7 @@ class Sweep:
             at_once = max(1, _DRAWS // (self.repeats * subject.patients))
             for batch in _batches(self.cells(template.name), at_once):
                 outlines = [subject.outline(cell) for cell in batch]
-                known = {o.cell: done[o.cell] for o in outlines if _same(done.get(o.cell), o)}
+                known = {o.cell: done[o.cell] for o in outlines if o.done_by(done.get(o.cell))}
                 found = subject.run(outline for outline in outlines if outline.cell not in known)
                 known |= {row.cell: row for row in found}
                 yield from (known[cell] for cell in batch)
@@ -289,8 +275,3 @@ def _batches(cells: Iterable[UtilityCell], most: int) -> Iterator[list[UtilityCe
             batch = []
     if batch:
         yield batch
-
-
-def _same(found: UtilityRow | None, outline: UtilityRow) -> bool:
-    """Whether a row that was found is the finished form of this outline."""
-    return found is not None and not found.error and found.provenance == outline.provenance

@@ -31,6 +31,7 @@ from rootguard.evaluation.rq2_reconstruction.study import (
     AttackSweep,
     Reading,
     RootFigure,
+    RootRow,
     Strategy,
 )
 from rootguard.evaluation.study.comparison import (
@@ -43,9 +44,18 @@ from rootguard.evaluation.study.comparison import (
 )
 from rootguard.evaluation.study.page import Findings, Section
 from rootguard.evaluation.study.plots import Drawing, draw_line, panel_grid
-from rootguard.evaluation.study.rows import CsvTable, columns, epsilon_text, table, values
+from rootguard.evaluation.study.rows import (
+    CsvTable,
+    columns,
+    epsilon_text,
+    read_rows,
+    table,
+    values,
+    write_rows,
+)
 from rootguard.evaluation.study.runner import (
     Progress,
+    Resumption,
     failures,
     gather,
     sweep_document,
@@ -61,6 +71,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TITLE = "RootGuard: the reconstruction study"
+FILE, ROOTS_FILE = "rq2.csv", "rq2_roots.csv"
 FOCUS = Fraction(1, 10)
 FOCUS_PRIOR: PriorName = "informed"
 # How near counts as a match; the paper prints no standard errors to judge by.
@@ -89,11 +100,20 @@ class ReconstructionStudy:
     directory: Path | None = None
 
     def run(self, out: Path, progress: Progress) -> Findings:
+        known = {row.cell: row for row in kept_rows(out)}
         rows = gather(
-            self.sweep.run(self.templates, self._load),
+            self.sweep.run(self.templates, self._load, done=known),
             len(self.sweep) * len(self.templates),
             lambda row: f"{row.cell.template} {row.cell.mechanism}",
             progress=progress,
+            resumption=Resumption(
+                path=out / FILE,
+                kind=AttackRow,
+                known=known,
+                key=lambda row: row.cell,
+                every=len(self.sweep) // len(self.sweep.mechanisms),
+                beside=lambda rows: write_rows(out / ROOTS_FILE, RootRow, root_rows(rows)),
+            ),
         )
         comparison = compare_attacks(rows, reading=self.sweep.reading)
         failed = failures(rows)
@@ -142,6 +162,23 @@ class ReconstructionStudy:
         return load_cohort(template, self.directory)
 
 
+def root_rows(rows: Iterable[AttackRow]) -> list[RootRow]:
+    """A row for every root of every cell, in the order of the cells."""
+    return [RootRow(cell=row.cell, figure=found) for row in rows for found in row.by_root]
+
+
+def kept_rows(out: Path) -> list[AttackRow]:
+    """The rows of an earlier run with its figures of roots; without those that have not all."""
+    figures: dict[AttackCell, list[RootFigure]] = {}
+    for each in read_rows(out / ROOTS_FILE, RootRow):
+        figures.setdefault(each.cell, []).append(each.figure)
+    return [
+        replace(row, by_root=tuple(figures[row.cell]))
+        for row in read_rows(out / FILE, AttackRow)
+        if len(figures.get(row.cell, ())) == row.roots
+    ]
+
+
 def singles(rows: Iterable[AttackRow]) -> dict[AttackCell, Estimate]:
     """Every row that has a figure."""
     return {
@@ -178,11 +215,8 @@ def attack_files(rows: Sequence[AttackRow]) -> dict[str, CsvTable]:
     """A line per cell, one per cell and root, and the published files with our figures."""
     each = _focus(singles(rows), focus_mechanism(rows))
     return {
-        "rq2.csv": table(AttackRow, rows),
-        "rq2_roots.csv": (
-            (*columns(AttackCell), *columns(RootFigure)),
-            [(*values(row.cell), *values(found)) for row in rows for found in row.by_root],
-        ),
+        FILE: table(AttackRow, rows),
+        ROOTS_FILE: table(RootRow, root_rows(rows)),
         "rq2_wmape.csv": (
             (*_ADDRESS, "wmape", "se"),
             [

@@ -36,6 +36,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
+from types import MappingProxyType
 from typing import Literal, assert_never
 
 import numpy as np
@@ -127,6 +128,21 @@ class AttackRow(SweepRow):
     by_root: tuple[RootFigure, ...] = field(default=(), metadata=named(None))
     roots: int = field(metadata=named("k"))
     spread: Spread = "each"
+    reading: Reading = "exact"
+
+    @property
+    def provenance(self) -> tuple[object, ...]:
+        """The same, and how the adversary asks and reads."""
+        common: tuple[object, ...] = super(AttackRow, self).provenance
+        return (*common, self.spread, self.reading)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RootRow:
+    """A root's figure as it stands in a file of its own."""
+
+    cell: AttackCell
+    figure: RootFigure
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -173,9 +189,16 @@ class AttackSweep:
             )
 
     def run(
-        self, templates: Iterable[Template], load: Callable[[Template], Cohort]
+        self,
+        templates: Iterable[Template],
+        load: Callable[[Template], Cohort],
+        *,
+        done: Mapping[AttackCell, AttackRow] = MappingProxyType({}),
     ) -> Iterator[AttackRow]:
-        """A row per cell; where a template or a cell cannot be run, rows with the reason."""
+        """A row per cell; where a template or a cell cannot be run, rows with the reason.
+
+        Rows in `done` are taken over if all that share their plan came from the same computation.
+        """
         for template in templates:
             try:
                 victims = Victims(template, load(template), self)
@@ -183,13 +206,15 @@ class AttackSweep:
                 yield from self._refused(template, refusal)
                 continue
             for name, epsilon in product(self.mechanisms, self.epsilons):
-                yield from victims.run(name, epsilon)
+                yield from victims.run(name, epsilon, done)
 
     def _refused(self, template: Template, refusal: Exception) -> Iterator[AttackRow]:
         roots, origin = len(Graph.of(template).roots), missing_cohort(template, self, refusal)
         for name, epsilon in product(self.mechanisms, self.epsilons):
             for cell in self.cells(template.name, name, epsilon):
-                yield AttackRow(cell=cell, roots=roots, spread=self.spread, **origin)
+                yield AttackRow(
+                    cell=cell, roots=roots, spread=self.spread, reading=self.reading, **origin
+                )
 
 
 @dataclass(kw_only=True, slots=True)
@@ -315,13 +340,19 @@ class Victims:
             plans["population"] = self.plan(name, epsilon, "population")
         return plans
 
-    def run(self, name: MechanismName, epsilon: Fraction) -> list[AttackRow]:
+    def run(
+        self,
+        name: MechanismName,
+        epsilon: Fraction,
+        done: Mapping[AttackCell, AttackRow] = MappingProxyType({}),
+    ) -> list[AttackRow]:
         """Every cell of a mechanism at an epsilon: the same figures, whatever ran before."""
         rows = [
             AttackRow(
                 cell=cell,
                 roots=len(self.roots),
                 spread=self._sweep.spread,
+                reading=self._sweep.reading,
                 patients=self.patients,
                 template_hash=self._digest,
                 cohort=self._cohort.digest,
@@ -333,13 +364,17 @@ class Victims:
         ]
         try:
             plans = self._plans(name, epsilon, {row.cell.config for row in rows})
+            hashes = {str(config): plan.hash for config, plan in plans.items()}
+            rows = [replace(row, plan_hash=hashes.get(row.cell.config, "")) for row in rows]
+            known = [done[row.cell] for row in rows if row.done_by(done.get(row.cell))]
+            if len(known) == len(rows):
+                return known
             figures = Figures(self._measure(plans, epsilon))
         except (RootGuardError, ArithmeticError, ValueError, MemoryError) as refusal:
             error = f"{type(refusal).__name__}: {refusal}"
             return [replace(row, error=error) for row in rows]
         target = _most_budgeted(plans["opt"])
-        hashes = {str(config): plan.hash for config, plan in plans.items()}
-        return [self._filled(r, target, hashes.get(r.cell.config, ""), figures) for r in rows]
+        return [self._filled(row, target, figures) for row in rows]
 
     def observations(self, cell: AttackCell, root: RootName, target: RootName) -> int:
         """How many independent draws of a root the adversary holds at the end of a cell."""
@@ -521,7 +556,7 @@ class Victims:
             )
         return measured
 
-    def _filled(self, row: AttackRow, target: RootName, digest: str, figures: Figures) -> AttackRow:
+    def _filled(self, row: AttackRow, target: RootName, figures: Figures) -> AttackRow:
         cell = row.cell
         keys = tuple(
             (root, cell.prior, cell.config, self.observations(cell, root, target))
@@ -535,7 +570,6 @@ class Victims:
             wmape_se=se,
             wmape_mc=spread,
             target=str(target) if cell.strategy == "A" else "",
-            plan_hash=digest,
             by_root=tuple(figures.root(key) for key in keys),
         )
 

@@ -68,6 +68,23 @@ class SweepRow:
     version: str = __version__
     error: str = ""
 
+    @property
+    def provenance(self) -> tuple[object, ...]:
+        """Two rows of one cell that agree in this come from the same computation."""
+        return (
+            self.template_hash,
+            self.plan_hash,
+            self.cohort,
+            self.synthetic,
+            self.seed,
+            self.repeats,
+            self.version,
+        )
+
+    def done_by(self, found: "SweepRow | None") -> bool:
+        """Whether a row that was found is the finished form of this outline."""
+        return found is not None and not found.error and found.provenance == self.provenance
+
 
 def columns(kind: type) -> tuple[str, ...]:
     """The header of a file of such rows."""
