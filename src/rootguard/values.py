@@ -55,6 +55,8 @@ def normalised(name: str) -> str:
 
     Compatible forms of letters count as one (NFKC), and characters that nobody can see as none.
     """
+    if name.isascii() and name.isprintable():  # no other form, and nothing that cannot be seen
+        return name.strip().lower()
     for _ in range(_ROUNDS):
         folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
         seen = "".join(c for c in folded if unicodedata.category(c) != "Cf" and c not in _UNSEEN)
@@ -431,11 +433,14 @@ def _finite(value: object) -> float | None:
     of time, which NumPy calls whole numbers, and arrays and columns of one number.
     """
     try:  # whatever a stranger's object raises means "no"; its text may hold the number
-        if isinstance(value, bool) or not (
+        if type(value) is float:  # nearly always
+            number = value
+        elif isinstance(value, bool) or not (
             isinstance(value, int | float | Decimal | Fraction) or _is_numpy_real(value)
         ):
             return None
-        number = float(value)  # type: ignore[arg-type]
+        else:
+            number = float(value)  # type: ignore[arg-type]
     except Exception:  # noqa: BLE001 - see above
         return None
     return number + 0.0 if math.isfinite(number) else None  # -0.0 and 0.0 are one value

@@ -200,14 +200,13 @@ class _VaultPeople:
         released: dict[int, dict[RootName, float] | None] = {}
         for some in self._together(rows, tags):
             names = [Principal(name) for name in ids.take(pa.array(some)).to_pylist()]
-            raws = [
-                {
-                    root: Raw(float(found.values[row]))
-                    for root, found in given.items()
-                    if not found.missing[row]
-                }
-                for row in some
-            ]
+            raws: list[dict[RootName, Raw]] = [{} for _ in names]
+            for root, found in given.items():
+                missing = found.missing[some]
+                sealed = map(Raw, found.values[some].tolist())
+                for each, raw, absent in zip(raws, sealed, missing.tolist(), strict=True):
+                    if not absent:
+                        each[root] = raw
             released |= zip(some.tolist(), self._release(names, raws), strict=True)
         kept = [row for row in sorted(released) if released[row] is not None]
         values = {

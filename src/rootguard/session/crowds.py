@@ -42,13 +42,15 @@ def noise_each(
     wanted = dict.fromkeys(root for each in people for root in each.raws)
     mapped = define(store, people[0].person.quantities, [roots[root] for root in wanted])
     crowd = _Crowd(store, on_grid(plan, mapped))
-    stored = [
-        Declared(
-            person=each.person,
-            raws={root: mapped[root].raw(raw) for root, raw in each.raws.items()},
-        )
-        for each in people
-    ]
+    stored = people
+    if any(each.inward is not None for each in mapped.values()):
+        stored = [
+            Declared(
+                person=each.person,
+                raws={root: mapped[root].raw(raw) for root, raw in each.raws.items()},
+            )
+            for each in people
+        ]
     outcomes = crowd.known(stored)
     new = [place for place, each in enumerate(stored) if len(outcomes[place]) < len(each.raws)]
     made = crowd.drawn([stored[place] for place in new], [outcomes[place] for place in new])
@@ -187,4 +189,6 @@ class _Crowd:
 
 
 def _finest(levels: Sequence[Record]) -> Record:
+    if len(levels) == 1:
+        return levels[0]
     return max(levels, key=lambda record: record.sanitized.epsilon)
