@@ -442,3 +442,17 @@ def test_after_every_carry_more_of_the_distance_follows(carries: int) -> None:
     top = 2**32 - 1
     source = Given(top, 0, *[top] * carries, 0)  # up; the low digits; the high ones
     assert noise.draw(0, source) == 1 + 32 * carries
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("epsilon", ["0.001", "0.05", "2", "100"])
+@pytest.mark.parametrize("size", [2, 3, 4, 50])
+def test_likelihoods_are_the_pmf_over_its_largest_to_the_last_bit(
+    name: MechanismName, epsilon: str, size: int
+) -> None:
+    noise = mechanism(name, Fraction(epsilon), size)
+    points = np.arange(size)
+    logs = noise.log_pmf(points[None, :], points[:, None])
+    expected = np.exp(logs - logs.max(axis=1, keepdims=True))
+    assert (noise.likelihoods(points) == expected).all()
+    assert (noise.likelihoods(points[::-1]) == expected[::-1]).all()

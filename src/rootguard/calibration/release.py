@@ -151,8 +151,7 @@ class _Posterior:
 
     def _add(self, noised: Indices) -> None:
         size, count = self._noise.size, noised.size
-        log_noise = self._noise.log_pmf(np.arange(size)[None, :], noised[:, None])
-        likelihood = np.exp(log_noise - log_noise.max(axis=1, keepdims=True))
+        likelihood = self._noise.likelihoods(noised)
         below = np.cumsum(self.prior.mass * likelihood, axis=1)
         total = below[:, -1:].copy()
         below /= total

@@ -10,6 +10,7 @@ from decimal import Decimal, localcontext
 from functools import cached_property
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 
 from rootguard.mechanisms.base import Floats, Indices, Mechanism, blocks
@@ -146,6 +147,30 @@ class Additive(Mechanism):
         inside = np.where(gap == 0, log_rest, decay + math.log(-math.expm1(-self._eps)))
         at_end = np.where(gap == 0, math.log1p(-math.exp(log_c) / 2), decay)
         return np.where((outputs == 0) | (outputs == self.size - 1), at_end, inside)
+
+    def likelihoods(self, outputs: Indices) -> Floats:
+        """The same from two tables: it depends on the gap, and on whether the output is an end."""
+        if self.size < 3 or self._by_gap is None:
+            return super().likelihoods(outputs)
+        inside, at_end = self._by_gap
+        last = self.size - 1
+        rows: Floats = sliding_window_view(inside, self.size)[last - outputs]
+        rows[outputs == 0] = at_end
+        rows[outputs == last] = at_end[::-1]
+        return rows
+
+    @cached_property
+    def _by_gap(self) -> tuple[Floats, Floats] | None:
+        """Likelihoods by gap: of an output inside, falling to either side; of one at an end.
+
+        None if a gap is likelier than no noise: a row's likeliest input would be another.
+        """
+        inside = self.log_pmf(np.arange(1, self.size), 1)
+        at_end = self.log_pmf(np.arange(self.size), 0)
+        if inside.max() > inside[0] or at_end.max() > at_end[0]:
+            return None
+        falling = np.append(np.exp(inside - inside[0]), 0)  # no inner point is so far from an end
+        return np.concatenate([falling[:0:-1], falling]), np.exp(at_end - at_end[0])
 
     def error(self, index: int) -> float:
         """E|s - t| = sum over k of P(|s - t| >= k), a geometric sum on either side."""

@@ -65,6 +65,11 @@ class Mechanism(ABC):
     def log_pmf(self, inputs: ArrayLike, outputs: ArrayLike) -> Floats:
         """The log of P(output | input), exact up to float rounding; the arguments broadcast."""
 
+    def likelihoods(self, outputs: Indices) -> Floats:
+        """How likely every input makes each output, a row each, over the likeliest of the row."""
+        logs = self.log_pmf(np.arange(self.size)[None, :], outputs[:, None])
+        return np.exp(logs - logs.max(axis=1, keepdims=True))
+
     @abstractmethod
     def error(self, index: int) -> float:
         """Expected absolute error, in grid steps, when the true index is `index`."""
