@@ -4,13 +4,15 @@ import json
 import sys
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from rootguard.advice.epsilon import Explanation, explain, with_misses
+from rootguard.advice import epsilon
+from rootguard.advice.epsilon import Explanation, explain, explained, with_misses
 from rootguard.cli.main import cli
-from rootguard.template import load_template
+from rootguard.template import Template, load_template
 
 EPSILONS = tuple(Fraction(text) for text in ("0.01", "0.1", "1"))
 
@@ -121,3 +123,35 @@ def test_a_plot_without_matplotlib_says_what_to_install(
     result = CliRunner().invoke(cli, arguments)
     assert result.exit_code == 1
     assert "rootguard[eval]" in result.stderr
+
+
+def test_an_explanation_is_kept_and_found_again_by_the_same_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROOTGUARD_CACHE", str(tmp_path))
+    template, some = load_template("nlr"), ("all", "opt")
+    asked: list[str] = []
+    find = epsilon.explain
+
+    def counted(template: Template, **given: Any) -> Explanation:  # noqa: ANN401 - as it is called
+        asked.append(template.name)
+        return find(template, **given, epsilons=EPSILONS, people=60, repeats=1)
+
+    monkeypatch.setattr(epsilon, "explain", counted)
+    first = explained(template, configurations=some)
+    assert explained(template, configurations=some) == first
+    assert asked == ["nlr"]
+    assert explained(template, configurations=("opt",)).configurations == ("opt",)
+    assert explained(template, turns="k+1", configurations=some) != first
+    assert len(asked) == 3
+    monkeypatch.setattr(epsilon, "_program", lambda: "another")
+    assert explained(template, configurations=some) == first
+    assert len(asked) == 4
+    for file in (tmp_path / "explanations").iterdir():
+        assert file.suffix == ".json"
+        file.write_text('{"tradeoffs": [{}]}')  # damaged
+    assert explained(template, configurations=some) == first
+    assert len(asked) == 5
+    monkeypatch.setenv("ROOTGUARD_CACHE", "")
+    assert explained(template, configurations=some) == first
+    assert len(asked) == 6

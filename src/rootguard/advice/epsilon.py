@@ -7,15 +7,20 @@ template's public figures, with the same code as the studies; nobody's own value
 none could be given.
 """
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise, product
 from math import log2
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from rootguard import __version__
 from rootguard.accounting import advantage_bound, bound_with_misses
 from rootguard.advice.drawing import COLOURS, LABELS, MARKERS, PAGE, legend_above, new_figure, style
 from rootguard.advice.people import Cohort, synthetic_cohort
@@ -36,6 +41,7 @@ from rootguard.allocation import Plan
 from rootguard.attacks.belief import informed_prior
 from rootguard.attacks.map import map_path
 from rootguard.attacks.oracle import grid, snap
+from rootguard.calibration.plan_cache import keep, kept
 from rootguard.errors import RootGuardError
 from rootguard.graph import Graph
 from rootguard.mechanisms.base import Floats
@@ -148,6 +154,69 @@ def explain(
         tradeoffs=tuple(found),
         median_error=_median_error(trial.truth),
     )
+
+
+def explained(
+    template: Template,
+    *,
+    mechanism_name: MechanismName = "geometric",
+    turns: Turns = "2k+1",
+    configurations: Sequence[Configuration] = CONFIGURATIONS,
+    progress: Callable[[], None] = lambda: None,
+) -> Explanation:
+    """`explain` as it was found before by the same program, or found now and kept.
+
+    Nobody's value is in it. See `plan_cache` for where it is kept, and how not to.
+    """
+    facts = [_program(), template.digest, mechanism_name, turns, list(configurations)]
+    name = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+    found = _read(template, kept(_KIND, name))
+    if found is None:
+        found = explain(
+            template,
+            mechanism_name=mechanism_name,
+            turns=turns,
+            configurations=configurations,
+            progress=progress,
+        )
+        keep(_KIND, name, _written(found))
+    return found
+
+
+_KIND = "explanations"
+_EXACT = ("epsilon", "budget")
+
+
+@cache
+def _program() -> str:
+    """What tells this program from another, or from itself before it was changed."""
+    folder = Path(__file__).parents[1]
+    files = sorted(each for each in folder.rglob("*.py"))
+    stamps = [(str(each.relative_to(folder)), each.stat().st_mtime_ns) for each in files]
+    return hashlib.sha256(json.dumps([__version__, np.__version__, stamps]).encode()).hexdigest()
+
+
+def _written(found: Explanation) -> dict[str, object]:
+    rows = [
+        {f.name: getattr(each, f.name) for f in fields(each)}
+        | {name: str(getattr(each, name)) for name in _EXACT}
+        for each in found.tradeoffs
+    ]
+    whole = {f.name: getattr(found, f.name) for f in fields(found) if f.name != "template"}
+    return whole | {"tradeoffs": rows}
+
+
+def _read(template: Template, content: object) -> Explanation | None:
+    """What was kept; None if it is not of this making."""
+    try:
+        given: dict[str, Any] = dict(content)  # type: ignore[call-overload]
+        rows = [
+            Tradeoff(**row | {name: Fraction(row[name]) for name in _EXACT})
+            for row in given.pop("tradeoffs")
+        ]
+        return Explanation(template=template, tradeoffs=tuple(rows), **given)
+    except (TypeError, ValueError, KeyError, AttributeError):
+        return None
 
 
 def _median_error(truth: Floats) -> float:

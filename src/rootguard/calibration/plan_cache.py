@@ -31,13 +31,7 @@ def key(digest: str, mechanism: str, budget: Fraction) -> str:
 
 def read(name: str, budget: Fraction, roots: int) -> list[Fraction] | None:
     """The epsilons that were kept; None if there are none, or they are not a plan of the budget."""
-    folder = _folder()
-    if folder is None:
-        return None
-    try:
-        found = json.loads((folder / f"{name}.json").read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
+    found = kept("plans", name)
     if not isinstance(found, list) or len(found) != roots:
         return None
     if not all(type(micro) is int and micro > 0 for micro in found):
@@ -46,29 +40,46 @@ def read(name: str, budget: Fraction, roots: int) -> list[Fraction] | None:
 
 
 def write(name: str, epsilons: Sequence[Fraction]) -> None:
-    """Keep a plan, whole or not at all; a directory that cannot be written is left alone."""
-    folder = _folder()
-    if folder is None:
-        return
-    with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, draft = tempfile.mkstemp(dir=folder, prefix=".plan-")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump([int(epsilon * MICRO) for epsilon in epsilons], file)
-        Path(draft).replace(folder / f"{name}.json")
+    """Keep a plan."""
+    keep("plans", name, [int(epsilon * MICRO) for epsilon in epsilons])
 
 
 def _whole(budget: Fraction) -> int:
     return math.floor(budget * MICRO)
 
 
-def _folder() -> Path | None:
+def kept(kind: str, name: str) -> object:
+    """What a file of the cache holds; None if there is none, or it is no JSON."""
+    folder = _folder(kind)
+    if folder is None:
+        return None
+    try:
+        found: object = json.loads((folder / f"{name}.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found
+
+
+def keep(kind: str, name: str, content: object) -> None:
+    """Keep a file, whole or not at all; a directory that cannot be written is left alone."""
+    folder = _folder(kind)
+    if folder is None:
+        return
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, draft = tempfile.mkstemp(dir=folder, prefix=".draft-")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(content, file)
+        Path(draft).replace(folder / f"{name}.json")
+
+
+def _folder(kind: str) -> Path | None:
     told = os.environ.get(VARIABLE)
     if told is not None:
-        return Path(told) / "plans" if told else None
+        return Path(told) / kind if told else None
     base = os.environ.get("XDG_CACHE_HOME")
     try:
         root = Path(base) if base else Path.home() / ".cache"
     except RuntimeError:  # nobody's home
         return None
-    return root / "rootguard" / "plans"
+    return root / "rootguard" / kind

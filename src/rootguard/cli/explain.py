@@ -74,7 +74,7 @@ def command(
       rootguard explain homa --turns 3k+1 --plot homa.png
       rootguard explain fib4 --miss-rate 0.05 --mentions 20 --json
     """
-    from rootguard.advice.epsilon import EPSILONS, explain
+    from rootguard.advice.epsilon import EPSILONS, explained
     from rootguard.advice.utility import CONFIGURATIONS, Turns
     from rootguard.mechanisms import mechanism_named
     from rootguard.template import load_template
@@ -84,7 +84,7 @@ def command(
     chosen = next(t for t in get_args(Turns) if t == turns)
     what = "epsilons and configurations"
     with progress_bar(what, len(EPSILONS) * len(configurations)) as step:
-        found = explain(
+        found = explained(
             loaded,
             mechanism_name=mechanism_named(mechanism),
             turns=chosen,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, get_args
 
-from rootguard.advice.epsilon import EPSILONS, Explanation, Tradeoff, explain
+from rootguard.advice.epsilon import EPSILONS, Explanation, Tradeoff, explained
 from rootguard.advice.utility import CONFIGURATIONS, Configuration, Turns
 from rootguard.template import Template
 from rootguard.values import LINE_MECHANISMS, MechanismName
@@ -77,7 +77,7 @@ class Tradeoffs:
 
         try:
             with self._turn:
-                found = explain(
+                found = explained(
                     template,
                     mechanism_name=mechanism,
                     turns=turns,
