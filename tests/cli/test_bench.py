@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rootguard.advice.utility import CONFIGURATIONS
+from rootguard.cli import output
 from rootguard.cli.bench import CONFIGURATION_NAMES, command
 from rootguard.evaluation.rq1_utility.study import Subject, UtilityRow
 from rootguard.evaluation.study import plots
@@ -261,3 +262,16 @@ def test_out_is_needed() -> None:
     result = bench("all")
     assert result.exit_code == 2
     assert "--out" in result.output
+
+
+def test_progress_in_a_log_is_a_line_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(output.time, "monotonic", lambda: now[0])
+    with output.progress_bar("cells", 5) as step:
+        for number in range(5):
+            now[0] += output.PATIENCE / 2
+            step(f"row {number}")
+    said = capsys.readouterr().err.splitlines()
+    assert said == ["rootguard: 2 of 5 cells: row 1", "rootguard: 4 of 5 cells: row 3"]

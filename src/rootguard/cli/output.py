@@ -1,6 +1,7 @@
 """How the command line speaks: tables for people on a terminal, JSON for programs."""
 
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -118,10 +119,35 @@ def progress_of_rows() -> Iterator[Callable[[str, int, int], None]]:
 
 @contextmanager
 def progress_bar(what: str, total: int) -> Iterator[Callable[[str], None]]:
-    """Progress on standard error, gone when it is over; each step says what has been done."""
+    """Progress on standard error; each step says what has been done.
+
+    On a terminal a bar that is gone when it is over, in a log a line now and then.
+    """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+    out = console(stderr=True)
+    if not out.is_terminal:
+        yield _Lines(what, total).step
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True) as shown:
+    with Progress(*columns, console=out, transient=True) as shown:
         task = shown.add_task(what, total=total)
         yield lambda done: shown.update(task, advance=1, description=done)
+
+
+PATIENCE = 10.0
+"""Seconds between two lines of progress where there is no terminal."""
+
+
+class _Lines:
+    """Progress as lines on standard error, far apart."""
+
+    def __init__(self, what: str, total: int) -> None:
+        self._what, self._total, self._done = what, total, 0
+        self._said = time.monotonic()
+
+    def step(self, done: str) -> None:
+        self._done += 1
+        if time.monotonic() - self._said >= PATIENCE:
+            notice(f"{self._done} of {self._total} {self._what}: {done}")
+            self._said = time.monotonic()

@@ -10,7 +10,8 @@ import pytest
 
 from rootguard.errors import FileError
 from rootguard.evaluation.study.comparison import standard_errors
-from rootguard.evaluation.study.page import Findings
+from rootguard.evaluation.study.page import Findings, Section
+from rootguard.evaluation.study.plots import Drawing
 from rootguard.evaluation.study.rows import read_rows
 from rootguard.evaluation.study.runner import (
     LineLog,
@@ -52,6 +53,24 @@ def test_progress_is_told_of_every_row() -> None:
     rows = gather(squares(range(3)), 3, lambda row: str(row.number), progress=watch)  # type: ignore[arg-type]
     assert [row.square for row in rows] == [0, 1, 4]
     assert told == [("cells", 3), "0", "1", "2"]
+
+
+def test_progress_is_told_of_every_figure(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    told: list[object] = []
+
+    @contextmanager
+    def watch(what: str, total: int) -> Iterator[object]:
+        told.append((what, total))
+        yield told.append
+
+    class Drawn:
+        def run(self, _out: Path, _progress: Progress) -> Findings:
+            nothing: dict[str, Drawing] = {"one": lambda: None, "two": lambda: None}
+            return Findings(title="t", sections=[Section(title="s", drawings=nothing)])
+
+    run_study(Drawn(), tmp_path, progress=watch)  # type: ignore[arg-type]
+    assert told == [("figures", 2), "figure one", "figure two"]
 
 
 def test_a_stopped_run_keeps_its_rows_beside_those_of_an_earlier_one(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ every heading.
 
 import base64
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -94,8 +94,13 @@ class Findings:
     """Whether the command has to say that something is not as it should be."""
 
 
-def write_findings(found: Findings, out: Path) -> tuple[str, ...]:
-    """Write every file of a study; gives what could not be written, and why."""
+def write_findings(
+    found: Findings, out: Path, step: Callable[[str], object] = lambda _: None
+) -> tuple[str, ...]:
+    """Write every file of a study; gives what could not be written, and why.
+
+    `step` is told of each figure: drawing takes longest.
+    """
     for name, (header, lines) in found.files.items():
         write_csv(out / name, header, lines)
     sheets = [sheet for section in found.sections for sheet in section.sheets]
@@ -117,7 +122,8 @@ def write_findings(found: Findings, out: Path) -> tuple[str, ...]:
             first.append(Section(title="Beside the paper", sheets=found.beside))
     drawn, missing = list(found.sections), False
     try:
-        drawn = [replace(each, figures=save(each.drawings, out / "figures")) for each in drawn]
+        folder = out / "figures"
+        drawn = [replace(each, figures=save(each.drawings, folder, step)) for each in drawn]
     except ImportError:
         missing = True
     page = report(

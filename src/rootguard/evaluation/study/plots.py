@@ -19,7 +19,9 @@ Drawing = Callable[[], "Figure | None"]
 """Draws when it is called; None where there is nothing to draw."""
 
 
-def save(figures: Mapping[str, Drawing], folder: Path) -> dict[str, Path]:
+def save(
+    figures: Mapping[str, Drawing], folder: Path, drawn: Callable[[str], object] = lambda _: None
+) -> dict[str, Path]:
     """Draw and write each figure in every format; the paths of the SVGs by name.
 
     A figure without data is left out.
@@ -29,6 +31,7 @@ def save(figures: Mapping[str, Drawing], folder: Path) -> dict[str, Path]:
         folder.mkdir(parents=True, exist_ok=True)
         for name, draw in figures.items():
             figure = draw()
+            drawn(f"figure {name}")
             if figure is None:
                 continue
             figure.draw_without_rendering()

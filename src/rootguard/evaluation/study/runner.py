@@ -53,7 +53,9 @@ def run_study(
     """Run a study and write everything it found; `notice` is told what could not be."""
     out.mkdir(parents=True, exist_ok=True)
     found = study.run(out, progress)
-    for text in (*found.notices, *write_findings(found, out)):
+    with progress("figures", sum(len(each.drawings) for each in found.sections)) as step:
+        missing = write_findings(found, out, step)
+    for text in (*found.notices, *missing):
         notice(text)
     return found
 
