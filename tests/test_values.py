@@ -24,6 +24,7 @@ from rootguard.values import (
     RootName,
     Sanitized,
     mechanism_named,
+    normalised,
     parse_epsilon,
     to_micro,
 )
@@ -31,6 +32,13 @@ from rootguard.values import (
 CANARY = 54.731902846
 KEY = bytes(range(32))
 finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def test_plain_names_are_compared_by_the_short_way_as_by_the_long_one() -> None:
+    unseen = "\u200b"  # takes any name the long way, and is dropped on it
+    plain = [chr(code) for code in range(128)]
+    for name in (f"{first}Ab{last}" for first in plain for last in plain):
+        assert normalised(name) == normalised(name + unseen), name.encode()
 
 
 @pytest.mark.parametrize("name", LINE_MECHANISMS)

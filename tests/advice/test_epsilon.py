@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from rootguard.advice import epsilon
 from rootguard.advice.epsilon import Explanation, explain, explained, with_misses
+from rootguard.advice.utility import Configuration
 from rootguard.cli.main import cli
 from rootguard.template import Template, load_template
 
@@ -129,7 +130,8 @@ def test_an_explanation_is_kept_and_found_again_by_the_same_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ROOTGUARD_CACHE", str(tmp_path))
-    template, some = load_template("nlr"), ("all", "opt")
+    template = load_template("nlr")
+    some: tuple[Configuration, ...] = ("all", "opt")
     asked: list[str] = []
     find = epsilon.explain
 

@@ -268,7 +268,7 @@ def test_progress_in_a_log_is_a_line_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr(output.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("rootguard.cli.output.time.monotonic", lambda: now[0])
     with output.progress_bar("cells", 5) as step:
         for number in range(5):
             now[0] += output.PATIENCE / 2

@@ -68,7 +68,8 @@ class Mechanism(ABC):
     def likelihoods(self, outputs: Indices) -> Floats:
         """How likely every input makes each output, a row each, over the likeliest of the row."""
         logs = self.log_pmf(np.arange(self.size)[None, :], outputs[:, None])
-        return np.exp(logs - logs.max(axis=1, keepdims=True))
+        shares: Floats = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return shares
 
     @abstractmethod
     def error(self, index: int) -> float:
