@@ -1,8 +1,9 @@
-"""What several test files share: a real PostgreSQL server, and no keyring of the developer's."""
+"""What all tests share: steady draws, a real PostgreSQL server, no keyring of the developer's."""
 
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -10,12 +11,14 @@ import pytest
 from hypothesis import settings
 
 from tests.support.postgres import Address, own_server
+from tests.support.steady_draws import drawn_by
 
-# The same examples in every run, so that a change is judged by what it changed; `make test-all`
-# explores new ones.
+# The same examples and the same draws in every run, so that a change is judged by what it changed;
+# `make test-all` explores new ones.
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None)  # a busy machine is no failure
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+_PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "steady")
+settings.load_profile(_PROFILE)
 
 # Before anything imports keyring: tests neither read nor write the keyring of whoever runs them.
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
@@ -24,6 +27,25 @@ os.environ.pop("ROOTGUARD_KEY", None)
 os.environ["ROOTGUARD_CACHE"] = ""
 # Many tests start programs, which need not compile every module anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """A test draws by its own name."""
+    with drawn_by(item.nodeid) if _PROFILE == "steady" else nullcontext():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """What several tests share does not follow from which of them comes first in its process."""
+    if _PROFILE != "steady" or fixturedef.scope == "function":
+        return (yield)
+    place = getattr(request, "param_index", 0)
+    with drawn_by(f"{fixturedef.baseid} {fixturedef.argname} {place}"):
+        return (yield)
 
 
 @pytest.fixture(scope="session")
