@@ -262,8 +262,10 @@ _HEAD = (
 
 def test_a_length_over_the_limit_is_refused_before_anything_is_read() -> None:
     """Nothing of the body is sent, so only the length that is named can be the reason."""
-    with gateway(max_body=1000, body_timeout=1) as made:
+    with gateway(max_body=1000) as made:
         assert b" 413 " in answer_to(made, _HEAD + b"Content-Length: 1001\r\n\r\n")
+        assert made.upstream.everything == b""
+    with gateway(max_body=1000, body_timeout=0.2) as made:
         assert b" 408 " in answer_to(made, _HEAD + b"Content-Length: 1000\r\n\r\n")
         assert made.upstream.everything == b""
 
@@ -271,9 +273,11 @@ def test_a_length_over_the_limit_is_refused_before_anything_is_read() -> None:
 def test_a_body_without_a_length_is_refused_once_it_is_over_the_limit() -> None:
     """The body has no end, so only what has come of it can be the reason."""
     chunk = b"64\r\n" + b" " * 100 + b"\r\n"
-    with gateway(max_body=1000, body_timeout=1) as made:
-        head = _HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+    head = _HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+    with gateway(max_body=1000) as made:
         assert b" 413 " in answer_to(made, head + chunk * 11)
+        assert made.upstream.everything == b""
+    with gateway(max_body=1000, body_timeout=0.2) as made:
         assert b" 408 " in answer_to(made, head + chunk * 10)
         assert made.upstream.everything == b""
 

@@ -17,10 +17,9 @@ from rootguard.channels.mcp.proxy.relay import Allowance, ClientRequest, OnAnswe
 from rootguard.channels.mcp.proxy.rewriting import ReplyRestorer, RequestRewriter
 from rootguard.session import Person, parse_profile
 from rootguard.vault import open_store
+from tests.support.patience import PATIENCE
 
 NAME = "Marguerite Oyelaran"
-SOON = 20.0
-"""Seconds for another thread of this process, which has next to nothing to do."""
 PROFILE = f"""
 templates = ["egfr"]
 budget = "0.9"
@@ -228,6 +227,7 @@ class Silent:
         self.started = 0
         self.closed: list[bool] = []
         self.gone = threading.Event()
+        self._news = threading.Condition()
 
     def __call__(self, hear: Hear, lost: Lost, limits: Limits) -> "Silent":
         self.hear, self.lost = hear, lost
@@ -237,7 +237,15 @@ class Silent:
     def send(self, message: Message) -> None:
         if self.fails is not None:
             raise self.fails
-        self.sent.append(message)
+        with self._news:
+            self.sent.append(message)
+            self._news.notify_all()
+
+    def message(self, place: int) -> Message:
+        """The message that was sent in this place, as soon as it is."""
+        with self._news:
+            assert self._news.wait_for(lambda: len(self.sent) > place, PATIENCE)
+            return self.sent[place]
 
     def close(self, *, at_once: bool = False) -> None:
         self.closed.append(at_once)
@@ -318,19 +326,16 @@ def test_a_server_that_cannot_be_written_to_is_ended_and_started_anew(
     waiting.link.fails = BrokenPipeError()
     waiting.forward("tools/list")
     assert waiting.codes() == ["upstream_unreachable"] * 2  # the greeting waited, too
-    assert waiting.link.gone.wait(SOON)
+    assert waiting.link.gone.wait(PATIENCE)
     assert waiting.link.closed == [True]
     waiting.link.fails = None
     link = waiting.link
     thread = threading.Thread(target=waiting.forward, args=("tools/list",))
     thread.start()
-    end = time.monotonic() + SOON
-    while len(link.sent) < 3 and time.monotonic() < end:
-        time.sleep(0.001)
-    greeted = link.sent[2]
+    greeted = link.message(2)
     assert greeted["method"] == "initialize"
     link.says(id=greeted["id"], result={})
-    thread.join(SOON)
+    thread.join(PATIENCE)
     assert [m["method"] for m in link.sent[3:]] == ["notifications/initialized", "tools/list"]
     assert link.started == 2
     said = capsys.readouterr().err
@@ -373,7 +378,7 @@ def test_a_server_that_floods_is_ended(waiting: Waiting) -> None:
     waiting.link.says(method="notifications/message", params={"data": 1})
     assert len(waiting.client.told) == 3
     assert waiting.codes() == ["upstream_unreachable"]
-    assert waiting.link.gone.wait(SOON)
+    assert waiting.link.gone.wait(PATIENCE)
 
 
 def test_a_list_whose_pages_never_end_is_asked_for_64_times(behind: Behind) -> None:
@@ -507,7 +512,7 @@ def test_a_request_is_given_up_when_its_time_is_over(
     waiting.relay.watch(after + seconds + 0.001)
     assert waiting.codes() == ["upstream_timeout"]
     assert waiting.link.sent[-1]["params"] == {"requestId": 1}
-    assert waiting.link.gone.wait(SOON)  # it has said nothing at all
+    assert waiting.link.gone.wait(PATIENCE)  # it has said nothing at all
 
 
 @pytest.mark.parametrize("heard", ["an answer", "a request"])
@@ -525,15 +530,14 @@ def test_a_server_that_says_something_meanwhile_is_only_slow(waiting: Waiting, h
 
 
 def test_progress_goes_by_the_clients_token_and_moves_the_end(waiting: Waiting) -> None:
-    start = time.monotonic()
     waiting.forward("tools/list", {"_meta": {"progressToken": "mine"}})
     waiting.forward("prompts/list")
+    sent_at = time.monotonic()
     [sent, other] = waiting.link.sent
     assert sent["params"]["_meta"] == {"progressToken": sent["id"]}
     assert other["params"] == {}
-    while time.monotonic() - start < 0.01:
-        time.sleep(0.001)
-    moved = time.monotonic()
+    while (moved := time.monotonic()) == sent_at:  # until the clock has gone on
+        pass
     for token in (sent["id"], other["id"], 99):
         progress = {"progressToken": token, "progress": 1}
         waiting.link.says(method="notifications/progress", params=progress)
@@ -618,7 +622,7 @@ def test_an_unreadable_answer_costs_its_request_and_an_unreadable_line_all(
     waiting.link.hear(b' {"jsonrpc"')
     assert waiting.codes() == ["unreadable_reply"] * 3
     waiting.link.hear(b"{")  # the fourth that is unasked
-    assert waiting.link.gone.wait(SOON)
+    assert waiting.link.gone.wait(PATIENCE)
 
 
 def test_a_message_that_cannot_be_passed_on_ends_nothing(
@@ -656,7 +660,7 @@ def test_what_an_ended_server_still_says_is_ignored(
     hear, lost = waiting.link.hear, waiting.link.lost
     lost("unreadable_reply")
     assert "the server clinic has ended" in capsys.readouterr().err
-    assert waiting.link.gone.wait(SOON)
+    assert waiting.link.gone.wait(PATIENCE)
     waiting.forward("tools/list")
     hear(rpc.write(rpc.result(1, {"tools": []})))
     lost("unreadable_reply")
@@ -790,7 +794,7 @@ def test_requests_that_come_while_a_server_is_started_anew_wait_for_the_one_star
         def __call__(self, hear: Hear, lost: Lost, limits: Limits) -> Silent:
             if self.started:
                 arrived.set()
-                assert go.wait(SOON)
+                assert go.wait(PATIENCE)
             return super().__call__(hear, lost, limits)
 
     waiting = Waiting(Limits(), Slow())
@@ -798,10 +802,10 @@ def test_requests_that_come_while_a_server_is_started_anew_wait_for_the_one_star
     threads = [threading.Thread(target=waiting.forward, args=("tools/list",)) for _ in range(2)]
     for thread in threads:
         thread.start()
-    assert arrived.wait(SOON)
+    assert arrived.wait(PATIENCE)
     go.set()
     for thread in threads:
-        thread.join(SOON)
+        thread.join(PATIENCE)
     assert waiting.link.started == 2
     assert [each["method"] for each in waiting.link.sent] == ["tools/list"] * 2  # and no greeting
 
