@@ -144,6 +144,8 @@ ORDINARY = {
         "2-3 weeks later",
     ),
     "count": (
+        "I have 1 sister",
+        "It costs 1 coin",
         "3 healthy foods",
         "There are 54 cards and 30 chips",
         "23 nodes",
