@@ -391,7 +391,7 @@ class Slopes:
         return f"upper bound, not attained{met}"
 
 
-_NEAR = 1.1
+_NEAR = 1.1  # a bound this close to what is attained may be read as the figure itself
 _WITHOUT_LIMIT = 1e6
 """A slope that is met and this steep, where no bound was found, counts as unbounded: a jump."""
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rootguard.reading.claims import Decision, Reason, Source, Standing
     from rootguard.session.profile import OnDoubt
 
-_MOST: Final = 1_000_000
+_MOST: Final = 1_000_000  # characters, as the text channel reads at once
 _AROUND: Final = 24  # characters on either side that --show prints
 _ROLES: Final["Mapping[str, Source]"] = {
     "user": "owner",

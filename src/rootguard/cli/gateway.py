@@ -246,7 +246,7 @@ def _vaults(store_url: str | None) -> "Callable[[Profile], Store]":
     from rootguard.vault import open_store
 
     stores: dict[tuple[str, str | None, Path | None], Store] = {}
-    lock = threading.Lock()
+    lock = threading.Lock()  # two first requests must not open one store twice
 
     def open_vault(profile: "Profile") -> "Store":
         where = (vault_url(store_url, profile.store), profile.vault, profile.anchor)

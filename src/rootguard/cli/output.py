@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+# Stated in the help of every command, so that scripts can rely on them.
 EXIT_OK = 0
 EXIT_CHECK_FAILED = 1
 EXIT_USAGE = 2

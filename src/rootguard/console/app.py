@@ -47,7 +47,7 @@ POLL_SECONDS: Final = 0.2
 BEAT_SECONDS: Final = 15.0
 MOST: Final = 1000
 """Entries of the audit log in one answer."""
-_LIMIT: Final = 200
+_LIMIT: Final = 200  # entries, if none are asked for: a few screens, some 50 kilobytes
 # A key and a template's name fit many times over; a body is held in memory.
 _BODY: Final = 4096
 # Open streams, and threads that ask the store for them: the console never takes all of a gateway's.

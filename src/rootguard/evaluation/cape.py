@@ -52,7 +52,7 @@ DIGITS = "0123456789"
 BUCKETS = 50
 FLOOR = -10.0
 """Logits, as logarithms of probability among the digits, are clipped to this and 0."""
-_POWER = 0.5
+_POWER = 0.5  # CAPE's own choice, as in the formula of `utilities`
 _EMBEDDINGS = "token_embd.weight"
 _MISSING = "this needs the model's embeddings; run: pip install 'rootguard[llm]'"
 

@@ -33,7 +33,7 @@ Report = Callable[[str, int, int | None], None]
 """Told of progress: the file, bytes so far, bytes in all if known."""
 
 BASE_URL = "https://wwwn.cdc.gov/Nchs/Data/Nhanes/Public"
-PAPER_SEED = 42
+PAPER_SEED = 42  # of the split that the paper reports
 # Adult men, as in the paper.
 ADULT = 18
 MALE = 1

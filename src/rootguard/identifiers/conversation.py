@@ -603,6 +603,7 @@ class Conversations(Generic[Talk]):
 
     def __init__(self, *, most: int = _MOST, most_words: int = _MOST_WORDS) -> None:
         self._by_id: OrderedDict[str, Talk] = OrderedDict()
+        # Looking one up moves it to the end, so that readers change the order, too.
         self._lock = threading.Lock()
         self._most, self._most_words = most, most_words
 

@@ -33,14 +33,14 @@ from ffx import FF1
 
 from rootguard.errors import IdentifierError
 
-KEY_BYTES = 32
+KEY_BYTES = 32  # AES-256, derived from it by HKDF for each use
 # One decimal digit: less is no identifier, and a guess would be right more often than one in nine.
 MIN_DOMAIN = 10
-FF1_DOMAIN = 1_000_000
+FF1_DOMAIN = 1_000_000  # NIST SP 800-38G allows FF1 from here on; below it is a table
 CACHED_ELEMENTS = 4_000_000
 """Elements in cached tables, at eight bytes each: 32 MB, four tables of the largest size."""
 
-_BLOCK = 16
+_BLOCK = 16  # bytes, of AES
 _TOGETHER_BITS = 126
 """The longest numbers whose halves, and the bound of their domain, fit 64 bits."""
 

@@ -546,7 +546,7 @@ class Finder:
 _NEAR: Final = 40  # characters between a name and its number, for a slip to be looked for
 _MOST_CORRECTED: Final = 20_000  # words whose corrections are remembered
 _LEAST_SLIP: Final = 6  # letters of the name's word; one may be missing in what was typed
-_LEAST_TYPED: Final = 5
+_LEAST_TYPED: Final = 5  # letters, as typed
 _LEAST_FOREIGN_SLIP: Final = 9  # "Gesicht" is a face and no weight, "defense" no spending
 _LONG_WORD: Final = re.compile(rf"{_LETTER}{{{_LEAST_TYPED},40}}(?!{_LETTER})")
 _DOTTED_NAME: Final = re.compile(r"(?<![^\W_])[^\W\d_](?:\.[^\W\d_]){1,5}\.?(?![^\W\d_])")

@@ -35,7 +35,7 @@ from rootguard.store.keys import sync_directory, told
 TABLES: Final = "tables"
 QUANTITIES: Final = "quantities"
 """Under these names stand counts; everything else is a person's key."""
-_FORMAT: Final = 1
+_FORMAT: Final = 1  # in the file's first line, under the seal of all that follow
 _DIGEST: Final = 16  # bytes
 _SLACK: Final = 1000  # lines more than needed before the file is written anew
 _OPEN: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)

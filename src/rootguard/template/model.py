@@ -17,8 +17,8 @@ from rootguard.expressions import Node, evaluate, names, to_text
 from rootguard.values import NUMBER, Domain, Form, RootName, RootType
 
 Shape = Literal["normal", "lognormal", "uniform"]
-MAX_DECIMALS = 6
-_USUAL_DECIMALS = 2
+MAX_DECIMALS = 6  # of a released value, that a template may ask for
+_USUAL_DECIMALS = 2  # more say nothing: noise moves a value by many steps of its grid
 _LEAST_STEPS = 10  # in the bounds, between numbers with as many decimals as a root has by default
 
 

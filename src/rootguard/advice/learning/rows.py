@@ -33,7 +33,7 @@ MAX_ROWS = 5_000_000
 """A column then takes 40 MB."""
 MIN_ROWS = 20
 """Four in each of five folds; fewer say nothing about a fold."""
-_ROWS_PER_ROOT = 3
+_ROWS_PER_ROOT = 3  # fewer, and a line through the rows fits them whatever they say
 # Columns that number people, and are no roots: seqn is NHANES's.
 _IDS = frozenset({"seqn", "id"})
 _MISSING = ("", "NA", "NaN", "nan", "N/A", "NULL", "null", "None")

@@ -526,7 +526,7 @@ _AGE = re.compile(
     r"(?![\w-]|[.,:%][0-9])",
     re.IGNORECASE,
 )
-_OLDEST = 130
+_OLDEST = 130  # years; the oldest person known became 122
 
 
 def find_ages(text: str) -> Iterator[tuple[int, int]]:

@@ -15,6 +15,7 @@ from rootguard.channels.faults import Fault
 Message = dict[str, Any]
 Id = str | int
 
+# The codes that JSON-RPC 2.0 reserves.
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
 METHOD_NOT_FOUND: Final = -32601

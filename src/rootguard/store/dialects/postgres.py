@@ -254,6 +254,7 @@ class PostgresDatabase:
         )
         settings = {k: v for k, v in _SETTINGS.items() if k not in options}
         self._url = make_conninfo(self._url, **settings)
+        # A writer's turn and place are taken before a connection's: see `_turn`.
         self._connections = threading.BoundedSemaphore(_CONNECTIONS)
         self._writers = threading.BoundedSemaphore(_CONNECTIONS - _RESERVED)
         self._turns: WeakValueDictionary[str, threading.Semaphore] = WeakValueDictionary()

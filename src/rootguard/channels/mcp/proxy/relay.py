@@ -191,6 +191,7 @@ class Relay:
         self._connect = connect
         self._limits = limits
         self._client: ClientSide | None = None
+        # What each guards, and their order, is said at the top of this module.
         self._lock = threading.Lock()
         self._reviving = threading.Lock()
         self._link: Link | None = None
