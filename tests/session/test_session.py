@@ -413,6 +413,7 @@ def test_only_the_pinned_names_are_public() -> None:
             "Store",
             "Template",
             "catalog",
+            "hiding_plan",
             "load_policy",
             "load_profile",
             "load_template",
