@@ -14,7 +14,7 @@ from tests.support.steady_draws import drawn_by
 VALUES = {"age": 58.0, "ast": 61.0, "alt": 44.0, "plt": 220.0}
 
 
-def drawn() -> tuple[float | str, ...]:
+def drawn() -> tuple[object, ...]:
     session = Guard.open(load_template("fib4"), values=VALUES, budget="0.01")
     return tuple(session.release(root) for root in VALUES)
 
