@@ -115,6 +115,34 @@ class Plan:
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
+_NEAR_CHANCE = 0.2
+"""How much of the way from a guess to certainty a release must go: less is said to be chance. Of
+yes or no it is a right answer in six of ten cases."""
+_USEFUL = 0.75
+"""How often an answer should be right that is worth its budget: three times in four."""
+
+
+def remarks(plan: Plan) -> tuple[str, ...]:
+    """What an owner should know of answers that this plan leaves to chance, a sentence each."""
+    said = []
+    for share in plan.shares:
+        if share.type.on_a_line or share.public or share.type.distances is not None:
+            continue
+        answers = share.domain.size
+        right = 1 - plan.noise(share.root).error(0)
+        gained = (right - 1 / answers) / (1 - 1 / answers)
+        if gained >= _NEAR_CHANCE:
+            continue
+        enough = math.log(_USEFUL * (answers - 1) / (1 - _USEFUL))
+        chance = "a coin toss" if answers == 2 else "near chance"
+        said.append(
+            f"{share.root} would be {chance} at this budget (right in {right:.0%} of cases): make "
+            f"it public, drop it, or spend {enough - float(share.epsilon):.1f} more on it "
+            f"(right in {_USEFUL:.0%})"
+        )
+    return tuple(said)
+
+
 def mechanism_of(kind: RootType, chosen: MechanismName, *, public: bool) -> MechanismName:
     """The mechanism of a root, where one was chosen for values on a line."""
     return "public" if public else kind.mechanism(chosen)
@@ -197,6 +225,7 @@ def _plan(
             sizes = [domain.size for domain in domains]
             names = [kind.mechanism(mechanism_name) for kind in kinds]
             ideal = optimum(names, products, sizes, float(budget), start=ideal)
+            ideal = _or_answers(names, products, sizes, float(budget), ideal)
     epsilons = dict(zip(roots, _whole_micro(ideal, budget, floor), strict=True))
     shares = tuple(
         _share(root, epsilons.get(root.name, Fraction(0)), weights[root.name]) for root in declared
@@ -250,6 +279,36 @@ def scaled(plan: Plan, budget: Fraction | None) -> Plan:
         shares.append(share if share.public else replace(share, epsilon=Fraction(units, MICRO)))
     spent = sum((share.epsilon for share in shares), Fraction(0))
     return _with_errors(replace(plan, budget=spent, shares=tuple(shares)))
+
+
+def _or_answers(
+    names: Sequence[MechanismName],
+    products: Sequence[float],
+    sizes: Sequence[int],
+    budget: float,
+    found: list[float],
+) -> list[float]:
+    """The split, or one that gives an answer enough to be told, where that loses less.
+
+    The error of more than two answers first falls ever faster as epsilon rises, so that the search,
+    which looks at what a little more is worth, gives such an answer all too little.
+    """
+
+    def loss(epsilons: Sequence[float]) -> float:
+        return sum(
+            product * KINDS[name].error_curve(epsilon, size)[0]
+            for name, product, epsilon, size in zip(names, products, epsilons, sizes, strict=True)
+        )
+
+    for i in sorted(range(len(names)), key=lambda i: -products[i]):
+        if names[i] not in ("randomised-response", "distances") or sizes[i] == 2:
+            continue
+        told = min(math.log(3 * (sizes[i] - 1)), budget / 2)
+        start = [told if j == i else epsilon for j, epsilon in enumerate(found)]
+        other = optimum(names, products, sizes, budget, start=fitted(start, budget))
+        if loss(other) < loss(found):
+            found = other
+    return found
 
 
 def with_epsilons(plan: Plan, ideal: Sequence[float], allocation: AllocationName) -> Plan:

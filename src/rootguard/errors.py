@@ -19,6 +19,7 @@
     ├── NameLimitError              more values were given names than a session keeps
     ├── DomainError                 bounds or grid size make no sense
     ├── BudgetError                 a budget is malformed, too small, or overspent
+    │   └── ChangedValueError       a value changed; its owner is to say what that may cost
     ├── PlanError                   a plan does not price out to its own budget
     ├── UnknownNameError            a root, template, mechanism or service nobody declared
     ├── PrivateValueError           a private value is missing or unusable (names the root only)
@@ -169,6 +170,25 @@ class DomainError(RootGuardError):
 
 class BudgetError(RootGuardError):
     """A privacy budget is malformed, too small for its roots, or would be overspent."""
+
+
+class ChangedValueError(BudgetError):
+    """A value is another one than was noised, and noising it would cost. For its owner alone.
+
+    `prices` and `spent` give epsilon by root: what another draw would cost, what was spent so far.
+    """
+
+    def __init__(
+        self, roots: tuple[str, ...], prices: Mapping[str, float], spent: Mapping[str, float]
+    ) -> None:
+        costs = ", ".join(f"{r} epsilon {prices[r]:.3g} (spent {spent[r]:.3g})" for r in roots)
+        super().__init__(
+            f"changed since it was noised: {', '.join(roots)}. Noising it anew costs {costs}; "
+            'nothing was drawn. Pay with on_change="draw", keep the first with "keep", or follow '
+            'it with "drift" or "daily" (docs/changing-values.md)'
+        )
+        self.roots = roots
+        self.prices = dict(prices)
 
 
 class PlanError(RootGuardError):

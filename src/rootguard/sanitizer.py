@@ -109,6 +109,11 @@ def _first(plan: Plan, raw: Raw, root: RootName, version: int, source: Randomnes
     )
 
 
+def stood_still(raw: Raw, stands: Sanitized, limit: int) -> bool:
+    """Whether a value is nearer to what was released than a limit, which has its noise in it."""
+    return _drawn(stands.root, lambda: abs(raw.snap(stands.domain) - stands.index) < limit)
+
+
 def refine(
     raw: Raw, finest: Sanitized, epsilon: Fraction, source: Randomness = SECURE
 ) -> Sanitized:

@@ -23,10 +23,18 @@ from rootguard.errors import BudgetError, DomainError, PrivateValueError, Unknow
 RootName = NewType("RootName", str)
 Principal = NewType("Principal", str)
 MechanismName = Literal[
-    "exponential", "laplace", "staircase", "geometric", "randomised-response", "distances", "public"
+    "exponential",
+    "laplace",
+    "staircase",
+    "geometric",
+    "randomised-response",
+    "distances",
+    "public",
+    "threshold",
 ]
 """What a kept value was drawn with. The first four are for values on a line, and may be chosen; a
-root's type brings the others. "public" is no noise: its owner said that it need not be hidden."""
+root's type brings the others. "public" is no noise: its owner said that it need not be hidden;
+"threshold" is no value, but the test whether one moved (`session.series`)."""
 LINE_MECHANISMS: Final[tuple[MechanismName, ...]] = (
     *("exponential", "laplace", "staircase", "geometric"),
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rootguard import Guard
-from rootguard.allocation import make_plan
+from rootguard.allocation import make_plan, remarks
 from rootguard.errors import (
     BudgetError,
     DomainError,
@@ -22,7 +22,7 @@ from rootguard.session import load_policy, promise
 from rootguard.session.person import Person
 from rootguard.session.profile import parse_profile
 from rootguard.store import MemoryStore
-from rootguard.template import Template, parse_template
+from rootguard.template import Template, load_template, parse_template
 from rootguard.values import Form, Principal, days_of
 
 TEMPLATE = """
@@ -432,3 +432,32 @@ def parse_text(template: Template) -> str:
     from rootguard.expressions import to_text
 
     return to_text(template.target.formula)
+
+
+def test_a_near_chance_answer_is_said_to_be_one() -> None:
+    nafld = load_template("nafld")
+    (said,) = remarks(make_plan(nafld, Fraction("0.9")))
+    assert said.startswith("diabetes would be a coin toss at this budget (right in 50% of cases)")
+    assert "make it public, drop it, or spend 1.1 more" in said
+    assert remarks(make_plan(nafld.with_public("diabetes"), Fraction("0.9"))) == ()
+    assert remarks(make_plan(nafld, Fraction("0.9"), allocation="uniform")) != ()
+    assert remarks(make_plan(load_template("fib4"), Fraction("0.1"))) == ()
+
+
+def test_many_answers_are_not_left_at_the_least_epsilon() -> None:
+    """Their error is bent the other way at first: more than two answers are told, or not at all."""
+    text = """
+name = "t"
+title = "T"
+[roots.region]
+type = "category"
+values = ["a", "b", "c", "d", "e", "f", "g", "h"]
+[roots.age]
+lower = 0
+upper = 100
+[target]
+name = "s"
+formula = '(50 if region == "a" or region == "c" else 0) + age / 10'
+"""
+    plan = make_plan(parse_template(text, file="t"), Fraction(4))
+    assert plan["region"].epsilon > 2

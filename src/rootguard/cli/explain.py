@@ -193,6 +193,9 @@ def _print_misses(found: "Explanation", miss_rate: float, mentions: int) -> None
 
 
 def _advice(found: "Explanation") -> list[str]:
+    from rootguard.allocation import remarks
+    from rootguard.calibration import make_plan
+
     lines = []
     config = next(name for name in (_ADVICE, "opt") if name in found.configurations)
     at = found.enough(config)
@@ -212,7 +215,10 @@ def _advice(found: "Explanation") -> list[str]:
                 f"Independent noise at the same budget: target {same.target_error:.1f} % off, "
                 f"adversary {same.adversary_error:.1f} % off, and nearer with every turn."
             )
-    return lines
+    budget = found.of(config)[-1].budget if at is None else at.budget
+    return lines + [
+        f"At that budget {each}." for each in remarks(make_plan(found.template, budget))
+    ]
 
 
 def _risk(each: "Tradeoff") -> str:

@@ -26,7 +26,7 @@ from rootguard.cli.options import (
     store_option,
     tell_owner,
 )
-from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
+from rootguard.cli.output import EXIT_CODES, console, table, write_json
 from rootguard.errors import BudgetError, ProfileError, shielded
 
 if TYPE_CHECKING:
@@ -211,17 +211,21 @@ def _budget(templates: "list[Template]", *, asking: bool) -> Fraction:
 
 def _expected(template: "Template", budget: Fraction) -> str:
     """What a plan under this budget means for one template, in a sentence."""
+    from rootguard.allocation import remarks
     from rootguard.calibration import make_plan
+    from rootguard.cli.plan import error_text
 
     try:
         plan = make_plan(template, budget)
     except BudgetError as refusal:
         return f"{template.name}: {refusal}"
     parts = [
-        f"{share.root} ± {number(share.expected_error)} {template.roots[share.root].unit}".strip()
+        f"{share.root} {'' if not share.type.on_a_line or share.public else '± '}"
+        f"{error_text(share, template.roots[share.root].unit)}"
         for share in plan.shares
     ]
-    return f"{template.name} with a budget of {float(budget):g}: average error {', '.join(parts)}."
+    said = f"{template.name} with a budget of {float(budget):g}: average error {', '.join(parts)}."
+    return " ".join([said, *(f"{remark}." for remark in remarks(plan))])
 
 
 def _ask_values(templates: "list[Template]") -> dict[str, object]:

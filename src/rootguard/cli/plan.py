@@ -21,7 +21,7 @@ from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
 
 if TYPE_CHECKING:
     from rootguard.advice.costs import PlanCost
-    from rootguard.allocation import Plan
+    from rootguard.allocation import Plan, Share
     from rootguard.goals import Goal
     from rootguard.template import Template
 
@@ -196,6 +196,7 @@ def _cost_sentence(template: "Template", cost: "PlanCost") -> str:
 def _as_json(
     template: "Template", plan: "Plan", leaks: list[dict[str, object]] | None, hints: list[str]
 ) -> dict[str, object]:
+    from rootguard.allocation import remarks
     from rootguard.session import promise
 
     body: dict[str, object] = {
@@ -215,6 +216,7 @@ def _as_json(
         },
         "guarantee": promise(template, plan).to_dict(),
         "hints": hints,
+        "remarks": list(remarks(plan)),
         "hash": plan.hash,
     }
     if leaks is not None:
@@ -239,7 +241,7 @@ def _print(
             f"{float(share.epsilon):.3g}",
             f"{100 * float(share.epsilon / plan.budget):.3g} %",
             number(share.sensitivity),
-            f"{number(share.expected_error)} {template.roots[share.root].unit}",
+            error_text(share, template.roots[share.root].unit),
         )
         for share in plan.shares
     ]
@@ -266,8 +268,21 @@ def _print(
                 cells,
             )
         )
+    from rootguard.allocation import remarks
+
+    for remark in remarks(plan):
+        out.print(f"note: {remark}", markup=False)
     for hint in hints:
         out.print(f"hint: {hint}", markup=False)
+
+
+def error_text(share: "Share", unit: str) -> str:
+    """The expected error of a root, in words that fit its type."""
+    if share.public:
+        return "none (public)"
+    if not share.type.on_a_line and share.type.distances is None:
+        return f"wrong in {share.expected_error:.0%}"
+    return f"{number(share.expected_error)} {unit}".strip()
 
 
 def _cell(value: object) -> str:

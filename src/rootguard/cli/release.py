@@ -1,5 +1,7 @@
 """`rootguard release`: noise values once and answer from them."""
 
+import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -18,6 +20,8 @@ from rootguard.cli.options import (
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from rootguard.graph import GraphNode
     from rootguard.session import Session
     from rootguard.session.profile import OnChange
@@ -38,10 +42,12 @@ if TYPE_CHECKING:
 @plan_options
 @click.option(
     "--on-change",
-    type=click.Choice(["draw", "keep"]),
-    default="draw",
-    show_default=True,
-    help="Noise a value that changed anew, at its own cost, or keep what was noised.",
+    type=click.Choice(["draw", "keep", "ask", "drift", "daily"]),
+    help="Noise a value that changed anew, at its own cost; keep what was noised; ask first, with "
+    "the price (the usual for a series); or follow it by --when.",
+)
+@click.option(
+    "--when", type=click.DateTime(["%Y-%m-%d"]), help="The date of these values, for a series."
 )
 @click.option(
     "--lifetime",
@@ -58,7 +64,8 @@ def command(
     values: str | None,
     formulas: tuple[str, ...],
     choice: PlanChoice,
-    on_change: "OnChange",
+    on_change: "OnChange | None",
+    when: "datetime | None",
     lifetime: int | None,
     calibrate: bool,
     principal: str,
@@ -78,6 +85,7 @@ def command(
       rootguard release fib4 --budget 0.9 --values values.toml --formula 'ast / alt'
       rootguard release fib4 --budget 0.09 --values values.toml --allocation population --calibrate
     """
+    from rootguard.errors import ChangedValueError
     from rootguard.events import to_record
     from rootguard.goals import ADVANTAGE
     from rootguard.session import Guard
@@ -86,9 +94,11 @@ def command(
 
     loaded = load_template(template)
     choice.check()
-    session = Guard.open(
+    given = read_values(values, loaded)
+    open_session = partial(
+        Guard.open,
         loaded,
-        values=read_values(values, loaded),
+        values=given,
         budget=choice.budget,
         epsilon=choice.epsilon,
         turns=choice.turns,
@@ -97,13 +107,20 @@ def command(
         objective=choice.objective,
         hide=choice.hidden,
         advantage=choice.advantage or ADVANTAGE,
-        on_change=on_change,
+        when=None if when is None else when.date(),
         lifetime=lifetime,
         calibrate=calibrate,
         on_clamp=tell_owner,
         store=open_store(url),
         principal=principal,
     )
+    try:
+        session = open_session(on_change=on_change)
+    except ChangedValueError as changed:
+        # The owner is at the terminal, is told the price, and says yes or no.
+        if as_json or not sys.stdin.isatty() or not click.confirm(f"{changed}\nPay that now?"):
+            raise
+        session = open_session(on_change="draw")
     for node in session.graph.order:
         session.release(node.name)
     for formula in formulas:

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Final, assert_never
 
 from rootguard.accounting import Ledger, Slopes, slopes
-from rootguard.allocation import Plan
+from rootguard.allocation import Plan, remarks
 from rootguard.console.people import Viewer
 from rootguard.errors import FormulaError
 from rootguard.events import (
@@ -305,6 +305,7 @@ def graph_json(template: Template, plan: Plan) -> dict[str, object]:
         "amplification_means": AMPLIFICATION,
         "expected_error_means": EXPECTED_ERROR,
         "sensitivity_means": SENSITIVITY,
+        "remarks": list(remarks(plan)),
     }
 
 

@@ -209,7 +209,7 @@ def computed_values(person: Snapshot, template: Template) -> dict[RootName, floa
         values: dict[str, float] = {
             each.name: each.domain.clamp(mapped[each.name].shown(finest.sanitized).value)
             for each in inputs
-            if (finest := _finest(person.levels.get(each.name, ()))) is not None
+            if (finest := finest_of(person.levels.get(each.name, ()))) is not None
         }
         found[name] = evaluate(formula, values)
     return found
@@ -254,6 +254,21 @@ def _as_kept(
     kept = {root: mapped[root].raw(raw) for root, raw in raws.items()}
     prints = {root: _Fingerprints.of(store, person.name, root, plan, kept[root]) for root in kept}
     return plan, kept, prints
+
+
+def shown_before(
+    store: Store,
+    person: Snapshot,
+    plan: Plan,
+    roots: Mapping[RootName, Root],
+    raws: Mapping[RootName, Raw],
+) -> list[RootName]:
+    """The roots whose value was never noised, in any version: drawing them would cost."""
+    mapped = mappings(person.quantities, [roots[root] for root in raws])
+    _, _, prints = _as_kept(store, person, plan, raws, mapped)
+    marks = {root: (each.point, each.number) for root, each in prints.items()}
+    known = store.find(person.name, marks)
+    return [root for root in raws if root not in known]
 
 
 def noise_once(
@@ -310,7 +325,7 @@ def _known(
     found: dict[RootName, Record] = {}
     others: dict[RootName, tuple[bytes, bytes]] = {}
     for root, prints in wanted.items():
-        finest = _finest(person.levels.get(root, ()))
+        finest = finest_of(person.levels.get(root, ()))
         if finest is None:  # then no version is kept
             continue
         # What is hidden is never taken from what was public before, even if it is kept.
@@ -326,8 +341,8 @@ def _known(
     if versions:
         # As they were returned to: another writer may have gone on to other values by now.
         returned = store.return_to(person.name, versions, epoch=person.epoch)
-        finest_of = {root: _finest(levels) for root, levels in returned.items()}
-        found |= {root: record for root, record in finest_of.items() if record is not None}
+        tops = {root: finest_of(levels) for root, levels in returned.items()}
+        found |= {root: record for root, record in tops.items() if record is not None}
     return found
 
 
@@ -396,7 +411,7 @@ def refine_once(
     principal, epoch = person.name, person.epoch
     for _ in range(_MAX_RACES):
         levels = {root: person.levels.get(root, ()) for root in raws}
-        tops = {root: top for root, kept in levels.items() if (top := _finest(kept)) is not None}
+        tops = {root: top for root, kept in levels.items() if (top := finest_of(kept)) is not None}
         changed = tuple(r for r in raws if r not in tops or not prints[r].know(tops[r]))
         if changed:
             raise PrivateValueError("never noised or changed since, so open with a value", changed)
@@ -460,7 +475,7 @@ def levels_at(
         derived: list[Record] = []
         for root, epsilon in epsilons.items():
             levels = person.levels.get(root, ())
-            finest = _finest(levels)
+            finest = finest_of(levels)
             if finest is None:
                 raise PrivateValueError(
                     "never noised for this principal, so open with a value", (root,)
@@ -564,7 +579,13 @@ def _record(value: Sanitized, event: RootNoised | TableDrawKept, fingerprint: by
     return Record(sanitized=value, fingerprint=fingerprint, event=event)
 
 
-def _finest(levels: Iterable[Record]) -> Record | None:
+def tested(root: str) -> RootName:
+    """Under what the ledger counts the tests whether a series moved (`series`)."""
+    return RootName(f"{root}:moved")
+
+
+def finest_of(levels: Iterable[Record]) -> Record | None:
+    """The level with the highest epsilon; None if there is none."""
     return max(levels, key=lambda record: record.sanitized.epsilon, default=None)
 
 

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import date
 from fractions import Fraction
 from types import MappingProxyType
 from typing import get_args
@@ -41,6 +42,7 @@ from rootguard.session.draws import (
 )
 from rootguard.session.policy import Policy
 from rootguard.session.profile import OnChange
+from rootguard.session.series import follow, refuse_changes
 from rootguard.session.session import RecipientView, Session, Tier
 from rootguard.store import MemoryStore, Record, Snapshot, Store, held_levels
 from rootguard.template import Root, Template, load_template
@@ -88,11 +90,13 @@ def take_values(
     raws: Mapping[RootName, Raw],
     notice: Notice | None,
     *,
-    keep: bool,
+    on_change: OnChange | None,
+    when: date | None = None,
 ) -> dict[RootName, Record]:
     """Noise each value under its root's plan, as far as the store does not hold it.
 
-    The owner is told of values outside the public bounds; a service never is.
+    The owner is told of values outside the public bounds; a service never is. Without a choice, a
+    root that is a series is not noised anew before its owner was asked.
     """
     mapped = mappings(person.quantities, [roots[root] for root in raws])
     clamped = tuple(
@@ -108,7 +112,37 @@ def take_values(
         mine = {root: raw for root, raw in raws.items() if plans[root] is plan}
         if place:  # what the last plan drew counts towards the caps
             person = current(store, person.name, person.epoch)
-        records |= noise_once(store, person, plan, roots, mine, keep=keep)
+        records |= _take(store, person, plan, roots, mine, on_change, when)
+    return {root: records[root] for root in raws}
+
+
+def _take(
+    store: Store,
+    person: Snapshot,
+    plan: Plan,
+    roots: Mapping[RootName, Root],
+    raws: Mapping[RootName, Raw],
+    on_change: OnChange | None,
+    when: date | None,
+) -> dict[RootName, Record]:
+    """The values of one plan, each by what is to be done with one that changed."""
+    by_choice: dict[OnChange, dict[RootName, Raw]] = {}
+    for root, raw in raws.items():
+        choice = on_change or ("ask" if roots[root].series else "draw")
+        if choice in ("drift", "daily") and not (roots[root].series or when is not None):
+            choice = "draw"  # in a profile it is said of all, and some of them are no series
+        by_choice.setdefault(choice, {})[root] = raw
+    asked = by_choice.get("ask", {})
+    if asked:
+        refuse_changes(store, person, plan, roots, asked)  # before anything is drawn
+    records: dict[RootName, Record] = {}
+    for choice, mine in by_choice.items():
+        if records:  # what was drawn counts towards the caps
+            person = current(store, person.name, person.epoch)
+        if choice == "drift" or choice == "daily":
+            records |= follow(store, person, plan, roots, mine, choice, when)
+        else:
+            records |= noise_once(store, person, plan, roots, mine, keep=choice == "keep")
     return records
 
 
@@ -231,7 +265,8 @@ class Guard:
         key: bytes | None = None,
         store: Store | None = None,
         principal: str = "owner",
-        on_change: OnChange = "draw",
+        on_change: OnChange | None = None,
+        when: date | None = None,
         lifetime: int | None = None,
         on_clamp: Notice | None = None,
     ) -> Session:
@@ -247,6 +282,9 @@ class Guard:
         a new version with its own cost; with `on_change="keep"` it is ignored, and what was noised
         stands. A root may cost ten times its first price in all, or `lifetime` times; past that
         another value is refused.
+
+        Of a root that is a series (docs/changing-values.md) a changed value is refused with its
+        price until `on_change` says what to do; "drift" and "daily" follow values of dates, `when`.
 
         A value is given in its root's own form: a number, true or "yes", a category's word, a date
         or "2024-05-31". One of another form is refused by name, and nothing is drawn.
@@ -290,8 +328,11 @@ class Guard:
         plans = dict.fromkeys(raws, plan)
         if lifetime is not None:
             person = set_lifetime(store, person, plans, lifetime)
-        keep = _keeps(on_change)
-        records = take_values(store, person, plans, template.roots, raws, on_clamp, keep=keep)
+        choice = _known_choice(on_change)
+        roots = template.roots
+        records = take_values(
+            store, person, plans, roots, raws, on_clamp, on_change=choice, when=when
+        )
         view = RecipientView(store, current(store, person.name, person.epoch), records)
         return Session(view, template, tokens=tokens, calibrate=calibrate)
 
@@ -446,7 +487,7 @@ def warn_owner(roots: tuple[RootName, ...]) -> None:
     )
 
 
-def _keeps(on_change: str) -> bool:
-    if on_change not in get_args(OnChange):
+def _known_choice(on_change: OnChange | None) -> OnChange | None:
+    if on_change is not None and on_change not in get_args(OnChange):
         raise UnknownNameError("choice for on_change", on_change, get_args(OnChange))
-    return on_change == "keep"
+    return on_change

@@ -8,6 +8,7 @@ every later number for it is ignored. Numbers and identifiers go in and do not c
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
+from datetime import datetime
 from types import MappingProxyType
 from typing import Self
 
@@ -310,10 +311,10 @@ def _take_profile(
     roots: dict[RootName, Root] = {}
     for template in profile.templates:
         roots = {**template.roots, **roots}
-    keep = profile.on_change == "keep"
+    how, when = profile.on_change, datetime.now().astimezone().date()
     given = profile.values
     first = {root: raw for root, raw in given.items() if roots[root].kept is None}
-    take_values(store, person, plans, roots, first, notice, keep=keep)
+    take_values(store, person, plans, roots, first, notice, on_change=how, when=when)
     person = current(store, person.name, person.epoch)
     drawn = [kept_formulas(person, each)[0].roots for each in profile.templates]
     rest = {
@@ -322,7 +323,7 @@ def _take_profile(
         if root not in first and any(root in each for each in drawn)
     }
     if rest:
-        take_values(store, person, plans, roots, rest, notice, keep=keep)
+        take_values(store, person, plans, roots, rest, notice, on_change=how, when=when)
         person = current(store, person.name, person.epoch)
     return person
 

@@ -77,8 +77,9 @@ _VAULT = re.compile(r"[0-9a-f]{32}")
 _PLACE = re.compile(r"at (line \d+, column \d+|end of document)\)\Z")
 
 
-OnChange = Literal["draw", "keep"]
-"""What becomes of a value that is not the one that was noised: another draw, or it is ignored."""
+OnChange = Literal["draw", "keep", "ask", "drift", "daily"]
+"""What becomes of a value that is not the one that was noised: another draw; or it is ignored; or
+it is refused with its price; or it is followed (`session.series`)."""
 
 OnDoubt = Literal["refuse", "redact"]
 """What becomes of a text with a number in doubt: it is not sent, or the number is taken out."""
@@ -134,7 +135,7 @@ class Profile:
     policy: Policy | None = field(repr=False)
     values: Mapping[RootName, Raw]
     identifiers: Texts
-    on_change: OnChange = "draw"
+    on_change: OnChange | None = None
     lifetime: int | None = None
     vault: str | None = None
     anchor: Path | None = None
@@ -230,7 +231,7 @@ class _Reader:
             policy=policy,
             values=MappingProxyType(self._values(templates)),
             identifiers=self._identifiers(templates),
-            on_change=self._choice("on_change", "draw", get_args(OnChange)),
+            on_change=self._option("on_change", get_args(OnChange)),
             lifetime=self._lifetime(),
             vault=self._vault(),
             anchor=self._folder / self._line("anchor") if "anchor" in self._content else None,

@@ -65,7 +65,7 @@ from rootguard.expressions import (
 )
 from rootguard.graph import Graph, GraphNode
 from rootguard.identifiers import Identifiers
-from rootguard.session.draws import current, kept_formulas, levels_at, mappings
+from rootguard.session.draws import current, kept_formulas, levels_at, mappings, tested
 from rootguard.session.policy import Access
 from rootguard.session.questions.answers import answer
 from rootguard.session.questions.wording import Vocabulary
@@ -449,7 +449,7 @@ class _Part:
                 RootGuarantee(
                     root=root,
                     unit=self.roots[root].unit,
-                    epsilon=ledger.spent.get(root, sanitized.epsilon),
+                    epsilon=_with_tests(root, ledger, sanitized.epsilon),
                     step=sanitized.domain.step,
                     mechanism=sanitized.mechanism,
                     draws=ledger.draws.get(root, 1),
@@ -458,7 +458,9 @@ class _Part:
                 for root, sanitized in self.sanitized.items()
             ),
             others=tuple(
-                self._other(root, ledger) for root in ledger.spent if root not in self.sanitized
+                self._other(root, ledger)
+                for root in ledger.spent
+                if root not in self.sanitized and not root.endswith(tested(""))
             ),
             computed=tuple(n for n in self.declared if self.graph[n].kind != "root"),
             identifiers=identifiers,
@@ -472,7 +474,7 @@ class _Part:
         return RootGuarantee(
             root=root,
             unit="" if unit == UNKNOWN_UNIT else unit,
-            epsilon=ledger.spent[root],
+            epsilon=_with_tests(root, ledger, ledger.spent[root]),
             step=step,
             mechanism=ledger.mechanism_of(root),
             draws=ledger.draws[root],
@@ -503,6 +505,12 @@ class _Part:
             formula = self.graph[name].formula or Variable(name)  # a root's value is always there
             self.values[name] = self.compute(formula)
         return self.values[name]
+
+
+def _with_tests(root: str, ledger: Ledger, drawn: Fraction) -> Fraction:
+    """What a root has cost: its draws, and the tests whether it moved."""
+    spent = ledger.spent
+    return spent.get(root, drawn) + spent.get(tested(root), Fraction(0))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

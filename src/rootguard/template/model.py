@@ -47,7 +47,8 @@ class Root:
 
     `type` is the form that the value has outside (docs/types.md). A `public` root need not be
     hidden: it is kept and released as it is given, at no cost. `shares` says how common each answer
-    of a yes or no or of a category is.
+    of a yes or no or of a category is. A `series` gets new values now and then, and `moved` says
+    how far it has to move before it is drawn anew, in its unit (docs/changing-values.md).
     """
 
     name: RootName
@@ -68,6 +69,8 @@ class Root:
     type: RootType = NUMBER
     public: bool = False
     shares: tuple[float, ...] | None = None
+    series: bool = dataclass_field(default=False, metadata={"digest": False})
+    moved: float | None = dataclass_field(default=None, metadata={"digest": False})
 
     @property
     def label(self) -> str:

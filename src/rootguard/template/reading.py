@@ -59,6 +59,7 @@ _ROOT_KEYS = (
     "lower", "upper", "grid", "unit", "decimals", "aliases", "mean", "sd", "median", "log_sd",
     "shape", "formula", "kept", "title", "hide", "hide_because",
     "type", "values", "order", "distance", "shares", "public",
+    "series", "moved",
 )  # fmt: skip
 _FIGURES = ("mean", "sd", "shape", "median", "log_sd")
 _ANSWERS = ("values", "order", "distance")
@@ -326,6 +327,8 @@ def _root(name: RootName, table: TomlTable) -> Root:
 
 
 class _Said(TypedDict):
+    series: bool
+    moved: float | None
     title: str | None
     hide: float | None
     hide_because: str | None
@@ -333,7 +336,13 @@ class _Said(TypedDict):
 
 def _said(table: TomlTable, domain: Domain) -> _Said:
     """What a root is called, and how far it should be hidden."""
+    moved = table.number("moved") if "moved" in table.entries else None
+    far = moved is not None and not 0 < moved <= domain.width
+    remedy = f"write a distance above 0 and up to {domain.width:g}"
+    table.refuse(far, "moved", "no value moves so far within its bounds", remedy)
     return {
+        "series": table.flag("series"),
+        "moved": moved,
         "title": table.text("title", limit=60) if "title" in table.entries else None,
         "hide": _hide(table, domain) if "hide" in table.entries else None,
         "hide_because": table.text("hide_because") if "hide_because" in table.entries else None,
