@@ -28,8 +28,13 @@ from rootguard.values import RootName
 
 SYNONYMS = Path(__file__).parents[3] / "shared" / "cases" / "synonyms.jsonl"
 TEMPLATES: tuple[Template, ...] = tuple(load_template(name) for name in catalog())
+# Every number; of other types those that the index has: their answers are words, which the index
+# of names does not read.
 ROOTS: dict[RootName, Root] = {
-    root: each.roots[root] for each in reversed(TEMPLATES) for root in Graph.of(each).roots
+    root: each.roots[root]
+    for each in reversed(TEMPLATES)
+    for root in Graph.of(each).roots
+    if each.roots[root].type.plain or root in names.concepts()
 }
 COMPUTED = {
     node.name for each in TEMPLATES for node in Graph.of(each).order if node.formula is not None
