@@ -71,13 +71,13 @@ EXAMPLES: dict[str, tuple[dict[str, float], float, str | None]] = {
 
 # Answers by their places; the figures of the worked examples are those that the sources print.
 _HEART = {"age": 55, "tc": 213, "hdl": 50, "sbp": 120, "bp_treated": 0, "smoker": 0}
-_HEART |= {"diabetes_mellitus": 0}
+_HEART |= {"diabetes_dx": 0}
 _PHQ = ("interest", "mood", "sleep", "energy", "appetite", "worth", "focus", "pace", "harm")
 TYPED: dict[str, tuple[dict[str, float], float, str | None]] = {
     "ascvd": ({**_HEART, "female": 1, "equation_group": 0}, 2.05223, "low"),
     "audit_c": ({"drink_days": 3, "drinks_a_day": 1, "heavy_days": 0}, 4, "positive"),
     "cha2ds2_vasc": (
-        {"heart_failure": 0, "hypertension": 1, "age": 76, "diabetes_mellitus": 0}
+        {"heart_failure": 0, "hypertension": 1, "age": 76, "diabetes_dx": 0}
         | {"prior_stroke": 1, "vascular_disease": 0, "female": 1},
         6,
         "high",
@@ -96,7 +96,7 @@ TYPED: dict[str, tuple[dict[str, float], float, str | None]] = {
     ),
     "framingham": (
         {"age": 61, "tc": 180, "hdl": 47, "sbp": 124, "bp_treated": 0, "smoker": 1}
-        | {"diabetes_mellitus": 0, "female": 1},
+        | {"diabetes_dx": 0, "female": 1},
         10.48418,  # the source prints 10.48
         "intermediate",
     ),
@@ -106,7 +106,7 @@ TYPED: dict[str, tuple[dict[str, float], float, str | None]] = {
         None,
     ),
     "mortgage": (
-        {"income": 6000, "credit_score": 600, "down_payment": 1, "mortgage_payment": 1800}
+        {"income": 6000, "credit_score": 600, "down_payment": 1, "housing_cost": 1800}
         | {"other_debts": 500, "owner_occupied": 1},
         1,
         "eligible",
@@ -137,7 +137,7 @@ def test_the_pooled_cohort_equations_give_the_published_examples() -> None:
 
 def test_framingham_gives_the_second_published_example() -> None:
     person = {"age": 53, "tc": 161, "hdl": 55, "sbp": 125, "bp_treated": 1, "smoker": 0}
-    person |= {"diabetes_mellitus": 1, "female": 0}
+    person |= {"diabetes_dx": 1, "female": 0}
     assert compute(load_template("framingham"), person) == pytest.approx(15.62, abs=0.01)
 
 
@@ -149,7 +149,7 @@ def test_framingham_gives_the_second_published_example() -> None:
         ({"credit_score": 579, "down_payment": 2}, 1),
         ({"credit_score": 499, "down_payment": 2}, 0),
         ({"down_payment": 0}, 0),
-        ({"mortgage_payment": 1861}, 0),
+        ({"housing_cost": 1861}, 0),
         ({"other_debts": 781}, 0),
         ({"owner_occupied": 0}, 0),
     ],
