@@ -70,15 +70,29 @@ EXAMPLES: dict[str, tuple[dict[str, float], float, str | None]] = {
 
 
 # Answers by their places; the figures of the worked examples are those that the sources print.
-_HEART = {"age": 55, "tc": 213, "hdl": 50, "sbp": 120, "bp_treated": 0, "smoker": 0}
+_HEART: dict[str, float] = {
+    "age": 55,
+    "tc": 213,
+    "hdl": 50,
+    "sbp": 120,
+    "bp_treated": 0,
+    "smoker": 0,
+}
 _HEART |= {"diabetes_dx": 0}
 _PHQ = ("interest", "mood", "sleep", "energy", "appetite", "worth", "focus", "pace", "harm")
 TYPED: dict[str, tuple[dict[str, float], float, str | None]] = {
     "ascvd": ({**_HEART, "female": 1, "equation_group": 0}, 2.05223, "low"),
     "audit_c": ({"drink_days": 3, "drinks_a_day": 1, "heavy_days": 0}, 4, "positive"),
     "cha2ds2_vasc": (
-        {"heart_failure": 0, "hypertension": 1, "age": 76, "diabetes_dx": 0}
-        | {"prior_stroke": 1, "vascular_disease": 0, "female": 1},
+        {
+            "heart_failure": 0,
+            "hypertension": 1,
+            "age": 76,
+            "diabetes_dx": 0,
+            "prior_stroke": 1,
+            "vascular_disease": 0,
+            "female": 1,
+        },
         6,
         "high",
     ),
@@ -88,15 +102,32 @@ TYPED: dict[str, tuple[dict[str, float], float, str | None]] = {
         None,
     ),
     "findrisc": (
-        {"age": 50, "wt": 81, "ht": 1.8, "waist": 0.96, "female": 0}
-        | {"active_daily": 0, "vegetables_daily": 1, "bp_medication_ever": 1}
-        | {"high_glucose_ever": 0, "diabetes_family": 2},
+        {
+            "age": 50,
+            "wt": 81,
+            "ht": 1.8,
+            "waist": 0.96,
+            "female": 0,
+            "active_daily": 0,
+            "vegetables_daily": 1,
+            "bp_medication_ever": 1,
+            "high_glucose_ever": 0,
+            "diabetes_family": 2,
+        },
         2 + 1 + 3 + 2 + 2 + 5,
         "high",
     ),
     "framingham": (
-        {"age": 61, "tc": 180, "hdl": 47, "sbp": 124, "bp_treated": 0, "smoker": 1}
-        | {"diabetes_dx": 0, "female": 1},
+        {
+            "age": 61,
+            "tc": 180,
+            "hdl": 47,
+            "sbp": 124,
+            "bp_treated": 0,
+            "smoker": 1,
+            "diabetes_dx": 0,
+            "female": 1,
+        },
         10.48418,  # the source prints 10.48
         "intermediate",
     ),
@@ -106,8 +137,14 @@ TYPED: dict[str, tuple[dict[str, float], float, str | None]] = {
         None,
     ),
     "mortgage": (
-        {"income": 6000, "credit_score": 600, "down_payment": 1, "housing_cost": 1800}
-        | {"other_debts": 500, "owner_occupied": 1},
+        {
+            "income": 6000,
+            "credit_score": 600,
+            "down_payment": 1,
+            "housing_cost": 1800,
+            "other_debts": 500,
+            "owner_occupied": 1,
+        },
         1,
         "eligible",
     ),
@@ -117,7 +154,11 @@ TYPED: dict[str, tuple[dict[str, float], float, str | None]] = {
         600,
         None,
     ),
-    "phq9": ({f"phq_{item}": 2 for item in _PHQ} | {"phq_harm": 0}, 16, "moderately severe"),
+    "phq9": (
+        dict.fromkeys((f"phq_{item}" for item in _PHQ), 2.0) | {"phq_harm": 0.0},
+        16,
+        "moderately severe",
+    ),
     "student_aid": (
         {"family_income": 52500, "family_size": 4, "single_parent": 0},
         100,  # 175 % of 30,000
@@ -131,12 +172,19 @@ def test_the_pooled_cohort_equations_give_the_published_examples() -> None:
     """Goff et al. 2014, table A: one person in the four groups, printed to a tenth."""
     ascvd = load_template("ascvd")
     for female, group, printed in ((1, 0, 2.1), (1, 1, 3.0), (0, 0, 5.3), (0, 1, 6.1)):
-        person = {**_HEART, "female": female, "equation_group": group}
+        person: dict[str, float] = {**_HEART, "female": female, "equation_group": group}
         assert compute(ascvd, person) == pytest.approx(printed, abs=0.1)
 
 
 def test_framingham_gives_the_second_published_example() -> None:
-    person = {"age": 53, "tc": 161, "hdl": 55, "sbp": 125, "bp_treated": 1, "smoker": 0}
+    person: dict[str, float] = {
+        "age": 53,
+        "tc": 161,
+        "hdl": 55,
+        "sbp": 125,
+        "bp_treated": 1,
+        "smoker": 0,
+    }
     person |= {"diabetes_dx": 1, "female": 0}
     assert compute(load_template("framingham"), person) == pytest.approx(15.62, abs=0.01)
 
@@ -276,7 +324,7 @@ def test_every_root_of_the_catalog_says_how_many_decimals_people_give_it() -> No
             assert root.decimals is None or root.decimals <= 2, (name, root.name)
             if not root.type.plain:  # answers, days and whole numbers
                 continue
-            assert root.domain.width * 10**root.decimals >= 30, (name, root.name)
+            assert root.domain.width * 10**root.places >= 30, (name, root.name)
     assert all(len(decimals) == 1 for decimals in given.values())
     usual = {"age": 0, "ast": 0, "plt": 0, "glu": 0, "a1c": 1, "scr": 2, "wt": 1, "ht": 2}
     assert {name: given[name] for name in usual} == {n: {d} for n, d in usual.items()}
