@@ -65,6 +65,16 @@ def test_a_threshold_is_answered_from_the_released_value(
     assert answer(asked, given_(ast=39.0)) is not above
 
 
+def test_of_two_thresholds_either_is_enough_and_both_are_not_asked_for() -> None:
+    either = "Is AST above 40 U/L or ALT above 50 U/L?"
+    (asked,) = read("q1", {**BOOLEAN, "description": either}).answers
+    values = [(41.0, 0.0), (0.0, 51.0), (41.0, 51.0), (40.0, 50.0)]
+    found = [answer(asked, given_(ast=ast, alt=alt)) for ast, alt in values]
+    assert found == [True, True, True, False]
+    both = {**BOOLEAN, "description": either.replace(" or ", " and ")}
+    assert read("q1", both).answers == ()
+
+
 def test_a_decimal_in_a_name_is_one_number() -> None:
     (asked,) = read("inr_gt_1_5", BOOLEAN).answers
     assert [answer(asked, given_(inr=x)) for x in (1.4, 1.6)] == [False, True]
