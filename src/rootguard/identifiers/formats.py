@@ -71,17 +71,14 @@ class Written:
 
 def read(kind: Kind, text: str) -> Written | None:
     """The identifier as a rank, or None if the text is not one of this kind."""
-    match kind:
-        case "code":
-            return _slots(text, [_alphabet(character) for character in text])
-        case "phone":
-            return _read_phone(text)
-        case "date":
-            return _read_date(text)
-        case "email":
-            return _read_email(text)
-        case "person":
-            raise IdentifierError("names are mapped word by word, not ranked")
+    if kind == "person":
+        raise IdentifierError("names are mapped word by word, not ranked")
+    readers = {"phone": _read_phone, "date": _read_date, "email": _read_email}
+    return readers.get(kind, _read_code)(text)
+
+
+def _read_code(text: str) -> Written:
+    return _slots(text, [_alphabet(character) for character in text])
 
 
 def _alphabet(character: str) -> str:

@@ -76,6 +76,10 @@ def _told(people: Mapping[str, PersonRow], key: object) -> str:
     return str(key) if person is None or not person.name else person.name
 
 
+def _nobodys(key: object, table: str) -> str:
+    return f"{key}: rows of {table} belong to nobody this store knows"
+
+
 def _draws(
     db: Transaction, people: Mapping[str, PersonRow], records: dict[str, list[Record]]
 ) -> Iterator[str]:
@@ -83,7 +87,7 @@ def _draws(
     for key, place, mark, content in db.execute(_DRAWS):
         person = people.get(key)
         if person is None:
-            yield f"{key}: rows of draws belong to nobody this store knows"
+            yield _nobodys(key, "draws")
             continue
         try:
             record = rows.DRAWS.open(person, bytes(place), content)
@@ -113,7 +117,7 @@ def _numbered(
     for key, sequence, content in db.execute(_NUMBERED[table]):
         person = people.get(key)
         if person is None:
-            yield f"{key}: rows of {table} belong to nobody this store knows"
+            yield _nobodys(key, table)
             continue
         try:
             if table == "events":
@@ -140,7 +144,7 @@ def _tokens(
     for key, token_key, sequence, content in db.execute(_TOKENS):
         person = people.get(key)
         if person is None:
-            yield f"{key}: rows of tokens belong to nobody this store knows"
+            yield _nobodys(key, "tokens")
             continue
         try:
             entry = rows.read_token(person, token_key, sequence, content)

@@ -77,6 +77,12 @@ class Tools:
         self.made.append(made)
         return made
 
+    async def roots(self) -> list[dict[str, Any]]:
+        """The roots that may be asked for, as the server describes them."""
+        listed = await self.call(LIST, {})
+        values = (listed.content or {}).get("values", ())
+        return [value for value in values if value.get("kind") == "root"]
+
     def take(self) -> list[ToolCall]:
         """The calls since the last time."""
         taken, self.made = self.made, []

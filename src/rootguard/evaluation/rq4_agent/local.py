@@ -77,9 +77,7 @@ class Local:
 
     async def meet(self, tools: Tools) -> "LocalConversation":
         """Begin a conversation, with the names of the values in its first message."""
-        listed = await tools.call(LIST, {})
-        values = (listed.content or {}).get("values", ())
-        return LocalConversation(self, tools, [v for v in values if v.get("kind") == "root"])
+        return LocalConversation(self, tools, await tools.roots())
 
     async def close(self) -> None:
         self._model.close()

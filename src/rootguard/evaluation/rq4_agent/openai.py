@@ -15,7 +15,7 @@ import anyio
 import httpx2
 
 from rootguard.evaluation.rq4_agent.backends import BackendStoppedError
-from rootguard.evaluation.rq4_agent.channel import LIST, Tools
+from rootguard.evaluation.rq4_agent.channel import Tools
 from rootguard.evaluation.rq4_agent.study import AgentSession
 
 ROUNDS = 6
@@ -110,9 +110,7 @@ class OpenAI:
 
     async def meet(self, tools: Tools) -> "OpenAIConversation":
         """Begin a conversation, with the names of the values in its first message."""
-        listed = await tools.call(LIST, {})
-        values = (listed.content or {}).get("values", ())
-        named = ", ".join(_annotated(value) for value in values if value.get("kind") == "root")
+        named = ", ".join(map(_annotated, await tools.roots()))
         return OpenAIConversation(self, tools, _SYSTEM.format(named))
 
     async def close(self) -> None:
