@@ -6,6 +6,7 @@ error with the code and the fixed text of `channels.faults`; no error quotes an 
 the names of a formula: whoever misspells one is told which, where, and what it may have been.
 """
 
+import base64
 import difflib
 import json
 import re
@@ -58,6 +59,17 @@ _INSTRUCTIONS: Final = (
     "Values of one person, noised once to protect them. They are approximate on purpose, and the "
     "same whenever they are asked; asking again or differently brings no better ones. "
     "Start with list_values."
+)
+# A shield, drawn here: a client that shows tools can tell whose they are without fetching anything.
+_SHIELD: Final = (
+    "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'>"
+    "<path fill='#2f6f4f' d='M12 2l8 3v6c0 5-3.4 9-8 11-4.6-2-8-6-8-11V5z'/>"
+    "<path fill='#fff' d='M11 7h2v6h3l-4 5-4-5h3z'/></svg>"
+)
+ICON: Final = types.Icon(
+    src=f"data:image/svg+xml;base64,{base64.b64encode(_SHIELD.encode()).decode()}",
+    mime_type="image/svg+xml",
+    sizes=["any"],
 )
 _JSON: Final = "application/json"
 _Schema = dict[str, Any]
@@ -120,6 +132,7 @@ def build_server(person: Person) -> Server[Any]:
         title="RootGuard",
         version=_version(),
         instructions=_INSTRUCTIONS,
+        icons=[ICON],
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_resources=list_resources,
@@ -380,7 +393,10 @@ class _Answers:
         return f"By the classes of {template}: {found['risk'] or 'none of them'}."
 
     def _assess(self, arguments: _Arguments) -> dict[str, object]:
-        return self._person.assess(_line(arguments, "template"))
+        asked = _line(arguments, "template")
+        key = key_of("".join(text_words(asked)))
+        named = [t.name for t in self._person.templates if asked == t.name or key in _keys_of(t)]
+        return self._person.assess(named[0] if named else asked)
 
 
 def _line(arguments: _Arguments, name: str) -> str:
@@ -506,4 +522,5 @@ def _tool(name: str, description: str, arguments: _Schema, result: _Schema) -> t
         input_schema=arguments,
         output_schema=result,
         annotations=_READ_ONLY,
+        icons=[ICON],
     )

@@ -1,11 +1,13 @@
 """Tools that say what they ask get released values, whatever shape the question has."""
 
+from pathlib import Path
+
 import pytest
 
 from rootguard import MemoryStore
 from rootguard.channels.mcp.proxy.offers import AmbiguousParameterError, Arguments
 from rootguard.session import Person, parse_profile
-from tests.support.tool_attacks import ATTACKS, Attacked
+from tests.support.tool_attacks import ATTACKS, Attacked, live
 
 BOOLEAN = {"type": "boolean"}
 
@@ -66,3 +68,22 @@ def test_nothing_of_the_shared_attacks_leaves() -> None:
     people = [Attacked() for _ in range(3)]
     cases = ATTACKS.read_text("utf-8").splitlines()
     assert [case for case in cases if all(each.leaks(case) for each in people)] == []
+
+
+@pytest.mark.skipif(not ATTACKS.exists(), reason="the shared cases are not here")
+def test_the_shared_cases_live_leak_nothing_keep_the_rest_and_tell_every_change(
+    tmp_path: Path,
+) -> None:
+    """Through the proxy in a process of its own. A leak has to show in three fresh people."""
+    lines = ATTACKS.read_text("utf-8").splitlines()
+    made = live(lines, tmp_path)
+    assert [each.case["id"] for each in made if each.silent] == []
+    kept = [each for each in made if "must_be_unchanged" in each.case]
+    assert [each.case["id"] for each in kept if not each.unchanged] == []
+    suspects = [line for line, each in zip(lines, made, strict=True) if each.leaks]
+    for turn in range(2):
+        folder = tmp_path / f"again-{turn}"
+        folder.mkdir()
+        again = live(suspects, folder) if suspects else []
+        suspects = [line for line, each in zip(suspects, again, strict=True) if each.leaks]
+    assert suspects == []
