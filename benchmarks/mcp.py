@@ -4,8 +4,9 @@ Start-up: from starting the process to the answer to its first request. `rootgua
 the session, reads a profile and opens a vault beside what the SDK does. A call: one tool call over
 standard streams, against a tool that echoes its argument. Through the proxy: the same call of a
 tool with four and with ten private arguments, with `rootguard mcp proxy` before the server, without
-it, and with FastMCP's own proxy, which guards nothing. Several processes share each call, so wall
-time is judged: the median of a hundred calls.
+it, and with FastMCP's own proxy, which guards nothing. Several processes share each call: judged is
+the processor time of all of them together, the client's included, and the wall time beside it is
+the median of the calls, which on a busy machine is mostly waiting for a turn.
 
 FastMCP is used where it is installed, or in the environment whose Python ROOTGUARD_FASTMCP names.
 """
@@ -80,7 +81,7 @@ formulas = "*"
 _PROXIED = 1 / 1.6
 """At most so many times the time of a direct call."""
 _FOUR = ("age", "ast", "alt", "platelets")
-_CALLS = 100
+_CALLS = 50
 _THROUGH = "a tool call through the proxy"
 _FASTMCP = """
 import sys
@@ -150,7 +151,6 @@ def _proxied(stack: ExitStack, folder: Path) -> Iterator[Case | Skipped]:
             ours=_median(f"{_THROUGH}, {len(names)} private arguments", guarded, given),
             theirs=_median("the same call, direct", direct, given),
             aim=_PROXIED,
-            clock="wall",
         )
     python = os.environ.get("ROOTGUARD_FASTMCP") or (
         sys.executable if find_spec("fastmcp") is not None else None
@@ -166,21 +166,21 @@ def _proxied(stack: ExitStack, folder: Path) -> Iterator[Case | Skipped]:
         yield Case(
             ours=_median(title if ours is guarded else "the same call, direct", ours, given),
             theirs=_median("through FastMCP's proxy, which guards nothing", other, given),
-            clock="wall",
         )
 
 
 def _median(name: str, server: "_Server", given: dict[str, Any]) -> Contender:
-    """The median of many calls, which a busy machine moves less than their sum."""
+    """The processor time of a call over all processes, and the median of its wall time."""
 
     def call() -> Spent:
         taken = []
+        before = server.processor()
         for _ in range(_CALLS):
             begun = time.perf_counter()
             server.call("echo", given)
             taken.append(time.perf_counter() - begun)
-        middle = statistics.median(taken)
-        return Spent(processor=middle, wall=middle)
+        spent = (server.processor() - before) / _CALLS
+        return Spent(processor=spent, wall=statistics.median(taken))
 
     return Contender(name=name, call=call)
 
@@ -225,6 +225,11 @@ class _Server:
             raise RuntimeError(f"{tool} failed")
         return result
 
+    def processor(self) -> float:
+        """Seconds of processor time that this process and those of the server have used."""
+        mine = time.process_time()
+        return mine + sum(_used(each) for each in _family(self._process.pid))
+
     def _ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         self._turn += 1
         self._write({"id": self._turn, "method": method, "params": params})
@@ -239,3 +244,18 @@ class _Server:
             raise RuntimeError("no pipe")
         self._process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
         self._process.stdin.flush()
+
+
+def _family(pid: int) -> list[int]:
+    """A process and all that it has started, by Linux's own table."""
+    found = [pid]
+    for each in found:
+        for tasks in Path(f"/proc/{each}/task").glob("*/children"):
+            found += map(int, tasks.read_text("ascii").split())
+    return found
+
+
+def _used(pid: int) -> float:
+    """Seconds that the threads of a process have run."""
+    lines = (each.read_text("ascii") for each in Path(f"/proc/{pid}/task").glob("*/schedstat"))
+    return sum(int(line.split()[0]) for line in lines) / 1e9

@@ -76,7 +76,8 @@ def transcripts(
     folder = tmp_path_factory.mktemp("bisection")
     first = load_profile(profile(folder, 30))
     store = open_store(f"sqlite:///{folder / 'vault.sqlite3'}", create=True)
-    released = float(Person.open(first, store=store, service="s").release("ast"))
+    released = Person.open(first, store=store, service="s").release("ast")
+    assert isinstance(released, float)
     made = [
         bisected(profile(folder, ast), ast, folder / f"log-{ast}.jsonl") for ast in (30.0, 240.0)
     ]

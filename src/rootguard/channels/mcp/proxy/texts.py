@@ -10,8 +10,10 @@ Decided by what is written and by public names, never by a true value. Reading d
 """
 
 import functools
+import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 from urllib.parse import unquote
 
@@ -28,6 +30,9 @@ from rootguard.values import RootName
 _BODY: Final = frozenset(("age", "ht", "wt", "waist"))
 # Quantities that everything has; two of them together are still nobody's.
 _OF_ANYTHING: Final = frozenset(("rate", "years"))
+_NEAR: Final = 80
+"""Characters between two quantities that belong together: a line. A long file has anything."""
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 _ADDRESS: Final = re.compile(r"https?://", re.IGNORECASE)
 _PAIRS: Final = re.compile(r"/([A-Za-z][\w-]*)/(\d+(?:\.\d+)?)(?=[/?#]|\Z)")
 _SPEAKING: Final = re.compile(
@@ -68,6 +73,12 @@ class OwnerTexts:
         """Which everyday quantity a root is: of a body, of money, or of anything."""
         return dict(_everyday(self._person.roots))
 
+    def has_owners(self, part: Mapping[str, object]) -> bool:
+        """Whether anything in arguments is the owner's. Texts of several lines are read alone."""
+        alone: list[str] = []
+        rest = _ENCODER.encode(_apart(part, alone))
+        return self.are_owners(rest) or any(map(self.are_owners, alone))
+
     def are_owners(self, document: str) -> bool:
         """Whether numbers in a document are the owner's; it is JSON, or any text."""
         found, _ = self._explainer.explain(document, source="tool", expectation=NOTHING)
@@ -93,10 +104,29 @@ class OwnerTexts:
         """A clinical quantity or a computed one, or two of a body or of money."""
         if any(each.computed for each in acted):
             return True
-        named = {each.root for each in acted if each.root is not None}
-        groups: Collection[str] = [self._groups.get(root, "clinical") for root in named]
-        together = [group for group in ("body", "money") if list(groups).count(group) > 1]
-        return "clinical" in groups or bool(together)
+        named = [each for each in acted if each.root is not None]
+        groups = [self._groups.get(RootName(each.root or ""), "clinical") for each in named]
+        if "clinical" in groups:
+            return True
+        return any(
+            group == beside and group != "anything" and one.root != other.root
+            for (one, group), (other, beside) in pairwise(zip(named, groups, strict=True))
+            if other.start - one.end <= _NEAR
+        )
+
+
+def _apart(node: object, alone: list[str]) -> object:
+    """Arguments without the texts in which JSON would escape something, and those."""
+    if isinstance(node, str):
+        if _ENCODER.encode(node) == f'"{node}"':
+            return node
+        alone.append(node)
+        return ""
+    if isinstance(node, Mapping):
+        return {key: _apart(value, alone) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_apart(value, alone) for value in node]
+    return node
 
 
 def _everyday(roots: Mapping[RootName, Root]) -> Iterator[tuple[RootName, str]]:
