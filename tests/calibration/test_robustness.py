@@ -38,11 +38,12 @@ PEOPLE = 4000
 CHANGES = ("right", "mean + 2 sd", "mean - 2 sd", "variance x 4", "variance / 4")
 MOST_LOSS = 2.3
 """How many times the uncalibrated error a wrong population costs at most at epsilon >= 0.05.
-Measured: 2.0 (homa, whose insulin is then told a mean at its lower bound), else 1.2."""
+Measured: 1.19 (homa, told a quarter of its variance)."""
 MOST_LOSS_STRONG = 3.0
-"""The same at epsilon 0.01, where the population decides most of the release. Measured: 2.70
-(homa, a mean two deviations too high: the noise cannot contradict it), else 1.23."""
+"""The same at epsilon 0.01, where the population decides most of the release. Measured: 2.60
+(homa, a mean two deviations too high: the noise cannot contradict it), else 1.22."""
 MOST_FALL = 0.02
+"""And two standard errors of the share that is found, as for patients (docs/evaluation.md)."""
 TIED = ("fib4", "conicity", "anemia")
 """Templates whose roots move together."""
 
@@ -191,7 +192,6 @@ def unusual(*, flat: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[float, floa
     template = toy({"a": "mean = 30.0\nsd = 3.0"}, "a", grid=1000, bounds=(0.0, 100.0))
     if not flat:
         monkeypatch.setattr(priors, "FLAT", 0.0)
-        monkeypatch.setattr(priors, "WIDE", 0.0)
     priors.marginal.cache_clear()
     levels = levels_at(template, "geometric", "0.1")
     true = {A: np.full(2000, template.roots[A].domain.nearest(48.0))}
@@ -215,9 +215,9 @@ def test_without_its_flat_part_the_prior_would_drag(monkeypatch: pytest.MonkeyPa
     assert calibrated > plain * 4
 
 
-def recalls(name: str, epsilon: str, people: int) -> dict[str, tuple[float, float, float]]:
+def recalls(name: str, epsilon: str, people: int) -> dict[str, tuple[float, float, float, int]]:
     """For each worrying class the share of its people who are told so: noised, calibrated, and
-    calibrated without alarms."""
+    calibrated without alarms; and how many they are."""
     template = load_template(name)
     budget = Fraction(epsilon) * (2 * len(Graph.of(template).roots) + 1)
     levels = levels_of(make_plan(template, budget))
@@ -237,7 +237,7 @@ def recalls(name: str, epsilon: str, people: int) -> dict[str, tuple[float, floa
             Calibration(deaf, levels).targets_many(chosen),
         )
         shares = [float(np.mean(class_numbers(template.risk, t) == number)) for t in released]
-        found[risk.label] = (shares[0], shares[1], shares[2])
+        found[risk.label] = (shares[0], shares[1], shares[2], int(sick.sum()))
     return found
 
 
@@ -247,8 +247,9 @@ ALARMED = ("fib4", "vascular", "apri", "anemia", "mentzer", "quicki", "nlr")
 
 @pytest.mark.parametrize("name", ALARMED)
 def test_alarms_are_not_averaged_away_wherever_the_worrying_class_stands(name: str) -> None:
-    for label, (noised, calibrated, _) in recalls(name, "0.05", 20_000).items():
-        assert calibrated >= noised - MOST_FALL, label
+    for label, (noised, calibrated, _, sick) in recalls(name, "0.05", 20_000).items():
+        error = (calibrated * (1 - calibrated) / sick) ** 0.5
+        assert calibrated >= noised - MOST_FALL - 2 * error, label
 
 
 @pytest.mark.parametrize(
@@ -256,7 +257,7 @@ def test_alarms_are_not_averaged_away_wherever_the_worrying_class_stands(name: s
 )
 def test_without_alarms_the_sick_would_be_hidden(name: str, label: str) -> None:
     """The control: the plain posterior median misses more than is allowed."""
-    noised, calibrated, free = recalls(name, "0.05", 20_000)[label]
+    noised, calibrated, free, _ = recalls(name, "0.05", 20_000)[label]
     assert free < noised - MOST_FALL
     assert free < calibrated - MOST_FALL
 
@@ -305,7 +306,7 @@ def alarms() -> str:
     lines = ["| template | class | noised | calibrated | without alarms |", "|---|---|---|---|---|"]
     for name in (*ALARMED, "tg_hdl", "homa"):
         for label, shares in recalls(name, "0.05", 20_000).items():
-            cells = " | ".join(f"{100 * share:.1f}" for share in shares)
+            cells = " | ".join(f"{100 * share:.1f}" for share in shares[:3])
             lines.append(f"| {name} | {label} | {cells} |")
     return "\n".join(lines)
 

@@ -1,11 +1,10 @@
 """What is public about a root before its noised value is seen: a distribution on its grid.
 
 Each root has the shape and the figures that its template gives (the median and the deviation of
-the logarithm where they are stated, else mean and deviation), cut at the bounds, mixed with the
-same shape twice as wide and with a flat part, so that an unusual person is not dragged to the
-average. Flat means flat in the shape's own scale: in the logarithm for a lognormal root. Roots that
-vary together are tied by a Gaussian copula (Sklar 1959), with latent correlations that give the
-published rank correlations or covariance.
+the logarithm where they are stated, else mean and deviation), cut at the bounds, mixed with a flat
+part, so that an unusual person is not dragged to the average. Flat means flat in the shape's own
+scale: in the logarithm for a lognormal root. Roots that vary together are tied by a Gaussian copula
+(Sklar 1959), with latent correlations that give the published rank correlations or covariance.
 """
 
 import math
@@ -23,9 +22,7 @@ from rootguard.values import Domain, RootName
 # Chosen by nested cross-validation on the development cohort (docs/calibration.md).
 FLAT = 0.02
 """The flat part's share."""
-WIDE = 0.05
-"""The share of people who spread twice as wide as the figures say."""
-UNTIED = 0.1
+UNTIED = 0.05
 """The share of people whose roots are not tied to each other. Who is unlike the population is
 seldom unlike it in the same way: where the noised roots contradict the ties by more than this, the
 ties are not believed and each root is judged by itself."""
@@ -62,11 +59,8 @@ def marginal(root: Root, domain: Domain) -> Marginal:
         mass = _cells(np.log(np.maximum(edges, domain.lower / 2)), mass)
     if root.mean is not None and root.sd is not None and root.sd > 0:
         law, logarithmic = _law(root, points, mass)
-        mass = (
-            (1 - WIDE - FLAT) * _cells(_below(law, edges, logarithmic=logarithmic), mass)
-            + WIDE * _cells(_below(_wider(law), edges, logarithmic=logarithmic), mass)
-            + FLAT * mass
-        )
+        shaped = _cells(_below(law, edges, logarithmic=logarithmic), mass)
+        mass = (1 - FLAT) * shaped + FLAT * mass
     share = np.cumsum(mass) - mass / 2
     return Marginal(points=points, mass=mass, scores=normal_quantiles(share))
 
@@ -97,10 +91,6 @@ def _law(root: Root, points: Floats, flat: Floats) -> tuple[NormalDist | None, b
         variance = math.log1p((sd / mean) ** 2)
         return NormalDist(math.log(mean) - variance / 2, math.sqrt(variance)), True
     return NormalDist(mean, sd), False
-
-
-def _wider(law: NormalDist | None) -> NormalDist | None:
-    return law and NormalDist(law.mean, 2 * law.stdev)
 
 
 def _below(law: NormalDist | None, edges: Floats, *, logarithmic: bool) -> Floats:

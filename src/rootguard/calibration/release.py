@@ -59,10 +59,15 @@ from rootguard.values import (
 POINTS = 256
 """Points per person, half of each kind. A working choice; what it costs against the exact joint
 posterior is in docs/calibration.md."""
-ALARM_PRICE = 8.0
-"""What an alarm may cost: it is kept where its class is made at least this many times as likely as
-it is in the population, for each mean deviation of the population's target that the release is then
-expected to be farther from the truth. Chosen by nested cross-validation (docs/calibration.md)."""
+ALARM_PRICE = 2.5
+"""What an alarm must find for its cost: so many times its class's share of the population, for each
+mean deviation of the population's target that the release is then expected to be farther off.
+Chosen with `ALARM_EVIDENCE` by nested cross-validation (docs/calibration.md)."""
+ALARM_EVIDENCE = 0.9
+"""An alarm is left where the noised roots speak against its class: where they make it less than
+this many times as likely as it is in the population. Only a close call is kept even then."""
+_CLOSE_CALL = 0.02
+"""Mean deviations of the population's target that no reader of a target would miss."""
 _RAREST = 0.01
 """A class that is rarer than this in the population counts as this rare: figures of a few thousand
 people say no more of it."""
@@ -481,8 +486,8 @@ class Alarms:
     the target of that class nearest to the median finds p / P of an average person of the class,
     with p its posterior probability and P its share of the population. It costs
     E|edge - target| - E|median - target|, in mean absolute deviations of the population's target.
-    The alarm is kept where the first is at least `ALARM_PRICE` times the second: so close calls are
-    always kept, and a distant class only as far as the evidence is for it.
+    The alarm is kept where p / P exceeds `ALARM_EVIDENCE` by `ALARM_PRICE` times the cost: a close
+    call unless the evidence is against it, a distant class only as far as the evidence is for it.
     """
 
     classes: tuple[WorryingClass, ...]
@@ -511,7 +516,8 @@ class Alarms:
         cost = (np.abs(known - at[:, None]) - np.abs(known - median[:, None])) * weights
         # Summed in the order of the points, whoever else is in the batch.
         dearer = np.cumsum(cost, axis=1)[:, -1] / total / self.deviation
-        worth = inside / total / alarm.share >= ALARM_PRICE * dearer
+        found = inside / total / alarm.share
+        worth = (found - ALARM_EVIDENCE >= ALARM_PRICE * dearer) | (dearer <= _CLOSE_CALL)
         return np.where(possible & worth, edge, middle)
 
 

@@ -248,7 +248,8 @@ def plan_options(command: _Command) -> _Command:
 calibrate_option = click.option(
     "--calibrate",
     is_flag=True,
-    help="Move the answers towards what the template's population makes likely; costs nothing.",
+    help="Move the answers towards what the template's population makes likely. Costs no privacy; "
+    "can cost accuracy for a person unlike the population.",
 )
 
 
