@@ -1,5 +1,6 @@
 """Beside the paper: like with like, mismatches with a reason, tables and figures that hold."""
 
+import math
 import re
 from dataclasses import replace
 from fractions import Fraction
@@ -149,6 +150,20 @@ def test_the_rule_for_a_match_is_the_one_that_is_stated(published: list[UtilityR
     assert not wanted(one(0.76), 5.0)
     assert wanted(one(20.5 + 3.8), 0.1)
     assert not wanted(one(20.5 + 3.9), 0.1)
+
+
+def test_the_noise_of_one_draw_stands_beside_the_band(published: list[UtilityRow]) -> None:
+    """Repeats of 16 whose mean varies by 0.1: a draw varies by 0.4, the mean of eight by less."""
+    assert compare(published).by_chance("wmape", "template", 4.0) == (0, 0)  # one repeat: unknown
+    rows = [replace(row, wmape_mc=0.1, repeats=16) for row in published]
+    found = compare(rows)
+    assert found.by_chance("wmape", "aggregate", 1e-6) == (270, 270)
+    single = next(c for c in found.cells if c.table == "template" and c.published.metric == "wmape")
+    assert single.deviations == pytest.approx(
+        (single.published.value - single.ours) / math.sqrt(0.4**2 + 0.1**2 + 0.01 / 12)
+    )
+    worse = compare([replace(row, wmape=(row.wmape or 0) + 1) for row in rows])
+    assert worse.by_chance("wmape", "aggregate", 4.0) == (0, 270)  # one point: 6.7 deviations
 
 
 def test_a_template_of_ones_own_is_not_compared(published: list[UtilityRow]) -> None:
