@@ -8,6 +8,7 @@ with the middle half of the rounds as its spread.
 
 import gc
 import math
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,8 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Literal
 
-ROUNDS = 11
+ROUNDS = int(os.environ.get("ROOTGUARD_BENCH_ROUNDS", "11"))
+"""At most so many; ROOTGUARD_BENCH_ROUNDS makes a run shorter, and its spreads wider."""
 _BATCH_SECONDS = 0.015
 """One timing lasts about this long, or one call if that is longer."""
 
@@ -189,7 +191,7 @@ def measure(case: Case) -> Row:
     with _no_collection():
         batches = [_batch(side) for side in sides]
         spent: tuple[list[Spent], list[Spent]] = ([], [])
-        for turn in range(case.rounds):
+        for turn in range(min(case.rounds, ROUNDS)):
             for side in (0, 1) if turn % 2 else (1, 0):
                 took = _timed(sides[side], batches[side])
                 spent[side].append(took / (batches[side] * sides[side].units))
@@ -215,7 +217,8 @@ def figure(
     """Time one thing alone."""
     with _no_collection():
         batch = _batch(contender)
-        spent = [_timed(contender, batch) / (batch * contender.units) for _ in range(rounds)]
+        turns = range(min(rounds, ROUNDS))
+        spent = [_timed(contender, batch) / (batch * contender.units) for _ in turns]
     return Figure(name=contender.name, unit=unit, rounds=tuple(spent), aim=aim, rate=rate)
 
 
@@ -231,7 +234,7 @@ def growth(
     with _no_collection():
         batches = [_batch(contender) for _, contender in contenders]
         best = [math.inf] * len(contenders)
-        for _ in range(rounds):
+        for _ in range(min(rounds, ROUNDS)):
             for place, (_, contender) in enumerate(contenders):
                 took = _timed(contender, batches[place]) / (batches[place] * contender.units)
                 best[place] = min(best[place], took.processor)

@@ -14,7 +14,7 @@ from rootguard import Guard, load_template, open_store
 from rootguard.calibration import make_plan
 from rootguard.cli.batch import command
 from rootguard.errors import BudgetError, ConflictError, UnknownNameError
-from rootguard.store import Store
+from rootguard.store import Store, tables
 from rootguard.store.summary import LIFETIME
 from rootguard.values import Principal, RootName
 from tests.support.canary import SENTINELS, everything, leaks
@@ -267,3 +267,25 @@ def test_nobody_is_charged_by_name_for_a_table_that_the_lifetime_cap_refuses(sto
         run(table(person("b", ast=99.0), *values), store=store, on_conflict="charge")
     assert store.events(Principal("b")) == spent
     assert store.tables() == ()
+
+
+@pytest.mark.parametrize("together", [1, 700, 1 << 20])
+def test_people_who_come_twice_are_found_however_many_are_looked_at_together(
+    together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registers, "TOGETHER", together)
+    monkeypatch.setattr(registers, "PIECE", 300)
+    generator = np.random.default_rng(5)
+    tags = np.unique(generator.integers(0, 2**64, 2000, dtype=np.uint64))
+    twice = generator.choice(tags, 40, replace=False)
+    several = [*np.array_split(generator.permutation(tags), 7), twice[:25]]
+    register = registers.Register(PLAN, 1, None, marked=False)
+    none = np.empty(0, tables.entry_type(0))
+    for some in several:
+        entries: Any = np.empty(len(some), none.dtype)
+        entries["tag"] = some
+        register.add(entries, none, len(some))
+    served: Any = np.empty(15, none.dtype)
+    served["tag"] = twice[25:]
+    register.add(none, served, 15)
+    assert sorted(register.repeated().tolist()) == sorted(twice.tolist())

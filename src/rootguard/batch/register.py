@@ -36,6 +36,10 @@ PIECE = 1 << 17
 """Entries that are put in order together: few enough for the processor's cache."""
 
 
+TOGETHER = 1 << 20
+"""Entries that are looked through together for people who come twice."""
+
+
 class EntryFile:
     """Entries of any number of rows, by partition, in a file without a name."""
 
@@ -63,21 +67,28 @@ class EntryFile:
         self._bounds.append((self._length, bounds))
         self._length += len(whole)
 
+    def __len__(self) -> int:
+        return self._length + self._rows
+
     def partition(self, number: int) -> Entries:
         """The entries of a partition, in the order in which they came."""
+        return self.partitions(number, number + 1)
+
+    def partitions(self, start: int, stop: int) -> Entries:
+        """The entries of some partitions that follow each other, in no order to rely on."""
         if self._rows:
             self._write()
         size = self._type.itemsize
         pieces = [np.empty(0, self._type)]
         for first, bounds in self._bounds:
-            begin, end = int(bounds[number]), int(bounds[number + 1])
+            begin, end = int(bounds[start]), int(bounds[stop])
             if begin < end:
                 self._file.seek((first + begin) * size)
                 pieces.append(np.frombuffer(self._file.read((end - begin) * size), self._type))
         return np.concatenate(pieces)
 
     def __repr__(self) -> str:
-        return f"<{self._length + self._rows} entries>"
+        return f"<{len(self)} entries>"
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError("entries cannot be pickled or copied")
@@ -146,9 +157,13 @@ class Register:
     def repeated(self) -> Words:
         """The people who are in several rows of this table."""
         found = [np.empty(0, np.uint64)]
-        for number in range(tables.PARTITIONS):
-            files = (self._drawn, self._others)
-            order = np.sort(np.concatenate([file.partition(number)["tag"] for file in files]))
+        files = (self._drawn, self._others)
+        # Few reads and sorts for a table of ordinary length, little memory for a long one.
+        parts = -(-sum(map(len, files)) // TOGETHER)
+        step = max(1, tables.PARTITIONS // max(1, parts))
+        for start in range(0, tables.PARTITIONS, step):
+            stop = min(start + step, tables.PARTITIONS)
+            order = np.sort(np.concatenate([file.partitions(start, stop)["tag"] for file in files]))
             found.append(np.unique(order[1:][order[1:] == order[:-1]]))
         return np.concatenate(found)
 
