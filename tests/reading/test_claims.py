@@ -11,6 +11,7 @@ from rootguard.reading.claims import (
     DECISIONS,
     NOTHING,
     Decision,
+    Dialogue,
     Expectation,
     Source,
     Standing,
@@ -226,3 +227,54 @@ def test_a_text_without_names_leaves_as_it_is(words: list[str]) -> None:
 def test_cost_is_linear(piece: str) -> None:
     header = "| AST | ALT |\n" if piece.startswith("|") else ""
     assert grows_linearly(lambda text: reading(header + text), piece, 24_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "claims"),
+    [
+        ("30. That's my ALT.", ["30 likely spoken_of"]),
+        ("Tenho 54 anos e minha vida é boa", ["54 owner named"]),
+        ("Jag har 220 i min kropp", ["220 open own_clause"]),
+        ("my bp's around 134-ish over 86-ish", ["134 owner named", "86 owner named"]),
+        ("I'm exactly 178 centimeters tall", ["178 owner named"]),
+        ("The turkey weighs 6.5 kg, when do I start?", ["6.5 other another_person"]),
+        ("How tall is Usain Bolt, 1.95 m?", ["1.95 other another_person"]),
+        ("LeBron James is 39", ["39 other another_person"]),
+        ("Final Answer inputs: AST 23", ["23 owner named"]),
+        ("Patient 12 has AST 88", ["12 other another_person", "88 other another_person"]),
+        ("Cholesterol 214 (desirable 200)", ["214 owner named", "200 nobody range"]),
+        ("AST 23 U/L 10 - 40 U/L", ["23 owner named", "10 nobody range", "40 nobody range"]),
+        ("1) Age 2) AST 3) ALT", ["1 nobody label", "2 nobody label", "3 nobody label"]),
+        (
+            "assert classify_bp(120, 80) == 1",
+            ["120 nobody code", "80 nobody code", "1 nobody code"],
+        ),
+        ('print(f"{height:.2f} m")', [".2 nobody code"]),
+    ],
+)
+def test_what_stands_around_a_number_tells_whose_it_is(text: str, claims: list[str]) -> None:
+    assert said(text) == claims
+
+
+def test_what_a_calculation_is_given_is_taken_out_but_its_exponents_stay() -> None:
+    worked = Expectation(worked=True)
+    assert changed("83.5/1.78**2", "model", worked) == ["83.5", "1.78"]
+    assert changed("26.35", "tool", worked) == ["26.35"]
+    assert changed("26.35", "tool") == []
+
+
+def test_a_question_about_another_is_not_answered_by_the_owner() -> None:
+    talk = Dialogue()
+    talk.heard("model", reading("How old is your father?", "model", NOTHING).heard)
+    assert changed("81", "owner", talk.expectation("owner")) == []
+    talk.heard("owner", reading("81", "owner", NOTHING).heard)
+    talk.heard("model", reading("And you?", "model", NOTHING).heard)
+    assert changed("54", "owner", talk.expectation("owner")) == ["54"]
+
+
+def test_a_prompt_that_lists_columns_binds_the_rows_that_follow() -> None:
+    talk = Dialogue()
+    said = "The user will paste rows: age,ast,alt,plt"
+    talk.heard("developer", reading(said, "developer", NOTHING).heard)
+    assert changed("54,23,30,220", "owner", talk.expectation("owner")) == ["54", "23", "30", "220"]
+    assert changed("I have 3 questions", "owner", talk.expectation("owner")) == []

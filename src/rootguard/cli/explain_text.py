@@ -47,6 +47,7 @@ REASONS: Final["Mapping[Reason, str]"] = {
     "one_of_several": "it is one of several quantities, and nothing says which",
     "formula": "it is a computed value, or stands in a calculation on your values",
     "by_unit": "only one of your quantities is written so",
+    "own_clause": "you speak of yourself in a language of which fewer words are known",
     "private_word": "a private word that is none of your quantities stands beside it",
     "another_person": "the sentence is about another person",
     "general": "the sentence is about nobody in particular",

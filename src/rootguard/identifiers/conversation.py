@@ -190,6 +190,10 @@ class ConversationTokens:
                 self._told[known] = token
             return token
 
+    def knows_word(self, word: str) -> bool:
+        """Whether a word is part of a name that has a token in this conversation."""
+        return self._issuer.digest(f"word {word.casefold()}") in self._words
+
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where tokens of this conversation stand in a text, in order: to leave them alone."""
         with self._lock:

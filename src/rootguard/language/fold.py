@@ -16,6 +16,7 @@ may end between two letters: `ends_word` says where.
 import bisect
 import re
 import unicodedata
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -81,6 +82,12 @@ class Folded:
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Where a stretch of the folded text stands in the original."""
         return self.places[start], self.places[end - 1] + 1 if end > start else self.places[start]
+
+    def place(self, start: int, end: int) -> tuple[int, int]:
+        """Where a stretch of the original stands in the folded text, the other way round."""
+        if isinstance(self.places, range):
+            return start, end
+        return bisect_left(self.places, start), bisect_left(self.places, end)
 
 
 def fold(text: str) -> Folded:

@@ -427,6 +427,8 @@ class Finder:
             match = None if pattern is None else pattern.match(text, place)
             if match is None:
                 continue
+            if _IN_CODE.search(text, max(0, place - _LONGEST_RUN), place):
+                continue  # "f99a1c2b" is a checksum
             spelling, names = self._meanings[key_of(match[1])]
             if spelling.accented and not _same(unfolded[place : match.end(1)], spelling.text):
                 continue
@@ -547,6 +549,8 @@ _NEAR: Final = 40  # characters between a name and its number, for a slip to be 
 _MOST_CORRECTED: Final = 20_000  # words whose corrections are remembered
 _LEAST_SLIP: Final = 6  # letters of the name's word; one may be missing in what was typed
 _LEAST_TYPED: Final = 5  # letters, as typed
+_LONGEST_RUN: Final = 12  # characters of letters and digits before a name
+_IN_CODE: Final = re.compile(r"[a-z]\d+\Z", re.IGNORECASE)
 _LEAST_FOREIGN_SLIP: Final = 9  # "Gesicht" is a face and no weight, "defense" no spending
 _LONG_WORD: Final = re.compile(rf"{_LETTER}{{{_LEAST_TYPED},40}}(?!{_LETTER})")
 _DOTTED_NAME: Final = re.compile(r"(?<![^\W_])[^\W\d_](?:\.[^\W\d_]){1,5}\.?(?![^\W\d_])")

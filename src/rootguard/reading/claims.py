@@ -16,6 +16,7 @@ with one conversation, text by text in order, and keeps names only.
 
 import functools
 import importlib.resources
+import itertools
 import re
 import tomllib
 from bisect import bisect_left, bisect_right
@@ -24,12 +25,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from rootguard.language.fold import Spans, caseless, key_of
+from rootguard.language.names import languages_of
 from rootguard.language.numbers import WrittenNumber
 from rootguard.language.units import canonical, currency_before, read_currency, read_period
 from rootguard.reading.mentions import ComputedNames, RootMention, Values, bind, positional
 from rootguard.reading.ordinary import OrdinarySort, Surroundings, sorts
 from rootguard.reading.page import Column, Measure, Page, wording
-from rootguard.reading.subjects import Clause, Whose, clause_at, clauses
+from rootguard.reading.subjects import Clause, Whose, clause_at, clauses, kin
 from rootguard.values import RootName
 
 Source = Literal["owner", "trusted", "tool", "model", "developer"]
@@ -45,6 +47,7 @@ Reason = Literal[
     "formula",
     "by_unit",
     "private_word",
+    "own_clause",
     "another_person",
     "general",
     "unbound",
@@ -108,13 +111,23 @@ _LONGEST_HEADER: Final = 400
 _LIMIT_AFTER = re.compile(r" ?[-–] ?\d")
 _LIMIT_BEFORE = re.compile(r"(?:[<>≤≥]=? ?|\d ?[-–] ?)\Z")
 _COLUMN = re.compile(r"\s{2,}|\t|[|;(\[]")
+_UNIT_GAP = re.compile(
+    r" ?(?:x ?10[\^e*]?\d{1,2})?[^\W\d_]{0,5}(?:/[^\W_]{1,4})(?: [hl]\*?)? (?:\d+ ?[-–] ?)?"
+)
+_OWN_LINE = re.compile(r"\n[ \t(\[]*(?:\d[\d.,]* ?[-–] ?)?\Z")
+_RANGE_LINE = re.compile(
+    r"[ \t(\[]*\d[\d.,]* ?[-–] ?\d[\d.,]*[ \t)\]]*(?:[^\W\d_/]{1,5}/[^\W_]{1,3})?[ \t]*(?:\n|\Z)"
+)
 _BLANK = re.compile(r"[ \w/%^()]{0,24}[:=][ :=_\[\]]*(?:\n|\Z)")
 _MEMBER = re.compile(r"\bname[\"']?\s?[:=]\s?[\"']([^\"'\n]{1,40})[\"']")
 _THING_KEY = re.compile(r"\b(?:product|sku|brand|price|breed|species)[\"']?\s?[:=]")
-_AGES = re.compile(r"\bages?[\"']?\s?[:=]\s?\[\s?\d{1,3}\s?,\s?\d{1,3}\s?,")
+_AGES = re.compile(
+    r"\b(?:ages?|weights|heights|incomes|salaries)[\"']?\s?[:=]\s?\[\s?[\d.]+\s?,\s?[\d.]+\s?,"
+)
 _KEYED = re.compile(r"([^\W\d_][\w-]*)[\"'`*]{0,3}\s?[=:]\s?[\"'`*]{0,3}\Z")
 _ARTICLE = re.compile(r"\b(?:an?|the|this|that|each|per)[ -]\$?\Z")
 _OPERATOR = re.compile(r"\d\s?[*×·x/+−]\s?\(?\d|\)\s?[*×·/+−]|sqrt|\d\s?=\s?\d")
+_EXPONENT = re.compile(r"(?:\*\*|\^) ?\Z")
 _PAIR = re.compile(r" ?/ ?| over ")
 _SEX_AFTER = re.compile(
     r" ?[MF](?=[ ,.;)/]|\Z)(?! ?(?:users|views|people|rows|USD|EUR))|/[MFmf]\b"
@@ -124,6 +137,31 @@ _SEX_BEFORE = re.compile(r"(?:\b[MF][/ ]?|\b(?:[Mm]ale|[Ff]emale|[Mm]an|[Ww]oman
 _LETTERED = re.compile(r"(?<![^\W_])([hwa])(?:\s?[:=]\s?|\s)\Z")
 _LETTERED_NUMBER = re.compile(r"(?<![^\W_])([hwa])(?:\s?[:=]\s?|\s)\d")
 _MISTYPED_AGE = re.compile(r" ?[^\W\d_]{3,7}[ -]old(?![^\W_])")  # "54 yeras old"
+_MONTHS_OF = re.compile(  # "4.2 months of emergency fund", "three months' worth of savings"
+    r" ?(?:months?|weeks?|years?)(?:'s?)? (?:worth )?(?:of|in) (?:my |our |the |an? )?"
+)
+_MONTHS = re.compile(r" ?(?:months?|weeks?|years?)(?![^\W_])")
+_LASTS = re.compile(
+    r"(?: (?:would|will|can|should|could))? ?(?:for|lasts?|cover|covers)(?: me| us)?"
+    r"(?: for)?(?: about| around)? "
+)
+_SHARE_OF = re.compile(  # "39% of what I earn"
+    r" ?(?:%|percent|per cent) of (?:what (?:i|we) (?:earn|make|get|bring)"
+    r"|(?:my|our)(?: [a-z-]+)? (?:income|salary|pay|paycheck|wages?|earnings|savings))(?![^\W_])"
+)
+_BRACKET = re.compile(r"(?: ?[-–] ?\d+)? (?:age )?(?:bracket|age group|age band)\b")
+_AIM = re.compile(  # what somebody is after is not what they have
+    r"\b(?:target|goal|cutoff|threshold|desirable|uln|lln|bracket)(?: [a-z]{1,8}){0,2}[:= ]{1,3}"
+    r"(?:[<>≤≥]=? ?|\d+ ?[/–-] ?)?\Z"
+)
+_TELLS_BACK = re.compile(  # "30. That's my ALT."
+    r"[.!,;]? (?:(?:that|this|it)(?:'s| is| was)|those are|these are) (?:my |the |for )*"
+)
+_COMPUTED_SORTS: Final = frozenset(("value", "share", "price", "label"))
+_ENGLISH: Final = frozenset(("the", "of", "and", "this", "with", "for", "that", "import", "return"))
+_ENGLISH_FIRST: Final = frozenset(("i", "my", "mine", "our", "ours", "ma", "mi"))
+_FOREIGN_LETTER = re.compile(r"[\u0370-\u1fff\u3040-\u9fff\uac00-\ud7af]")
+_MANY: Final = 1000
 _TWO: Final = 2
 _CELL_WORDS: Final = 4
 
@@ -156,13 +194,15 @@ class Expectation:
     `asked` are quantities that a question, a call of a tool or a name without a number stands for,
     in order; `mentioned` are those that the other side named without asking, which only an answer
     of nothing but numbers is taken to be about; `topic` are the owner's quantities that were spoken
-    of, the last one last. `header` is the header line of a table that goes on here.
+    of, the last one last. `header` is the header line of a table that goes on here. `worked`: it
+    is what a calculation on the owner's values is given, or its result.
     """
 
     asked: tuple[RootName, ...] = ()
     mentioned: tuple[RootName, ...] = ()
     topic: tuple[RootName, ...] = ()
     header: str = field(default="", repr=False)
+    worked: bool = False
 
 
 NOTHING: Final = Expectation()
@@ -182,6 +222,8 @@ class Heard:
     """All quantities that it names, in order."""
     asked: tuple[RootName, ...] = ()
     """The quantities that it asks the other side for, in order."""
+    anothers: tuple[RootName, ...] = ()
+    """The quantities that it asks for of somebody else: "How old is your father?"."""
     asks: bool = False
     """Whether it asks for something, by name or not."""
     dangling: tuple[RootName, ...] = ()
@@ -241,6 +283,7 @@ class _Reader:
         "calls",
         "cells",
         "expected",
+        "foreign",
         "formulas",
         "last",
         "named",
@@ -284,6 +327,7 @@ class _Reader:
         self.single: bool = False
         self.last: int = -1
         self.personal: bool = False
+        self.foreign: bool = False
         self.calls: Mapping[int, RootName | None] = {}
         self.values = Values(page)
         self.named = self.written = Spans()
@@ -302,6 +346,16 @@ class _Reader:
             bool(self.expected.topic)
             or any(clause.subject == "owner" for clause in self.said)
             or (self.source == "owner" and not _lists()["first"].isdisjoint(page.runs.words))
+        )
+        # In a language of which fewer words are known, the owner's own clauses are doubted.
+        self.foreign = (
+            self.source == "owner"
+            and _ENGLISH.isdisjoint(page.runs.words)
+            and (
+                bool(languages_of(page.runs.words))
+                or not (_lists()["first"] - _ENGLISH_FIRST).isdisjoint(page.runs.words)
+                or _FOREIGN_LETTER.search(page.plain) is not None
+            )
         )
         sorted_numbers = list(zip(page.numbers, sorts(page, self.said), strict=True))
         self.names = [
@@ -352,8 +406,13 @@ class _Reader:
             numbers=bool(claims),
             answered=tuple(self.answered),
             spoken_of=self._spoken_of(),
-            named=tuple(dict.fromkeys(r for at, _, r in self.names if self._inside(at))),
-            asked=self._asked(),
+            named=tuple(
+                dict.fromkeys(
+                    r for at, _, r in self.names if self._inside(at) and not self._is_of_another(at)
+                )
+            ),
+            asked=self._asked(of_another=False),
+            anothers=self._asked(of_another=True),
             asks=any(clause.addressed for clause in self.said),
             dangling=self._dangling(),
             header=self._header(),
@@ -372,6 +431,7 @@ class _Reader:
             whose == "nobody"
             or self._is_in_table_of_things(number)
             or self._is_example(number, whose)
+            or self._is_checked(number)
             or self._is_exercise()
             or (whose == "unsaid" and self._is_about_nobody(number, mention))
         ):
@@ -381,9 +441,14 @@ class _Reader:
         elif (
             sort != "value"
             and not (sort == "count" and _MISTYPED_AGE.match(self.page.plain, number.end))
+            and not (sort == "count" and mention.stated and whose == "owner")  # "178 centimeters"
             and not mention.form.minor
             and not self._is_second(number)
-            and not (whose == "owner" and sort in _lists()["owned_sorts"])
+            and not (
+                whose == "owner"
+                and sort in _lists()["owned_sorts"]
+                and not _AIM.search(self.page.plain, max(0, number.start - 24), number.start)
+            )
         ):
             standing, reason = "nobody", sort
         else:
@@ -464,6 +529,13 @@ class _Reader:
             _LONE_WORD.findall(ruled)
         )
 
+    def _is_checked(self, number: WrittenNumber) -> bool:
+        """Whether a program is to check it: "validate that age is between 18 and 120"."""
+        clause = clause_at(self.said, number.start)
+        start = max(clause.start, number.start - _SENTENCE)
+        words = _WORD.findall(self.page.plain, start, number.start)
+        return not _lists()["checking"].isdisjoint(words)
+
     def _is_exercise(self) -> bool:
         """Whether the text wants a program, and nobody in it speaks of themselves."""
         if self._exercise is None:
@@ -508,6 +580,16 @@ class _Reader:
             part in caseless(name) for name in self.owner_names for part in named[1].split()
         )
 
+    def _is_under_another(self, number: WrittenNumber) -> bool:
+        """Whether it is in a column whose header is another word: "pulse"."""
+        at = bisect_right(self.cells, number.start, key=lambda cell: cell[0]) - 1
+        if at < 0 or number.start >= self.cells[at][1]:
+            return False
+        header = self.cells[at][2].header
+        return not self.named.meet(header.start, header.end) and bool(
+            _WORD.search(self.page.plain, header.start, header.end)
+        )
+
     def _is_in_table_of_things(self, number: WrittenNumber) -> bool:
         """Whether the rows of its table are about things or people: a first column "Ingredient"."""
         at = bisect_right(self.cells, number.start, key=lambda cell: cell[0]) - 1
@@ -531,10 +613,14 @@ class _Reader:
         if self.last < 0 or self.last >= number.start:
             return False
         gap = text[self.last : number.start]
+        if len(gap) <= _BARE * 2 and _OWN_LINE.search(text, self.last, number.start):
+            line = text[text.rfind("\n", self.last, number.start) + 1 : number.end + _BARE * 2]
+            if _RANGE_LINE.match(line):
+                return True
         if "\n" in gap or len(gap) > _SENTENCE:
             return False
         pair = _LIMIT_AFTER.match(text, number.end) or _LIMIT_BEFORE.search(gap)
-        return pair is not None and _COLUMN.search(gap) is not None
+        return pair is not None and (_COLUMN.search(gap) or _UNIT_GAP.fullmatch(gap)) is not None
 
     # -- bound by nothing on the page --------------------------------------------------------
 
@@ -542,7 +628,7 @@ class _Reader:
         if number.start in self.calls:
             return self._positional(number, start, end)
         whose = clause_at(self.said, number.start).subject
-        if self._is_reference(number):
+        if self._is_reference(number) or _BRACKET.match(self.page.plain, number.end):
             return Claim(start=start, end=end, standing="nobody", reason="range")
         if whose in ("other", "nobody"):
             reason: Reason = "another_person" if whose == "other" else "general"
@@ -559,6 +645,11 @@ class _Reader:
         aged = self._aged(number)
         if aged is not None:
             return aged
+        told = self._told_after(number) or self._months_of(number, start, end)
+        if told is None and whose == "owner" and _SHARE_OF.match(self.page.plain, number.end):
+            told = Claim(start=start, end=end, standing="owner", reason="formula")
+        if told is not None:
+            return told
         pressure = self._pressure(number)
         if pressure is not None:
             return pressure
@@ -570,6 +661,8 @@ class _Reader:
         lettered = self._lettered(number)
         if lettered is not None:
             return lettered
+        if sort == "count" and whose == "owner" and self._is_paid(number):
+            return Claim(start=start, end=end, standing="open", reason="private_word")
         if sort in ("count", "dose") and whose == "owner" and number.value is not None:
             fitting = self._fitting(number)
             if len(fitting) == 1 and self._is_telling(number, fitting[0]):
@@ -584,6 +677,21 @@ class _Reader:
             return Claim(start=start, end=end, standing="nobody", reason="unbound")
         return self._spoken(number, whose, start, end) or self._open(number, whose, start, end)
 
+    def _is_paid(self, number: WrittenNumber) -> bool:
+        """Whether money goes somewhere: "1875 vanishes into loans". Four digits count few things.
+
+        The size decides, never whose it is: the same for everybody.
+        """
+        if number.value is None or number.value < _MANY:
+            return False
+        self.near = self.near or Surroundings(self.page)
+        word = _WORD.match(self.page.plain, number.end + 1)
+        if word is None or not self.near.private(number):
+            return False
+        return any(m.money for m in self.page.vocabulary.measures.values()) and not any(
+            start == word.start() for start, _, _ in self.names
+        )
+
     def _positional(self, number: WrittenNumber, start: int, end: int) -> Claim:
         """An argument of a calculation that is called with its roots in order."""
         root = self.calls[number.start]
@@ -597,11 +705,15 @@ class _Reader:
 
         Its inputs are there in places that nobody can tell from its results and constants.
         """
+        if self.expected.worked and self._is_reckoned(number, sort):
+            return True
         if sort not in ("arithmetic", "value") or self.source == "developer":
             return False
-        if self.source == "owner" and not self.owned:
+        if self.source == "owner" and not self.owned and not self._names_formula(number):
             return False
         if self.source != "owner" and not self.expected.topic:
+            return False
+        if _EXPONENT.search(self.page.plain, max(0, number.start - 4), number.start):
             return False
         text = self.page.plain
         start = max(text.rfind("\n", 0, number.start), number.start - _SENTENCE)
@@ -609,6 +721,29 @@ class _Reader:
         end = min(len(text) if stop < 0 else stop, number.end + _SENTENCE)
         line = text[max(0, start) : end]
         return "=" in line and _OPERATOR.search(line) is not None
+
+    def _names_formula(self, number: WrittenNumber) -> bool:
+        """Whether its line says what is computed from the owner's values: "BMI = 83.5 / 1.78^2"."""
+        self.formulas = self.formulas or ComputedNames(self.page)
+        text, places = self.page.plain, self.formulas.places
+        at = bisect_right(places, number.start, key=lambda each: each[0]) - 1
+        if at < 0 or number.start - places[at][0] > _SENTENCE:
+            return False
+        end, name = places[at]
+        return "\n" not in text[end : number.start] and bool(
+            self.page.vocabulary.formulas.get(key_of(name))
+        )
+
+    def _is_reckoned(self, number: WrittenNumber, sort: OrdinarySort) -> bool:
+        """Whether it goes into a calculation on the owner's values, or comes out: "83.5/1.78**2".
+
+        An exponent is part of the formula. What has more words than a result is another text.
+        """
+        text = self.page.plain
+        if number.value is None or _EXPONENT.search(text, max(0, number.start - 4), number.start):
+            return False
+        few = len(_WORD.findall(text, self.begin)) <= _FEW_WORDS
+        return few and sort in ("value", "arithmetic", "code", "count", "share", "price", "label")
 
     # -- answers -----------------------------------------------------------------------------
 
@@ -674,7 +809,8 @@ class _Reader:
             return None
         text = self.page.folded.text  # in its own case: "54m" is a length
         before, after = text[max(0, number.start - 8) : number.start], text[number.end :][:10]
-        if not (_SEX_AFTER.match(after) or _SEX_BEFORE.search(before)):
+        mistyped = self.personal and _MISTYPED_AGE.match(self.page.plain, number.end)
+        if not (mistyped or _SEX_AFTER.match(after) or _SEX_BEFORE.search(before)):
             return None
         mention = self.values.of(number, age.root)
         if mention is None or not age.holds(mention.number, age.unit):
@@ -682,6 +818,44 @@ class _Reader:
         self.owned.add(age.root)
         self.personal = True  # "54M 178cm": what stands beside it is the same person's
         return _claim(mention, "owner", "named")
+
+    def _told_after(self, number: WrittenNumber) -> Claim | None:
+        """A number of which the next sentence says what it is: "30. That's my ALT."."""
+        said = _TELLS_BACK.match(self.page.plain, number.end)
+        if said is None:
+            return None
+        at = bisect_left(self.names, said.end(), key=lambda name: name[0])
+        if at == len(self.names) or self.names[at][0] != said.end():
+            return None
+        mention = self.values.of(number, self.names[at][2])
+        if mention is None:
+            return None
+        self.owned.add(mention.root)
+        return _claim(mention, "likely", "spoken_of")
+
+    def _months_of(self, number: WrittenNumber, start: int, end: int) -> Claim | None:
+        """How long the owner's means last, which tells of them: "4.2 months of savings"."""
+        text, measures = self.page.plain, self.page.vocabulary.measures
+        if _MONTHS.match(text, number.end) is None or not (self.personal or self._is_terse(number)):
+            return None
+        said = _MONTHS_OF.match(text, number.end)
+        if said is not None:
+            at = bisect_left(self.names, said.end(), key=lambda name: name[0])
+            fits = at < len(self.names) and self.names[at][0] == said.end()
+        else:  # "enough savings for 4.2 months"
+            at = bisect_right(self.names, number.start, key=lambda name: name[0]) - 1
+            fits = at >= 0 and bool(_LASTS.fullmatch(text, self.names[at][1], number.start))
+        if not fits or not measures[self.names[at][2]].money:
+            return None
+        writing = self.page.folded.text[number.start : number.end]
+        return Claim(
+            start=start,
+            end=end,
+            standing="owner",
+            reason="formula",
+            computed="emergency_fund",
+            writing=writing,
+        )
 
     def _lettered(self, number: WrittenNumber) -> Claim | None:
         """A size or an age behind its letter, if there are two of them: "H 178 W 83.5"."""
@@ -743,13 +917,13 @@ class _Reader:
         self, number: WrittenNumber, sort: OrdinarySort, start: int, end: int, *, called: bool
     ) -> Claim | None:
         """A number behind the name of a computed value, or its call: "my FIB-4 is 1.03"."""
-        if number.value is None or not (called or sort in ("value", "share", "price")):
+        if number.value is None or not (called or sort in _COMPUTED_SORTS):
             return None
         if called and self.page.plain[max(0, number.start - 6) : number.start].find(")") < 0:
             return None
         self.formulas = self.formulas or ComputedNames(self.page)
         name = self.formulas.called(number) if called else self.formulas.before(number)
-        if name is None:
+        if name is None or (sort == "arithmetic" and not called):
             return None
         writing = self.page.folded.text[number.start : number.end]
         return Claim(
@@ -768,6 +942,8 @@ class _Reader:
         if self.source not in ("owner", "trusted") and not self._echoes(number):
             return None
         if self._is_anothers(number) and not self._goes_on(number):
+            return None
+        if self._is_under_another(number):
             return None
         if self._is_second(number):  # of a pair, whose other root the person does not have
             return Claim(start=start, end=end, standing="likely", reason="one_of_several")
@@ -913,13 +1089,22 @@ class _Reader:
             return nobodys
         said = _WORD.findall(self.page.plain, max(0, number.start - _BARE), number.start)
         private = private or (whose == "owner" and "mine" in said)  # of what, nobody has said
-        if private and (
-            whose == "owner" or self._is_by_laboratory(number) or self._is_told_beside(number)
+        if (
+            private
+            and not self._is_keyed_by_machine(number)
+            and (whose == "owner" or self._is_by_laboratory(number) or self._is_told_beside(number))
         ):
             return Claim(start=start, end=end, standing="open", reason="private_word")
         if self._is_left_over(number, whose):
             return Claim(start=start, end=end, standing="likely", reason="one_of_several")
+        if self.foreign and whose == "owner":
+            return Claim(start=start, end=end, standing="open", reason="own_clause")
         return nobodys
+
+    def _is_keyed_by_machine(self, number: WrittenNumber) -> bool:
+        """Whether it is an option of a program: "max_tokens=256"."""
+        key = _KEYED.search(self.page.plain, max(0, number.start - _SENTENCE // 4), number.start)
+        return key is not None and not _lists()["options"].isdisjoint(re.split("[_-]", key[1]))
 
     def _is_by_laboratory(self, number: WrittenNumber) -> bool:
         """Whether a laboratory's quantity is named near it, or any if it is all there is."""
@@ -1026,14 +1211,36 @@ class _Reader:
             named += self.page.vocabulary.formulas.get(key_of(name), ())
         return tuple(named)
 
-    def _asked(self) -> tuple[RootName, ...]:
+    def _asked(self, *, of_another: bool) -> tuple[RootName, ...]:
+        """The quantities that are asked for, the owner's or somebody else's."""
         found = [
             root
-            for start, end, root in self.names
+            for start, end, root in (*self.names, *self._everyday())
             if self._inside(start)
             and (clause_at(self.said, start).addressed or self._is_blank(end))
+            and self._is_of_another(start) == of_another
         ]
         return tuple(dict.fromkeys(found))
+
+    def _everyday(self) -> Iterator[tuple[int, int, RootName]]:
+        """Everyday words that name a quantity in a question: "How much do you have saved?"."""
+        for name in self.page.names if self.source == "model" else ():
+            if name.everyday and not name.subject:
+                yield from ((name.start, name.end, root) for root in name.roots if root)
+
+    def _is_of_another(self, place: int) -> bool:
+        """Whether a question is about somebody whom the one asked has: "your father"."""
+        clause = clause_at(self.said, place)
+        if clause.subject == "other":
+            return True
+        if self.source != "model":
+            return False
+        start, end = max(clause.start, place - _SENTENCE), min(clause.end, place + _SENTENCE)
+        words = _WORD.findall(self.page.plain, start, end)
+        return any(
+            first in _lists()["yours"] and second in kin()
+            for first, second in itertools.pairwise(words)
+        )
 
     def _is_blank(self, end: int) -> bool:
         """Whether a form leaves room behind a label: "Age: ____", "2. AST:"."""
@@ -1114,9 +1321,14 @@ _TOPICS: Final = 8  # quantities that are spoken of: more than one formula has, 
 class Dialogue:
     """One conversation as far as it was read."""
 
-    __slots__ = ("_asked", "_calls", "_dangling", "_header", "_mentioned", "_patience", "_topic")
+    __slots__ = (
+        *("_anothers", "_asked", "_calls", "_dangling", "_header", "_mentioned", "_patience"),
+        *("_topic", "_worked"),
+    )
 
     def __init__(self) -> None:
+        self._anothers: tuple[RootName, ...] = ()
+        self._worked: set[str] = set()
         self._asked: tuple[RootName, ...] = ()
         self._mentioned: tuple[RootName, ...] = ()
         self._patience: int = 0
@@ -1128,7 +1340,7 @@ class Dialogue:
     def expectation(self, source: Source, call: str = "") -> Expectation:
         """What is expected of the next text of a source; `call` is the id of a tool's call."""
         if source in ("tool", "trusted"):
-            return Expectation(asked=self._calls.get(call, ()))
+            return Expectation(asked=self._calls.get(call, ()), worked=call in self._worked)
         if source != "owner":
             return Expectation(topic=self._topic)
         asked = self._dangling or self._asked
@@ -1136,19 +1348,36 @@ class Dialogue:
             asked=asked, mentioned=self._mentioned, topic=self._topic, header=self._header
         )
 
-    def called(self, call: str, roots: Sequence[RootName]) -> None:
-        """A tool was called whose name or arguments name these quantities."""
+    def arguments(self, roots: Sequence[RootName]) -> Expectation:
+        """What is expected of a call's arguments; `roots` are those of a calculation, in order."""
+        return Expectation(asked=tuple(roots), worked=bool(self._topic) and not roots)
+
+    def called(self, call: str, roots: Sequence[RootName], *, worked: bool = False) -> None:
+        """A tool was called whose name or arguments name these quantities.
+
+        `worked`: the arguments hold the owner's numbers, so the result is made of them.
+        """
         self._calls[call] = tuple(dict.fromkeys(roots))
+        if worked:
+            self._worked.add(call)
 
     def heard(self, source: Source, heard: Heard) -> None:
         """Take up what a text said."""
         if source == "owner":
             self._hear_owner(heard)
+        elif source == "developer":
+            # "The user will paste rows: age,ast,alt,plt": only rows of bare numbers are about them.
+            self._header = heard.header or self._header
+            if len(heard.dangling) > 1:
+                self._mentioned = heard.dangling
         elif source == "model":
             self._mentioned = heard.named
             asked = heard.asked
             if not asked and heard.asks and len(self._topic) == 1:
                 asked = self._topic  # "What does the report show for it?"
+            if not asked and not heard.anothers and not heard.named and self._anothers:
+                asked = self._anothers  # "How old is your father?", "And you?"
+            self._anothers = heard.anothers
             if asked:
                 self._asked, self._patience = asked, _PATIENCE
                 self._dangling, self._header = (), ""

@@ -49,6 +49,7 @@ _COPULAS = frozenset(
     ("is", "was", "are", "were", "of", "at", "equals", "value", "result", "level", "reading")
 )
 # Their dots end no sentence. The longest has seven characters: `_joining_dot` looks back by more.
+_SHORT_NAME = re.compile(r"\b(?:inc|exp|sav|wt|ht|chol|gluc|trig|plat|hgb|creat|temp|syst|diast)\Z")
 _ABBREVIATED = ("approx.", "ca.", "avg.", "no.", "max.", "min.")
 
 
@@ -105,8 +106,10 @@ def read_gap(
 
 def _joining_dot(text: str, place: int) -> bool:
     """Whether a dot is in a path ("ast.value") or ends an abbreviation, not a sentence."""
-    path = text[place + 1 : place + 2].isalpha()
-    return path or text[max(0, place - 8) : place + 1].endswith(_ABBREVIATED)
+    path = text[place + 1 : place + 2].isalpha() or _SHORT_NAME.search(
+        text, max(0, place - 8), place
+    )
+    return bool(path) or text[max(0, place - 8) : place + 1].endswith(_ABBREVIATED)
 
 
 def _unit(
@@ -151,6 +154,10 @@ _MOST_IN_SERIES = 64  # keeps the cost linear in a text of numbers only
 _SUBJECT_CONCEPTS = ("wt", "ht", "age")  # age last: it alone takes a number without a unit
 _WORD = re.compile(r"[^\W\d_]+")
 _TYPED_AGE = re.compile(r" ?[^\W\d_]{3,7}[ -]old(?![^\W_])")
+# Behind years in other languages: of experience, ago, later.
+_NO_AGE = frozenset(
+    ("de", "di", "d", "von", "van", "do", "da", "in", "im", "en", "fa", "atras", "lang", "später")
+)
 _AFTER_AGE = re.compile(r" *+(?:\Z|[.,;!?)\n\"']|(?P<word>[^\W\d_]+))")
 # Signs that part nothing, beside the words of `wording.toml`: between a name and its number,
 # between the names of a list, and between the numbers of a series.
@@ -247,6 +254,18 @@ class _Binder:
         self.numbers = [n for n in page.numbers if not page.public.meet(n.start, n.end)]
         self._starts = [number.start for number in self.numbers]
         self._next = dict(zip(self._starts, self.numbers[1:], strict=False))
+        self._lines = {
+            column.header.start: (
+                self.text.rfind("\n", 0, column.header.start) + 1,
+                self.text.find("\n", column.header.start),
+            )
+            for column in page.columns
+        }
+        self._cells = sorted(
+            (cell.start, cell.end, column.header.start)
+            for column in page.columns
+            for cell in column.cells
+        )
 
     def bind_columns(self) -> None:
         """Numbers in table cells under a header that names a root."""
@@ -296,7 +315,8 @@ class _Binder:
                 fresh = False
                 place += 1
                 continue
-            after = self._bind_forward(run, items, place) if run and fresh else 0
+            headed = run and fresh and self._is_below(run[-1], item)
+            after = self._bind_forward(run, items, place) if run and fresh and not headed else 0
             if after:
                 fresh = False
                 place += after
@@ -307,6 +327,17 @@ class _Binder:
                 place += taken
             else:
                 place += 1
+
+    def _is_below(self, name: NamePlace, number: WrittenNumber) -> bool:
+        """Whether a number is in a cell of the table in whose header a name stands.
+
+        Its own column was read before: what is left is in another.
+        """
+        at = bisect_right(self._cells, number.start, key=lambda cell: cell[0]) - 1
+        if at < 0 or number.start >= self._cells[at][1]:
+            return False
+        header = self._cells[at][2]
+        return self._lines[header][0] <= name.start < self._lines[header][1]
 
     def _inches(self, number: WrittenNumber) -> bool:
         """Whether it is what follows feet: it is no value of its own, whatever name comes next."""
@@ -454,7 +485,9 @@ class _Binder:
             quantity = None if gap is None else self.read(number, measure, None)
             if quantity is None or (name.everyday and not quantity.stated):
                 continue
-            if concept == "age" and not self._ends_age(quantity.after, measure, quantity):
+            if concept == "age" and not self._ends_age(
+                quantity.after, measure, quantity, foreign=name.everyday
+            ):
                 continue
             if concept != "age" and not quantity.stated:
                 continue
@@ -462,7 +495,7 @@ class _Binder:
             return 1 + bool(quantity.form.minor)
         return 0
 
-    def _ends_age(self, place: int, measure: Measure, quantity: Quantity) -> bool:
+    def _ends_age(self, place: int, measure: Measure, quantity: Quantity, *, foreign: bool) -> bool:
         if quantity.form.factor != 1.0:
             return False
         if quantity.form.unit != measure.unit:  # "648 months old"
@@ -470,7 +503,10 @@ class _Binder:
         if _TYPED_AGE.match(self.text, place):  # "54 yeras old"
             return True
         end = _AFTER_AGE.match(self.text, place)
-        return end is not None and (end["word"] is None or end["word"] in _ages_before())
+        if end is None or end["word"] is None or end["word"] in _ages_before():
+            return end is not None
+        # "Tenho 54 anos e ...": with its unit it is an age, unless it is of something or past.
+        return foreign and quantity.stated and end["word"] not in _NO_AGE
 
     def _bind_backward(
         self, items: Sequence[NamePlace | WrittenNumber], place: int

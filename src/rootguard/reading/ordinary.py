@@ -81,11 +81,20 @@ _CODE_LINE = re.compile(
     r"|(?<![<=])==(?![=>])|!=|&&|\+=|\*\*|::|\)\s?;|\b\w{2,40}\.\w{2,40}\("
     r"|\bselect\b.{1,200}\bfrom\b|\bwhere \w{1,40}(?:\.\w{1,40})? ?(?:<|>|=|!=)"
     r"|\b(?:smallint|bigint|integer|numeric|varchar|decimal|timestamp)\b ?(?:\(|not|check|default)"
-    r"|\b\w{1,40}\(\w{1,40}=|\bif \w{1,40}(?:\.\w{1,40})? ?(?:<|>)=? ?\d"
+    r"|\b[a-z_]\w{1,40}\([\"'\[{]|\b\w{1,40}\(\w{1,40}=|\bif \w{1,40}(?:\.\w{1,40})? ?(?:<|>)=? ?\d"
 )
 # A laboratory's mark behind a finding: "214 H     <200 mg/dL".
 _FLAGGED = re.compile(r"\s{1,8}[HL]\*?(?=\s{2,}|\t|[ ]*\n|[ ]*\Z|\s+[<>(\[])")
 _POWER_OF_TEN = re.compile(r"\s?x\s?10[\^*]?\d")
+_FORMAT = re.compile(r"[fdegs%]\}")
+_LARGE = re.compile(r"\s?(?:bn\b|billions?\b|trillions?\b|tn\b|mrd\b|milliard)")
+_EACH = re.compile(
+    r" (?:a|an|per) (?:share|ounce|barrel|unit|litre|liter|gallon|night|person|head)\b"
+)
+_TESTED = re.compile(
+    r"\bassert(?:equals?|that|raises)?\b|\bexpect\(|\.(?:tobe|toequal)\(|==\s?[\"'\d]"
+)
+_METHOD = re.compile(r"\.(?:between|gt|lt|ge|le|eq|isin|clip|fillna|sample|head|tail)\([\d., ]*\Z")
 _DATA_LINE = re.compile(r"^\s*[\[{\"]|\"\s*:")
 _CALL = re.compile(r"([a-z_][\w.]*)\((?:[^()\n]*[,\s=])?\Z")
 _VALUES = re.compile(r"\bvalues\b[^a-z]*\Z")
@@ -167,6 +176,73 @@ class _Place:
         return bool(self.right) and self.right_gap in ("", " ", "-")
 
 
+class CodeLines:
+    """Which places of a text are code: by fences, backticks and the shape of the line."""
+
+    __slots__ = ("_fences", "_line", "_line_is_code", "_text", "_ticks", "is_tested")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._fences = self._fenced()
+        self._line = (-1, -1)
+        self._line_is_code = False
+        self._ticks = Spans()
+        self.is_tested = False
+        """Whether the line that was asked for last checks something, with data made up for it."""
+
+    def meet(self, start: int, end: int) -> bool:
+        """Whether a place is code; places are asked for in order."""
+        at = bisect_right(self._fences, start, key=lambda fence: fence[0]) - 1
+        inside = at >= 0 and start < self._fences[at][1]
+        self._read_line(start)
+        if inside and self._fences[at][2] in _lists()["code_fences"]:
+            return True
+        return self._line_is_code or self._ticks.meet(start, end)
+
+    def _fenced(self) -> list[tuple[int, int, str]]:
+        if "```" not in self._text and "~~~" not in self._text:
+            return []
+        found = []
+        opened: re.Match[str] | None = None
+        for match in _FENCE.finditer(self._text):
+            if opened is None:
+                opened = match
+            else:
+                found.append((opened.end(), match.start(), opened[1]))
+                opened = None
+        if opened is not None:
+            found.append((opened.end(), len(self._text), opened[1]))
+        return found
+
+    def _read_line(self, place: int) -> None:
+        """Judge the line of a place, once."""
+        if self._line[0] <= place < self._line[1]:
+            return
+        start = self._text.rfind("\n", 0, place) + 1
+        stop = self._text.find("\n", place)
+        stop = len(self._text) if stop < 0 else stop
+        self._line = (start, stop + 1)
+        line = self._text[start:stop]
+        ticks = []
+        if "`" in line:
+            opened = -1
+            for match in re.finditer("`+", line):
+                if opened < 0:
+                    opened = match.end()
+                else:
+                    inside = line[opened : match.start()]
+                    if not re.fullmatch(r"[\s\d.,%/]*[a-z%/]{0,8}", inside):  # `54`, `23 U/L`
+                        ticks.append((start + opened, start + match.start()))
+                    opened = -1
+            line = re.sub(r"`[^`]*`", " ", line)
+        self._ticks = Spans(ticks)
+        head = line[:_LINE]
+        ended = line.rstrip()[-1:] in (";", "{") and any(sign in head for sign in "=(:")
+        shaped = ended or _CODE_LINE.search(head) is not None
+        self._line_is_code = shaped and _DATA_LINE.search(head) is None
+        self.is_tested = _TESTED.search(head) is not None
+
+
 class _Sorting:
     def __init__(self, page: Page, said: Sequence[Clause]) -> None:
         self._page = page
@@ -177,7 +253,7 @@ class _Sorting:
         self._ends = [name.end for name in self._names]
         self._starts = {name.start: name for name in self._names}
         self._number_ends = [number.end for number in page.numbers]
-        self._fences = self._fenced()
+        self._code = CodeLines(self._text)
         self._german = "de" in languages_of(page.runs.words)
         text = self._text
         self._addresses = Spans(
@@ -186,10 +262,23 @@ class _Sorting:
             if sign in text
             for match in pattern.finditer(text)
         )
-        self._line = (-1, -1)
-        self._line_is_code = False
-        self._ticks = Spans()
         self._item = 0
+        self._marks = self._enumerated() if ")" in text else frozenset[int]()
+
+    def _enumerated(self) -> frozenset[int]:
+        """Where marks stand that count up within a text: "(1) ... (2) ...", "1) ... 2) ..."."""
+        found: dict[str, list[int]] = {}
+        for number in self._page.numbers:
+            if number.end - number.start > _LONGEST_MARKER or number.sort != "digits":
+                continue
+            before = self._text[max(0, number.start - 1) : number.start]
+            after = self._text[number.end : number.end + 2]
+            if after[:1] != ")" or after[1:].isalnum() or not (before in "( \n\t" or not before):
+                continue
+            counted = found.setdefault(before if before == "(" else "", [])
+            if number.value == len(counted) + 1:
+                counted.append(number.start)
+        return frozenset(place for each in found.values() if len(each) > 1 for place in each)
 
     def all(self) -> list[OrdinarySort]:
         """The sorts, in order."""
@@ -224,8 +313,14 @@ class _Sorting:
     ) -> OrdinarySort:
         if number.sort == "hole":
             return "value"
+        if number.start in self._marks:
+            return "label"
+        if _FORMAT.match(place.after) and place.before[-1:] in (":", "%", ".", ">", "<"):
+            return "code"  # {height:.2f}
         if self._in_code(number):
-            return "value" if self._assigned(number, place, tied=tied) else "code"
+            made_up = self._code.is_tested or _METHOD.search(place.before) is not None
+            assigned = not made_up and self._assigned(number, place, tied=tied)
+            return "value" if assigned else "code"
         if self._addresses.meet(number.start, number.end):
             return "value" if self._assigned(number, place, tied=False) else "address"
         if number.sort == "opaque":
@@ -274,6 +369,8 @@ class _Sorting:
             return "date"
         if self._in_unit_of_things(place):
             return "count"
+        if _LARGE.match(place.after) or _EACH.match(place.after):
+            return "price"  # nobody earns billions, or so much a share
         if place.joined and place.next() in self._lists["short_spans"] | self._lists["long_spans"]:
             late = place.next(1) in ("ago", "later", "earlier", "after", "before", "post")
             if late or place.previous() in ("in", "after", "within", "every"):
@@ -366,7 +463,7 @@ class _Sorting:
         if len(gap) > len(" out of "):
             return None
         sort = before[-1]
-        if sort == "range" and _RANGED.fullmatch(gap):
+        if sort == "range" and (_RANGED.fullmatch(gap) or gap.strip() == "/"):
             return "range"
         if (
             sort in ("label", "date", "version")
@@ -380,55 +477,8 @@ class _Sorting:
 
     # -- code --------------------------------------------------------------------------------
 
-    def _fenced(self) -> list[tuple[int, int, str]]:
-        if "```" not in self._text and "~~~" not in self._text:
-            return []
-        found = []
-        opened: re.Match[str] | None = None
-        for match in _FENCE.finditer(self._text):
-            if opened is None:
-                opened = match
-            else:
-                found.append((opened.end(), match.start(), opened[1]))
-                opened = None
-        if opened is not None:
-            found.append((opened.end(), len(self._text), opened[1]))
-        return found
-
     def _in_code(self, number: WrittenNumber) -> bool:
-        at = bisect_right(self._fences, number.start, key=lambda fence: fence[0]) - 1
-        inside = at >= 0 and number.start < self._fences[at][1]
-        if inside and self._fences[at][2] in self._lists["code_fences"]:
-            return True
-        self._read_line(number.start)
-        return self._line_is_code or self._ticks.meet(number.start, number.end)
-
-    def _read_line(self, place: int) -> None:
-        """Judge the line of a place, once."""
-        if self._line[0] <= place < self._line[1]:
-            return
-        start = self._text.rfind("\n", 0, place) + 1
-        stop = self._text.find("\n", place)
-        stop = len(self._text) if stop < 0 else stop
-        self._line = (start, stop + 1)
-        line = self._text[start:stop]
-        ticks = []
-        if "`" in line:
-            opened = -1
-            for match in re.finditer("`+", line):
-                if opened < 0:
-                    opened = match.end()
-                else:
-                    inside = line[opened : match.start()]
-                    if not re.fullmatch(r"[\s\d.,%/]*[a-z%/]{0,8}", inside):  # `54`, `23 U/L`
-                        ticks.append((start + opened, start + match.start()))
-                    opened = -1
-            line = re.sub(r"`[^`]*`", " ", line)
-        self._ticks = Spans(ticks)
-        head = line[:_LINE]
-        ended = line.rstrip()[-1:] in (";", "{") and any(sign in head for sign in "=(:")
-        shaped = ended or _CODE_LINE.search(head) is not None
-        self._line_is_code = shaped and _DATA_LINE.search(head) is None
+        return self._code.meet(number.start, number.end)
 
     # -- shapes ------------------------------------------------------------------------------
 
@@ -590,6 +640,8 @@ class _Sorting:
             return whole is not None and place.value <= int(whole[0])
         if place.joined and place.next() in self._lists["stars"]:
             return True
+        if place.previous() == "scored" and place.close:
+            return True
         played = any(word in self._lists["played"] for word in (*place.left[:4], *place.right[:3]))
         return (
             played
@@ -617,8 +669,6 @@ class _Sorting:
                 listed = word not in (
                     "min",
                     "max",
-                    "target",
-                    "goal",
                     "upper",
                     "lower",
                     "recommended",
@@ -939,7 +989,14 @@ class Surroundings:
             ),
             key=lambda cell: cell[0],
         )
-        self._names = Spans((n.start, n.end) for n in page.names if not n.subject)
+        measures = page.vocabulary.measures
+        self._names = Spans(
+            (n.start, n.end)
+            for n in page.names
+            if not n.subject
+            # "got" is an enzyme in German laboratories alone.
+            and not (n.everyday and not any(r and measures[r].money for r in n.roots))
+        )
         content = wording()["private"]
         self._nouns = frozenset(content["nouns"])
         self._birth = frozenset(content["birth"])

@@ -269,6 +269,7 @@ _SPACED = re.compile(r"\S+(?: \S+)*")
 _DIGIT = re.compile(r"(?<![^\W_])[0-9]")
 _RULE = re.compile(r"[\s|:+\-]*")
 _HEADED_BY_REFERENCE = re.compile(
+    r"(?<!in )(?<!of )"
     r"\b(?:ref|reference|normal|range|limits?|interval|low|high|min|max|lower|upper|lln|uln)\b"
 )
 
@@ -350,11 +351,17 @@ def read_page(original: str, roots: Mapping[RootName, Root], formulas: Formulas 
 
 # Rules and leaders of a printed page: "AST ........ 23", "│ AST │ 23 │".
 _LEADER = re.compile(r"\.{3,}|·{3,}|_{3,}|…+")
+_VAGUE = re.compile(r"(?<=\d)[ -]?ish(?![^\W_])")
 _BOX = str.maketrans("│┃║¦─━═┄┌┐└┘├┤┬┴┼╔╗╚╝╠╣╦╩╬", "||||----" + "+" * 18)
 
 
 def _without_leaders(text: str) -> str:
-    """A text of the same length in which a leader is a colon and a box is drawn with signs."""
+    """A text of the same length in which a leader is a colon and a box is drawn with signs.
+
+    "134-ish" is about 134: what makes it vague is blank.
+    """
+    if "ish" in text:
+        text = _VAGUE.sub(lambda match: " " * len(match[0]), text)
     if not text.isascii():
         text = text.translate(_BOX)
     if "..." in text or "___" in text or not text.isascii():

@@ -52,12 +52,24 @@ _ASKED = re.compile(
 _IS_IT = re.compile(r"\W*(?:is|are|was|ist|est|es|e) \d")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _FULL_NAME = re.compile(
-    r"(?<![\w'-])(?P<name>[A-Z][a-z]{1,20} [A-Z][a-z]{1,20})"
+    r"(?<![\w'-])(?P<name>[A-Z][a-z]{1,20}(?:[A-Z][a-z]{1,20})? (?:[A-Z]['’])?[A-Z][a-z]{1,20})"
     r"(?:(?P<verb>'s)| (?P<did>[a-z]{2,12}))\b"
 )
 _ONE_NAME = re.compile(  # "Napoleon died at age 51", "LeBron's weight"
     r"(?<![\w'.-])(?P<name>[A-Z][a-z]{2,20}(?:[A-Z][a-z]{1,20})?)"
     r"(?:'s(?= [a-z])| (?P<did>died|married|scored|reigned|starred)\b)"
+)
+_IS_MUCH = re.compile(r" (?:about |around |only |now |already )?\d")
+_HOW = re.compile(  # "How tall is Shaquille O'Neal?"
+    r"(?<![^\W_])how (?:old|tall|heavy|much|high)(?: money)? (?:is|was|are|were|does|did|do|will) "
+    r"(?!(?:i|you|we|my|our|your|me|the patient|the user|it|that|this)(?![^\W_]))"
+    r"(?!(?:he|she|they|his|her)(?![^\W_]))"
+    r"(?=[^\W\d_]{2})"
+)
+_THIRD_VERB = re.compile(  # "The turkey weighs 6.5 kg"
+    r"(?<![^\W_])(?P<article>the|this|that|a|an|our|my|each|every)(?: [^\W\d_]+)? "
+    r"(?P<noun>[^\W\d_]+)"
+    r" (?:weighs|earns|costs|measures|spends|weighed|yields)(?![^\W_])"
 )
 _HEADING = re.compile(r"[ \t]*#{1,6} ")
 _BESIDE_NAME = re.compile(r"(?: [^\W\d_]+)?[,(: ]{1,3}\d{1,3}(?![\d.,:/]*\d)")
@@ -67,7 +79,10 @@ _REPORTED = re.compile(
     r" (?:in|from|of|described in) (?:the|this|that|a|an|our|my) "
     r"(?:case|study|trial|paper|report|article|book|film|story|vignette|textbook|exam)\b"
 )
-_LABELLED = re.compile(r" [A-EX-Z1-9](?=[:,. ] ?[^\W\d])")  # "Patient B: age 45"
+_IN_BED = re.compile(r" (?:in|on|from) (?:bed|room|ward|bay) ")
+_LABELLED = re.compile(
+    r" (?:[A-EX-Z](?=[:,.] ?\w| [^\W\d])|#?[1-9]\d{0,3}(?=[:,. ] ?[^\W\d]))"
+)  # "Patient B: age 45"
 _UNSAID: Whose = "unsaid"
 
 
@@ -108,6 +123,11 @@ def _set(group: str, name: str = "") -> frozenset[str]:
 def _persons() -> frozenset[str]:
     lists = _lists()["persons"]
     return frozenset((*lists["kin"], *lists["people"], *lists["relations"]))
+
+
+def kin() -> frozenset[str]:
+    """Persons by kinship."""
+    return _set("persons", "kin")
 
 
 @functools.cache
@@ -259,6 +279,7 @@ class _Cutting:
             for m in (() if self._text.isascii() else _unspaced().finditer(self._text))
         )
         found += self._full_names()
+        found += self._things_and_people()
         found += self._ages()
         found += self._bounds()
         found += (
@@ -372,7 +393,9 @@ class _Cutting:
         before = self._before(start)
         if before in _set("served", "indefinite"):
             return _Marker(start, end, "nobody", "weak")
-        if _REPORTED.match(self._text, end) or _LABELLED.match(self._written, end):
+        if any(map(_LABELLED.match, (self._written,), (end,))) or any(
+            told.match(self._text, end) for told in (_REPORTED, _IN_BED)
+        ):
             return _Marker(start, end, "other")
         if self._text[end : end + 1] in ("_", "-") or self._text[start - 1 : start] in ("_", "-"):
             return None  # "user_id"
@@ -448,11 +471,27 @@ class _Cutting:
                 return _Marker(start, end, "nobody", "weak")
         return None
 
+    def _things_and_people(self) -> Iterator[_Marker]:
+        """Who or what is asked about or does something: "how tall is X", "the turkey weighs"."""
+        if "how" in self._page.runs.words:
+            yield from (_Marker(m.start(), m.end(), "other") for m in _HOW.finditer(self._text))
+        for match in _THIRD_VERB.finditer(self._text):
+            noun = match["noun"]
+            if noun not in _set("served", "nouns") and noun not in ("scale", "scales"):
+                known = match["article"] in ("the", "this", "that", "our", "my")
+                yield _Marker(match.start(), match.end(), "other" if known else "nobody")
+
     def _full_names(self) -> Iterator[_Marker]:
         """Two words in capitals of which something is told as of a person: "Usain Bolt ran"."""
         for match in _FULL_NAME.finditer(self._written):
             start, end = match.span("name")
             told = match["verb"] is not None or match["did"] in _set("names", "doing")
+            # "LeBron James is 39", but not "The Weight is 83" or "Today Weight is 83".
+            said = match["did"] in ("is", "was") and _IS_MUCH.match(self._text, match.end())
+            plain = self._text[start:end].split()[0] in _set("names", "no_names") | _set(
+                "general", "articles"
+            )
+            told = told or (bool(said) and not plain)
             at = bisect_left(self._starts, start)
             quantity = at < len(self._starts) and self._starts[at] < end
             words = self._text[start:end].split()

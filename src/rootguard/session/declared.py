@@ -188,7 +188,7 @@ def _alone(text: str, start: int, end: int, kind: Kind) -> _Span:
     return first, last, kind
 
 
-_ADDRESS = re.compile(r"[^\s@,;:<>()\[\]\"'|/\\]+@(?:[^\W_][\w-]*\.)+[^\W_][\w-]*")
+_ADDRESS = re.compile(r"[^\s@,;:=&?<>()\[\]\"'|/\\]+@(?:[^\W_][\w-]*\.)+[^\W_][\w-]*")
 
 
 def _named(text: str, start: int, end: int) -> _Span:

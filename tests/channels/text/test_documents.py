@@ -1,6 +1,7 @@
 """JSON through the text channel: numbers by their keys, names in keys, limits."""
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -227,3 +228,20 @@ def test_a_number_stays_a_number(digits: str, edit: Edit, made: object) -> None:
 def test_a_token_that_is_no_number_of_json_is_blocked(token: str) -> None:
     with pytest.raises(TextBlockedError):
         documents._typed(Edit(start=0, end=7, text=token, kind="code"), "4415882")
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"labels": ["AST", "ALT"], "data": [23, 30]}, []),
+        ({"q": 1, "answers": [{"question": "AST?", "answer": "23"}]}, ["q"]),
+        ({"ast": {"value": 23, "ref": {"low": 10, "high": 40}}}, [10, 40]),
+        ({"name": "AST", "v": 23, "low": 10}, [10]),
+    ],
+)
+def test_names_beside_numbers_bind_them_and_reference_ranges_stay(
+    given: object, kept: list[object], channel: TextChannel
+) -> None:
+    made = json.dumps(channel.sanitize_json(given).value)
+    assert re.search(r"(?<!\d)(?:23|30)(?!\d)", made) is None
+    assert all(str(each) in made for each in kept)

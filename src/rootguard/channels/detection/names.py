@@ -70,17 +70,20 @@ _GROUPS: tuple[tuple[Trust, int], ...] = (
     ("likely", len(_LIKELY)),
     ("perhaps", len(_PERHAPS)),
 )
+_LOOSE = frozenset(range(len(_SURE) + len(_LIKELY) + 2, sum(size for _, size in _GROUPS)))
+"""Of the last group: what follows deeds, closings and speech."""
 _TRUST = tuple(trust for trust, patterns in _GROUPS for _ in range(patterns))
 
 
-def places(text: str, runs: Runs) -> Iterator[tuple[int, Trust]]:
+def places(text: str, runs: Runs) -> Iterator[tuple[int, Trust, bool]]:
     """Where names must begin: after titles, introductions, labels, greetings and closings.
 
+    Last, whether what stands there may as well be a company or a figure of a story: "according to".
     "sure" takes any word that is not an everyday one, in small letters too; "likely" any
     capitalised such word; "perhaps" the same, but not an eponym.
     """
     for which, match in _ALL.matches(text, runs):
-        yield _after_titles(text, match.end()), _TRUST[which]
+        yield _after_titles(text, match.end()), _TRUST[which], which in _LOOSE
 
 
 def _after_titles(text: str, place: int) -> int:
@@ -96,6 +99,11 @@ def _after_titles(text: str, place: int) -> int:
 _LETTER = r"[^\W\d_][\u0300-\u036f]*"
 _WORD = re.compile(rf"((?:{_LETTER})+(?:['’‐-](?:{_LETTER})+)*)")
 _ASCII_WORD = re.compile("([A-Za-z]+(?:['-][A-Za-z]+)*)")
+_TYPE_SIGNS = frozenset("[(<{")
+_CAMEL = re.compile(r"[a-z][A-Z]")
+_NAME_CAMEL = re.compile(
+    r"(?:O['’]|D['’]|Mc|Mac|De|La|Le|Du|Da|Van|Fitz|Ja|Ta|Ke|Sha)[A-Z][a-z]{2,20}"
+)
 _GAP = re.compile(r"[ \u00a0\t]{1,2}|\.[ \u00a0]{0,2}")
 _CONTRACTION = re.compile(r"\w+'(?:m|d|t|ll|re|ve)")
 _SENTENCE_END = '.!?:;\n\r"“”()[]•*>|'
@@ -161,10 +169,20 @@ class _Word(NamedTuple):
         return any(part in lists.SURNAMES for part in self.key.split("-"))
 
 
-def find_names(text: str, runs: Runs) -> list[tuple[int, int]]:
-    """The persons named in the text, whose runs of letters are given; spans may overlap."""
+def find_names(text: str, runs: Runs) -> dict[tuple[int, int], bool]:
+    """The persons named in the text, whose runs of letters are given; spans may overlap.
+
+    For each, whether it is surely one: it is introduced, or has two words or more.
+    """
     reading = _Reading(text, runs)
-    return [reading.whole(*each) for each in (*reading.introduced(), *reading.standing_alone())]
+    found: dict[tuple[int, int], bool] = {}
+    for start, end, sure in reading.introduced():
+        each = reading.whole(start, end)
+        found[each] = sure or found.get(each, False)
+    for start, end in reading.standing_alone():
+        each = reading.whole(start, end)
+        found.setdefault(each, len(_WORD.findall(text, *each)) > 1)
+    return found
 
 
 def _shape(word: str) -> Shape:
@@ -203,6 +221,8 @@ def _standing(written: str, key: str, shape: Shape) -> Standing:
         return "plain"
     if not accented and all(map(english, parts)):
         return "doubtful"
+    if _CAMEL.search(written) and not _NAME_CAMEL.fullmatch(written):
+        return "plain"  # FileIO, ClassVar
     if shape == "title" and (
         lists.NAME_SHAPE.fullmatch(written) or lists.NAME_ENDING.fullmatch(key)
     ):
@@ -371,14 +391,18 @@ class _Reading:
             last += 1
         return self._words[first].start, max(end, self._words[last].end)
 
-    def introduced(self) -> Iterator[tuple[int, int]]:
-        """Names where a name must stand."""
-        for place, trust in places(self._text, self._runs):
+    def introduced(self) -> Iterator[tuple[int, int, bool]]:
+        """Names where a name must stand, and whether that is sure."""
+        for place, trust, loose in places(self._text, self._runs):
             at = bisect_left(self._starts, place)
             if at < len(self._words) and self._starts[at] == place:
+                if self._text[self._words[at].end : self._words[at].end + 1] in _TYPE_SIGNS:
+                    continue  # "name: Literal["
                 span = self._take(at, trust)
                 if span is not None:
-                    yield span
+                    alone = bisect_left(self._starts, span[1]) - at == 1
+                    unknown = self._words[at].standing != "strong"
+                    yield *span, not (loose and alone and unknown)
 
     def _take(self, at: int, trust: Trust) -> tuple[int, int] | None:
         """The name that begins at a word, as far as its words look alike."""

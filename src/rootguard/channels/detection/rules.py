@@ -24,7 +24,7 @@ import functools
 import ipaddress
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import cycle
 from typing import Literal, NamedTuple, Protocol
 
@@ -564,6 +564,8 @@ class Found:
     start: int
     end: int
     kind: FoundKind
+    sure: bool = field(default=True, compare=False, repr=False)
+    """False for a single word that may be a given name and that nothing introduces: "Iris"."""
 
 
 class Detector(Protocol):
@@ -593,7 +595,8 @@ def merge(found: Iterable[Found]) -> list[Found]:
     return sorted(kept, key=lambda item: item.start)
 
 
-_LOCAL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}\Z")
+# Not "=", "&", "?" and brackets, though they are allowed: they end a key or open a query.
+_LOCAL = re.compile(r"[\w.!#$%'*+^`~-]{1,64}\Z")
 _DOMAIN = re.compile(r"(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}[^\W\d_]{2,24}")
 _LONGEST_LOCAL, _LONGEST_DOMAIN = 64, 253
 
@@ -679,7 +682,8 @@ class Rules:
             claims.add("address", find_addresses(text))
         claims.add("postcode", find_postcodes(text, runs))
         claims.add("phone", find_phones(claims.free_text(), self._regions, spoken_for or Spans()))
-        named = merge(Found(start, end, "person") for start, end in find_names(text, runs))
+        names = find_names(text, runs)
+        named = merge(Found(start, end, "person") for start, end in names)
         claims.add(
             "person",
             (
@@ -690,7 +694,10 @@ class Rules:
         )
         if "age" in self._kinds:
             claims.add("age", find_ages(text))
-        found = claims.found()
+        found = [
+            replace(item, sure=names[item.start, item.end]) if item.kind == "person" else item
+            for item in claims.found()
+        ]
         return [
             item
             for item in self._personal(text, found)
@@ -757,7 +764,11 @@ def find_emails(text: str) -> Iterator[tuple[int, int]]:
         local = _LOCAL.search(text[max(0, at - _LONGEST_LOCAL) : at])
         domain = _DOMAIN.match(text, at + 1, at + 1 + _LONGEST_DOMAIN)
         if local is not None and domain is not None:
-            kept = local[0].lstrip(".'`!#$%&*/=?^{|}~-")
-            if kept:
+            kept = local[0].lstrip(".'`!#$%*^~-")
+            copied = (
+                text[domain.end() : domain.end() + 1] == ":"
+                and text[domain.end() + 1 : domain.end() + 2].isalpha()
+            )  # git@host:path is no mailbox
+            if kept and not copied:
                 yield at - len(kept), domain.end()
         at = text.find("@", at + 1)

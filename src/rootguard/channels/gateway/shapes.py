@@ -22,7 +22,7 @@ from typing import Final
 from rootguard.channels.faults import RequestRefusedError as Refused
 from rootguard.channels.gateway.channel import PersonChannel
 from rootguard.errors import RootGuardError, TextBlockedError
-from rootguard.reading.claims import Dialogue, Expectation, Source
+from rootguard.reading.claims import Dialogue, Source
 from rootguard.session.profile import UnknownFields
 
 MAX_DEPTH: Final = 48
@@ -54,6 +54,7 @@ class OutgoingRequest:
         "_items",
         "_source",
         "_texts",
+        "_worked",
         "allow_media",
         "replaced",
         "trail",
@@ -76,6 +77,7 @@ class OutgoingRequest:
         self._dialogue = Dialogue()
         self._source: Source = "developer"
         self._texts: list[str] = []
+        self._worked = False
         self.allow_media = allow_media
         self.unknown_fields = unknown_fields
         self.replaced: Counter[str] = Counter()
@@ -144,9 +146,10 @@ class OutgoingRequest:
         if self._form_only:
             self._texts += _strings(value)
             return value
-        expected = Expectation(asked=self._channel.roots_of(tool))
+        expected = self._dialogue.arguments(self._channel.roots_of(tool))
         made = self._channel.sanitize_json(value, source=self._source, expectation=expected)
         self.replaced.update(made.replaced)
+        self._worked = bool(made.replaced.keys() & {"root", "number"})
         return made.value
 
     def named(self, name: str, value: object) -> Mapping[str, object]:
@@ -178,7 +181,9 @@ class OutgoingRequest:
         self._calls[call] = tool if self._calls.get(call, tool) == tool else None
         if not self._form_only:
             said = arguments if isinstance(arguments, str) else write_json(arguments)
-            self._dialogue.called(call, self._channel.named_in(tool, said[:MAX_ARGUMENTS]))
+            named = self._channel.named_in(tool, said[:MAX_ARGUMENTS])
+            self._dialogue.called(call, named, worked=self._worked)
+            self._worked = False
 
     @contextmanager
     def result_of(self, *, call: object = None, tool: object = None) -> Iterator[None]:

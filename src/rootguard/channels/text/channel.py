@@ -22,7 +22,7 @@ import os
 import re
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal, cast
@@ -63,7 +63,8 @@ from rootguard.reading.claims import (
     read_claims,
 )
 from rootguard.reading.mentions import write
-from rootguard.reading.page import columns, read_page
+from rootguard.reading.ordinary import CodeLines
+from rootguard.reading.page import Page, columns, read_page
 from rootguard.session.declared import PersonConversation
 from rootguard.session.person import Person
 from rootguard.values import RootName
@@ -154,6 +155,16 @@ many times a text's size in memory, and detectors that others wrote take no more
 _ROUNDS = 8
 _FEW_ROUNDS = 2
 """One that changes a text and one that finds nothing more; then no other text was looked at."""
+_PROMPTS = frozenset(("date", "postcode", "address", "ip"))
+_DESK = re.compile(  # addresses of nobody in particular
+    r"(?:no-?reply|support|info|help|contact|sales|admin|hello|team|security|press|sender|user)@"
+    r"|[^@]+@(?:[\w-]+\.)*example\.",
+    re.IGNORECASE,
+)
+_SPELT_OUT = re.compile(r"[^\W\d_] [^\W\d_]|\+\d")  # two words of a name, a country's code
+_LINK = re.compile(r"[a-z]{2,8}://[^\s<>\"')\]]{1,2000}", re.IGNORECASE)
+_OF_PROGRAMS = frozenset(("person", "date", "postcode", "phone"))
+_READ = frozenset(("range", "version", "time", "score", "share", "price", "dose", "arithmetic"))
 _SCRAP = 3  # the "+1" before an issued token, and the like
 _LETTERS = re.compile(r"[^\W\d_]+")
 _FORMS = TITLES | SUFFIXES
@@ -484,6 +495,7 @@ class TextChannel:
         taken = [*sure, *((edit.start, edit.end) for edit in edits)]
         page = read_page(text, self._person.roots, self._person.formulas)
         doubts: list[Claim] = []
+        read: list[tuple[int, int]] = []
         if page.numbers or page.names:  # most texts have neither
             reading = read_claims(
                 page,
@@ -495,12 +507,14 @@ class TextChannel:
             )
             look.heard = look.heard or reading.heard
             edits += self._claimed(reading.claims, look, doubts)
-        taken = [*kept, *((edit.start, edit.end) for edit in edits)]
+            # What is read as a range, a version or a time is no telephone or record number.
+            read = [(each.start, each.end) for each in reading.claims if each.reason in _READ]
+        taken = [*read, *kept, *((edit.start, edit.end) for edit in edits)]
         # The name of a quantity is nobody's, whatever its words are ("globuli rossi", "Gewicht").
         named = [page.folded.span(name.start, name.end) for name in page.names if not name.subject]
         # The page's words have lost their accents, and signs of identifiers may have one.
         runs = page.runs if text.isascii() else None
-        found = self._detected(text, [*taken, *named], look, runs)
+        found = self._detected(text, [*taken, *named], look, runs, page)
         look.finds = look.finds or tuple(found)
         edits += found
         placed = Spans([*kept, *((edit.start, edit.end) for edit in edits)])
@@ -598,12 +612,24 @@ class TextChannel:
         taken: Sequence[tuple[int, int]],
         look: TextLook,
         runs: Runs | None = None,
+        page: Page | None = None,
     ) -> list[Edit]:
         """What detectors find outside of what is taken; of a find that meets it, the rest."""
         spoken_for = Spans(taken)
         edits = []
         # Persons first: an address is made of the tokens of the names in it.
         finds = self._finds(text, runs, spoken_for)
+        if page is not None:
+            knows = (lambda _: False) if look.tokens is None else look.tokens.knows_word
+            finds = _meant(finds, page, knows)
+        if look.source == "developer":  # days, desks and what a model is called are the prompt's
+            finds = [
+                each
+                for each in finds
+                if each.kind not in _PROMPTS
+                and not (each.kind == "person" and " " not in text[each.start : each.end])
+                and not (each.kind == "email" and _DESK.match(text, each.start, each.end))
+            ]
         for each in sorted(finds, key=lambda find: find.kind != "person"):
             for start, end in spoken_for.cut(each.start, each.end):
                 left, right = _trimmed(text, start, end)
@@ -693,6 +719,7 @@ class SourceReader(TextChannel):
         taken: Sequence[tuple[int, int]],  # noqa: ARG002
         look: TextLook,  # noqa: ARG002
         runs: Runs | None = None,  # noqa: ARG002
+        page: Page | None = None,  # noqa: ARG002
     ) -> list[Edit]:
         return []
 
@@ -723,6 +750,40 @@ def _blocking_others(skip: int = 0) -> Iterator[None]:
         raise
     except RootGuardError:
         raise TextBlockedError("number_refused") from None
+
+
+def _meant(finds: Sequence[Found], page: Page, knows: Callable[[str], bool]) -> list[Found]:
+    """The finds without those that say nothing of anybody's life.
+
+    A given name alone that nothing introduces is nobody's in particular ("Alice is 42"), unless a
+    fuller name of the conversation has it. In code, names, days and places are of the program.
+    """
+    text, code = page.original, CodeLines(page.plain)
+    links = Spans(match.span() for match in _LINK.finditer(text) if "://" in text)
+    full = {
+        word
+        for find in finds
+        if find.kind == "person" and find.sure
+        for word in _LETTERS.findall(text[find.start : find.end].lower())
+    }
+    return [
+        find
+        for find in sorted(finds, key=lambda each: each.start)
+        if not (
+            find.kind == "person"
+            and not find.sure
+            and not any(
+                word in full or knows(word)
+                for word in _LETTERS.findall(text[find.start : find.end].lower())
+            )
+        )
+        and not (
+            find.kind in _OF_PROGRAMS
+            and not _SPELT_OUT.search(text[find.start : find.end])
+            and code.meet(*page.folded.place(find.start, find.end))
+        )
+        and not (find.kind in _OF_PROGRAMS and links.meet(find.start, find.end))
+    ]
 
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> str:

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 from rootguard.channels.text.edits import (
     Change,
@@ -29,15 +29,36 @@ if TYPE_CHECKING:
 MAX_DEPTH = 32  # the walk calls itself; documents of tools are a handful of levels deep
 MAX_NODES = 20_000  # each number is read as a text of its own
 _PATH = 4  # keys that are read with a value: what stands further out is about something larger
+_REFERENCE_WORDS = frozenset(("ref", "refs", "reference", "uln", "lln", "goal", "target", "limits"))
+_BOUND_KEYS = frozenset(
+    ("low", "high", "lower", "upper", "min", "max", "minimum", "maximum", "normal")
+)
+_LETTERED = {"h": "height", "w": "weight"}
+"""Letters that say what they are if both stand in one object."""
+_LEAST_COLUMNS = 2
+_COLUMN_NAME = re.compile(r"(?=.{1,60}\Z)[^\W\d_]")
 _LARGEST = 1e300  # conversions multiply, and must stay finite
 _PLAIN_KEY = re.compile(r"(?!.*[0-9]{4})[A-Za-z0-9_.\-]{1,64}")
 _VALUE_KEYS = frozenset(
-    ("value", "val", "result", "amount", "reading", "number", "quantity", "measurement", "data")
+    """value val v result amount reading number quantity measurement data num observed measured
+    finding answer response reply""".split()  # noqa: SIM905
 )
 _FHIR_VALUES = frozenset(("valueQuantity", "valueInteger", "valueDecimal", "valueString"))
 _NAME_KEYS = (
     *("name", "test", "analyte", "label", "parameter", "metric", "display", "lab", "key", "title"),
-    *("type", "code", "field", "item", "measure"),
+    *(
+        "type",
+        "code",
+        "field",
+        "item",
+        "measure",
+        "k",
+        "n",
+        "biomarker",
+        "component",
+        "observation",
+    ),
+    *("vital", "attribute", "property", "indicator", "variable", "question", "marker", "kind"),
 )
 _HEADER_KEYS = frozenset(
     ("columns", "header", "headers", "fields", "column_names", "names", "labels", "analytes")
@@ -45,7 +66,8 @@ _HEADER_KEYS = frozenset(
 # Keys of a tool's arguments and results that say nothing of what is under them.
 _ARGUMENT_KEYS = frozenset(
     """args arguments params parameters inputs input values numbers row rows results output text
-    content response answer x xs list""".split()  # noqa: SIM905
+    content response answer x xs list y a b c n m expression expr formula equation calculation
+    numerator denominator left right first second operands code source script""".split()  # noqa: SIM905
 )
 _UNIT_KEYS = ("unit", "units", "uom")
 _KINDS = {"root": "value", "declared": "identifier"}
@@ -229,18 +251,25 @@ class Walk:
         header = _header(content)
         named = _sibling(content, _NAME_KEYS) or _coded(content)
         unit = _sibling(content, _UNIT_KEYS)
+        lettered = _LETTERED.keys() <= content.keys()
         made: dict[str, object] = {}
         for place, (key, value) in enumerate(content.items()):
             if not isinstance(key, str):
                 raise TextBlockedError("unreadable_document")
-            below = (*path, key)
-            if named and (key.lower() in _VALUE_KEYS or key.startswith("value")):
-                below = (named, key)
+            below = (*path, _LETTERED.get(key, key) if lettered else key)
+            if _is_reference(key, content):
+                below = ("reference range",)
+            elif named and (key.lower() in _VALUE_KEYS or key.startswith("value")):
+                below = (named.rstrip("?: "), key)
             try:
                 written = self._key(key, made)
                 self._place.append(written)
-                if header and _is_table(value, len(header)):
-                    made[written] = self._table(value, header, depth + 1)
+                columns = header or _names_beside(content, value)
+                if columns and _is_table(value, len(columns)):
+                    made[written] = self._table(value, columns, depth + 1)
+                elif columns and _is_row(value, len(columns)):
+                    named_cells = [(name,) for name in columns]
+                    made[written] = self._list(list(value), named_cells, "", depth + 1)
                 else:
                     own_unit = unit if key.lower() in _VALUE_KEYS else ""
                     made[written] = self._any(value, below[-_PATH:], own_unit, depth + 1)
@@ -403,6 +432,36 @@ def _is_table(value: object, width: int) -> bool:
     if not isinstance(value, list) or not value:
         return False
     return all(isinstance(row, list | tuple) and len(row) == width for row in value)
+
+
+def _is_reference(key: str, content: Mapping[object, object]) -> bool:
+    """Whether a key leads to what is normal: "reference_range", "low" beside "value"."""
+    words = set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", key).lower()))
+    if words & _REFERENCE_WORDS:
+        return True
+    beside = {other.lower() for other in content if isinstance(other, str)}
+    return key.lower() in _BOUND_KEYS and not beside.isdisjoint(_VALUE_KEYS)
+
+
+def _is_row(value: object, width: int) -> TypeGuard[Sequence[object]]:
+    """Whether it is one row: as many numbers as there are columns."""
+    if not isinstance(value, list | tuple) or len(value) != width or width < _LEAST_COLUMNS:
+        return False
+    return all(isinstance(each, int | float) and not isinstance(each, bool) for each in value)
+
+
+def _names_beside(content: Mapping[object, object], value: object) -> tuple[str, ...]:
+    """The names in a list beside a list of as many numbers: {"markers": [...], "found": [...]}."""
+    if not isinstance(value, list | tuple) or not _is_row(value, len(value)):
+        return ()
+    for each in content.values():
+        if (
+            isinstance(each, list)
+            and len(each) == len(value)
+            and all(isinstance(name, str) and _COLUMN_NAME.match(name) for name in each)
+        ):
+            return tuple(each)
+    return ()
 
 
 def _coded(content: Mapping[object, object]) -> str:
