@@ -12,7 +12,7 @@ named like a root but not declared as one is refused, not passed.
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -30,8 +30,8 @@ from rootguard.errors import (
 from rootguard.graph import Graph
 from rootguard.identifiers import Kind
 from rootguard.mechanisms.base import Floats
-from rootguard.template import Template
-from rootguard.values import RootName, normalised
+from rootguard.template import Root, Template
+from rootguard.values import RootName, RootType, normalised
 
 Array = Any
 """A `pyarrow.Array`."""
@@ -99,6 +99,71 @@ def numbers(column: Array) -> Numbers | None:
         return Numbers(values=values, missing=missing, endless=none, other=none)
     values = np.where(finite, values, 0.0)
     return Numbers(values=values, missing=missing, endless=~finite, other=none)
+
+
+def typed(column: Array, root: Root) -> Numbers | None:
+    """The column of a root, in the root's own form: yes or no, words, dates, whole numbers.
+
+    Each different cell is read once. Dates may be Arrow's dates or ISO text, answers a dictionary.
+    """
+    if root.type.plain:
+        return numbers(column)
+    none = np.zeros(len(column), dtype=np.bool_)
+    if pa.types.is_null(column.type):
+        return Numbers(values=np.zeros(len(column)), missing=~none, endless=none, other=none)
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.date32(), safe=False)
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    read = [root.type.inside(_whole(cell), root.domain) for cell in column.dictionary.to_pylist()]
+    blank = [
+        found is None and (cell is None or cell in MISSING_TEXTS)
+        for found, cell in zip(read, column.dictionary.to_pylist(), strict=True)
+    ]
+    places = column.indices.fill_null(len(read)).to_numpy(zero_copy_only=False)
+    values = np.array([*(0.0 if found is None else found for found in read), 0.0])
+    missing = np.array([*blank, True])[places]
+    other = np.array([*(found is None for found in read), False])[places] & ~missing
+    return Numbers(values=values[places], missing=missing, endless=none, other=other)
+
+
+def _whole(cell: object) -> object:
+    """A cell of text that is a whole number as one: counts are written so in a file of text."""
+    return int(cell) if isinstance(cell, str) and cell.strip().isdecimal() else cell
+
+
+def arrow_type(kind: RootType) -> object:
+    """The type of a released column."""
+    match kind.name:
+        case "boolean":
+            return pa.bool_()
+        case "category":
+            return pa.dictionary(pa.int16(), pa.string())
+        case "date":
+            return pa.date32()
+        case "count":
+            return pa.int64()
+        case "number":
+            return pa.float64()
+
+
+def released_array(values: Floats, kind: RootType, gone: Mask) -> Array:
+    """Released numbers in their own form; nothing where a mask says so."""
+    mask = gone if gone.any() else None
+    if kind.plain:
+        return pa.array(values, mask=mask)
+    whole = np.rint(np.where(gone | ~np.isfinite(values), 0.0, values)).astype(np.int64)
+    match kind.name:
+        case "boolean":
+            return pa.array(whole >= 1, mask=mask)
+        case "category":
+            places = np.clip(whole, 0, len(kind.answers) - 1).astype(np.int16)
+            answers = pa.array(kind.answers, pa.string())
+            return pa.DictionaryArray.from_arrays(pa.array(places, mask=mask), answers)
+        case "date":
+            return pa.array(whole.astype(np.int32), mask=mask).cast(pa.date32())
+        case _:
+            return pa.array(whole, mask=mask)
 
 
 def _read(column: Array) -> Numbers:
@@ -223,6 +288,8 @@ class Layout:
     identifiers: Mapping[str, Kind]
     computed: tuple[str, ...]
     risk: str | None
+    types: Mapping[str, RootType] = field(default_factory=dict)
+    """Of columns that are not plain numbers."""
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -232,6 +299,7 @@ class Layout:
     def output(self, schema: Schema) -> Schema:
         """The schema of the table that comes out."""
         types = dict.fromkeys([*self.columns.values(), *self.computed], pa.float64())
+        types |= {name: arrow_type(kind) for name, kind in self.types.items()}
         types |= dict.fromkeys(self.identifiers, pa.large_string())
         if self.risk is not None:
             types[self.risk] = pa.dictionary(pa.int8(), pa.string())
@@ -281,6 +349,14 @@ def lay_out(
         identifiers=dict(identifiers or {}),
         computed=computed,
         risk=risk if template.risk else None,
+        types={
+            name: kind
+            for name, kind in (
+                *((column, template.roots[root].type) for root, column in chosen.items()),
+                *((name, template.type_of(name)) for name in computed),
+            )
+            if not kind.plain
+        },
     )
     _check_undeclared(template, layout, there)
     return layout

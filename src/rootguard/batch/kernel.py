@@ -23,9 +23,10 @@ from rootguard.batch.columns import (
     Schema,
     absent,
     comparable,
-    numbers,
+    released_array,
     text_bytes,
     texts,
+    typed,
 )
 from rootguard.batch.restore import BatchTokens
 from rootguard.calibration import Calibration, Level
@@ -38,7 +39,7 @@ from rootguard.mechanisms.exact import Words
 from rootguard.mechanisms.keyed import People, Prf, RootStreams
 from rootguard.store.tables import Entries, entry_type
 from rootguard.template import Template
-from rootguard.values import Domain, RootName
+from rootguard.values import NUMBER, Domain, RootName
 
 REJECTS = pa.schema([("row", pa.int64()), ("column", pa.string()), ("reason", pa.string())])
 """The side table: which row, counted from 0, which column, and why. Never what stood there."""
@@ -292,7 +293,7 @@ class Kernel:
             raise PrivateValueError("ids are texts or whole numbers, in", (self.layout.id_column,))
         given: dict[RootName, Numbers] = {}
         for root, column in self.layout.columns.items():
-            found = numbers(batch.column(column))
+            found = typed(batch.column(column), self.template.roots[root])
             if found is None:
                 raise PrivateValueError("a column of numbers is needed for", (root,))
             given[root] = found
@@ -390,7 +391,8 @@ class Kernel:
                 missing[node.name] = unknown
             name = self.layout.columns.get(RootName(node.name), node.name)
             gone = missing[node.name]
-            columns[name] = pa.array(values[node.name], mask=gone if gone.any() else None)
+            kind = self.layout.types.get(name, NUMBER)
+            columns[name] = released_array(values[node.name], kind, gone)
         target = self.template.target.name
         if self.layout.risk is not None:
             columns[self.layout.risk] = self._risk(values[target], missing[target])

@@ -566,6 +566,10 @@ class Answers:
             _Part(template, view, calibrate=template.name in calibrated) for template in templates
         )
 
+    def spelled(self, formula: str) -> str:
+        """A formula with the answers and dates that it has in quotes as numbers."""
+        return spelled_out(formula, self._words)
+
     def written(self, name: str) -> str:
         """A named value, released, as it is written in a text: yes, 2024-05-31, a word, 1.5."""
         return written(self.release(name))
@@ -612,7 +616,7 @@ class Answers:
         """
         with self._lock:
             try:
-                node, text = parsed(spelled_out(formula, self._words))
+                node, text = parsed(self.spelled(formula))
                 known = None if name is not None else self._requests.get(text)
                 if known is not None:  # allowed and computed before
                     self._requests.move_to_end(text)

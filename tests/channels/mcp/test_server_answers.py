@@ -95,3 +95,32 @@ def test_a_value_without_classes_is_not_judged() -> None:
 def test_a_bare_question_is_about_the_only_template() -> None:
     _, said = call(person("fib4"), "answer", question="Is it high?")
     assert "By the classes of fib4" in said["answer"]
+
+
+def test_each_type_is_given_in_its_own_form() -> None:
+    """A yes or no as a truth value, a date as ISO text, a category as its word."""
+    text = (
+        'templates = ["due_date", "audit_c", "cha2ds2_vasc"]\nbudget = "200"\n'
+        'allocation = "uniform"\npublic = ["female"]\n[values]\nlast_period = 2024-01-01\n'
+        'cycle_days = 28\ndrink_days = "2 to 3 times a week"\ndrinks_a_day = "3 or 4"\n'
+        'heavy_days = "Never"\nheart_failure = false\nhypertension = "yes"\nage = 76\n'
+        'diabetes_dx = "no"\nprior_stroke = true\nvascular_disease = "n"\nfemale = "yes"\n'
+    )
+    profile = parse_profile(text, file="me.toml")
+    me = Person.open(profile, store=MemoryStore(), on_clamp=lambda _: None)
+    names = ["last_period", "due_date", "drink_days", "hypertension", "female", "cycle_days"]
+    refused, said = call(me, "get_values", names=names)
+    assert not refused
+    assert [each["value"] for each in said["values"]] == [
+        "2024-01-01",
+        "2024-10-07",
+        "2 to 3 times a week",
+        True,
+        True,
+        28,
+    ]
+    refused, said = call(me, "compute", formula='drink_days == "never" or prior_stroke')
+    assert not refused
+    assert said["value"] == 1
+    refused, said = call(me, "assess", template="cha2ds2_vasc")
+    assert (said["value"], said["risk"]) == (pytest.approx(6, abs=0.5), "high")

@@ -11,6 +11,7 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Mapping
+from datetime import date
 from functools import cache
 from importlib.metadata import version
 from typing import Any, Final
@@ -325,7 +326,8 @@ class _Answers:
             name = self._called.get(key_of(asked), asked)
             try:
                 value = self._person.release(name)
-                values.append({"name": name, "value": value, "unit": self._person.unit(name)})
+                shown = value.isoformat() if isinstance(value, date) else value
+                values.append({"name": name, "value": shown, "unit": self._person.unit(name)})
             except RootGuardError as refusal:
                 fault = fault_of(refusal)
                 first = first or RequestRefusedError(fault.code)
@@ -337,6 +339,7 @@ class _Answers:
     def _compute(self, arguments: _Arguments) -> dict[str, object]:
         formula = _line(arguments, "formula")
         try:
+            formula = self._person.spelled(formula)
             return {"value": self._person.derive(self._in_own_names(formula))}
         except (FormulaNameError, FormulaSyntaxError) as problem:
             mistake = self._mistake(formula, problem)
@@ -465,7 +468,8 @@ def _tools(templates: list[str]) -> list[types.Tool]:
         optional=("also_called", "rests_on"),
     )
     number: _Schema = {"type": "number"}
-    given = _object({"name": string, "value": {"anyOf": [number, string]}, "unit": string})
+    shown = {"anyOf": [number, string, {"type": "boolean"}]}
+    given = _object({"name": string, "value": shown, "unit": string})
     codes = {"type": "string", "enum": sorted(FAULTS)}
     refused = _object({"position": {"type": "integer"}, "code": codes, "message": string})
     assessed: _Schema = {
