@@ -258,12 +258,19 @@ class Template:
     def centre(self) -> dict[RootName, float]:
         """A typical point: population means, else the middle of each domain, within the bounds.
 
-        A root with a formula takes the formula's value at that point, so that they agree.
+        Of answers without an order the commonest, else the first. A root with a formula takes the
+        formula's value at that point, so that they agree.
         """
         values: dict[str, float] = {
             name: root.domain.lower + root.domain.width / 2 if root.mean is None else root.mean
             for name, root in self.roots.items()
         }
+        for name, root in self.roots.items():  # an answer, a day or a count that there is
+            if not root.type.on_a_line:
+                shares = root.shares or (1.0,)
+                values[name] = float(shares.index(max(shares)))
+            elif not root.type.plain:
+                values[name] = root.domain.value(root.domain.nearest(values[name]))
         formulas = formulas_of(self.roots, self.derived)
         for name in in_order(formulas):
             with contextlib.suppress(FormulaError):  # no value here: a root keeps its middle
