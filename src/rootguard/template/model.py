@@ -265,12 +265,12 @@ class Template:
             name: root.domain.lower + root.domain.width / 2 if root.mean is None else root.mean
             for name, root in self.roots.items()
         }
-        for name, root in self.roots.items():  # an answer, a day or a count that there is
+        for root in self.roots.values():  # an answer, a day or a count that there is
             if not root.type.on_a_line:
                 shares = root.shares or (1.0,)
-                values[name] = float(shares.index(max(shares)))
+                values[root.name] = float(shares.index(max(shares)))
             elif not root.type.plain:
-                values[name] = root.domain.value(root.domain.nearest(values[name]))
+                values[root.name] = root.domain.value(root.domain.nearest(values[root.name]))
         formulas = formulas_of(self.roots, self.derived)
         for name in in_order(formulas):
             with contextlib.suppress(FormulaError):  # no value here: a root keeps its middle
