@@ -156,7 +156,7 @@ def _run(
         lines = list(records.read(path))
         order = list(dict.fromkeys(each["area"] for each in lines if "area" in each))
         there = {*order[:-1]} if not any(each.get("done") for each in lines) else {*order}
-        kept = [records.machine(), *(each for each in lines if each.get("area") in there)]
+        kept = [each for each in lines if "machine" in each or each.get("area") in there]
         path.write_text("".join(json.dumps(each) + "\n" for each in kept), encoding="utf-8")
     found: dict[str, list[Result]] = {}
     with path.open("a", encoding="utf-8") as file:
@@ -168,11 +168,10 @@ def _run(
             if as_json:
                 click.echo(text)
 
-        if not file.tell():
+        wanted = [area for area in areas if area not in there]
+        if wanted:
             tell(records.machine())
-        for area in areas:
-            if area in there:
-                continue
+        for area in wanted:
             found[area] = []
             for each in _AREAS[area][1]():
                 result = each

@@ -18,12 +18,12 @@ _ABOUT = """\
 `python -m benchmarks --out FILE` measures each figure beside a named alternative, in turns, in one
 run, and writes each result as it comes; `--only start,tables,growth` measures some areas, and
 `--compare OLD` shows two runs side by side. Times are processor time, which other work on the
-machine changes little; wall time stands beside it in the file. A ratio is the alternative's time
-over RootGuard's: above one, RootGuard is faster. It is the median over rounds, with the middle half
-of the rounds in brackets.
+machine changes less than wall time; on a crowded one it grows as well, so the ratios say more. Wall
+time stands beside it in the file. A ratio is the alternative's time over RootGuard's: above one,
+RootGuard is faster. It is the median over rounds, with the middle half of the rounds in brackets.
 
-This page is written by `python -m benchmarks.page` from `benchmarks/speed.jsonl`, the file of one
-run; do not edit it."""
+This page is written by `python -m benchmarks.page` from `benchmarks/speed.jsonl`, to which each run
+adds the areas that are not there yet; do not edit it."""
 _AREAS = {
     "start": (
         "The start",
@@ -78,8 +78,7 @@ zero, not at all; one, in proportion.""",
 
 def page(lines: Sequence[Line]) -> str:
     """The whole page."""
-    about = [each for each in lines if "machine" in each]
-    parts = ["# Speed", _ABOUT, *(_machine(each) for each in about[-1:])]
+    parts = ["# Speed", _ABOUT, *(_machine(*run) for run in _runs(lines))]
     for area, (title, text) in _AREAS.items():
         results = [each for each in lines if each.get("area") == area]
         if results:
@@ -87,14 +86,27 @@ def page(lines: Sequence[Line]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _machine(found: Line) -> str:
+def _runs(lines: Sequence[Line]) -> list[tuple[Line, list[str]]]:
+    """Where and when each run was, and the titles of what it measured."""
+    runs: list[tuple[Line, list[str]]] = []
+    for each in lines:
+        if "machine" in each:
+            runs.append((each, []))
+        elif runs and (title := _AREAS.get(each.get("area", ""), ("",))[0]):
+            runs[-1][1].append(title)
+    return [(about, list(dict.fromkeys(titles))) for about, titles in runs if titles]
+
+
+def _machine(found: Line, titles: Sequence[str]) -> str:
     machine = found["machine"]
     packages = [f"{name} {number}" for name, number in machine["packages"].items() if number]
     missing = [name for name, number in machine["packages"].items() if not number]
     said = (
-        f"Measured on {found['date']}: {machine['processor']}, {machine['processors']} processors, "
+        f"**{', '.join(titles)}**. Measured on {found['date']}: "
+        f"{machine['processor']}, {machine['processors']} processors, "
         f"{machine['memory_gib']} GiB, {machine['system']}, {machine['python']}, "
-        f"{', '.join(packages)}; the machine's load was {found['load']} when it began."
+        f"{', '.join(packages)}; {found['rounds']} rounds at most; the machine's load was "
+        f"{found['load']} when it began."
     )
     return said + (f" Not installed: {', '.join(missing)}." if missing else "")
 

@@ -1,7 +1,7 @@
 """Results as lines of JSON: written as they come, read again to compare runs and to write a page.
 
-The first line describes the machine and the day. A run that was stopped has all lines but those
-that it had not come to.
+The first line of a run describes the machine and the day. A run that was stopped has all lines but
+those that it had not come to; the next one goes on behind them, with such a line of its own.
 """
 
 import datetime

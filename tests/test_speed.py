@@ -133,7 +133,10 @@ def test_each_result_is_a_line_and_a_run_that_was_stopped_goes_on(
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["area"] for line in lines if "area" in line] == ["first"] * 2 + ["second"] * 2
     assert lines[-1] == {"done": True}
-    assert "a figure" in page.page([{**line, "area": "start"} for line in lines if "area" in line])
+    assert ["machine" in line for line in lines] == [True, False, False, True, False, False, False]
+    written = page.page([{**line, "area": "start"} if "area" in line else line for line in lines])
+    assert "a figure" in written
+    assert written.count("**The start**. Measured on ") == 2  # each run says when it was
 
 
 def test_two_runs_are_compared_result_by_result(
