@@ -312,7 +312,17 @@ def _ask(template: "Template") -> dict[str, Form]:
 
 
 def read_table(source: str) -> dict[str, Form]:
-    """A flat table of values from TOML or JSON. What is wrong is said without quoting it.
+    """A flat table of values from TOML or JSON; a profile is told from one."""
+    content = read_private(source)
+    if "templates" in content:
+        del content
+        problem = "this is a profile, not a table of root = number; its values are in its vault"
+        raise PrivateValueError(problem, (source,))
+    return content
+
+
+def read_private(source: str) -> dict[str, Any]:
+    """A table from TOML or JSON. What is wrong is said without quoting it.
 
     Errors are raised after their handlers have ended: a decoder's own error holds the document.
     """

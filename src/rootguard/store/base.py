@@ -354,11 +354,13 @@ class Store(Protocol):
         """Everyone this store ever knew, as tables know people; and whether they were erased."""
         ...
 
-    def erase(self, principal: Principal) -> None:
+    def erase(self, principal: Principal, *, forget_unseen: bool = False) -> None:
         """Delete a profile: its name, values, fingerprints, ledger, tokens and audit log.
 
         What stays is a keyed hash of the name, how often it was erased, and totals: what each root
-        had cost, and what each service had been given.
+        had cost, and what each service had been given. With `forget_unseen` a root that was never
+        disclosed to anybody leaves no cost: whoever looks on later sees the next draw alone. The
+        caller answers for it that nobody, not even the owner, looked at the draw before asking.
         """
         ...
 

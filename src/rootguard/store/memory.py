@@ -335,11 +335,12 @@ class MemoryStore:
                 done.append(refusal)
         return done
 
-    def erase(self, principal: Principal) -> None:
+    def erase(self, principal: Principal, *, forget_unseen: bool = False) -> None:
         """Delete a profile: its name, values, fingerprints, ledger, tokens and audit log."""
         with self._lock:
             person = self._find(principal)
-            events = person.summary.erasure(self._drawn_in_tables(person))
+            drawn = self._drawn_in_tables(person)
+            events = person.summary.erasure(drawn, forget_unseen=forget_unseen)
             erased = _Person(person.name)
             erased.epoch, erased.tag = person.epoch + 1, self._tag(person.name)
             erased.events, erased.logged = events, person.logged

@@ -528,7 +528,7 @@ class SqlStore:
         if self._anchored is not None and self._behind(everyone):
             raise rolled_back(self._anchored.anchor.path)
 
-    def erase(self, principal: Principal) -> None:
+    def erase(self, principal: Principal, *, forget_unseen: bool = False) -> None:
         """Delete a profile: its name, values, fingerprints, ledger, tokens and audit log."""
         prf = self._table_prf()
         with self._writing(principal) as (db, person, counts):
@@ -536,7 +536,7 @@ class SqlStore:
             tag = int(prf.tags(prf.person(name))[0])
             runs = tables.runs(db, self._secrets.integrity)
             drawn = self._drawn_in_tables(db, person, principal, runs)
-            events = person.summary.erasure(drawn)
+            events = person.summary.erasure(drawn, forget_unseen=forget_unseen)
             # What the writer has taken already is dropped for being of an earlier epoch.
             self._journal.forget(person.key)
             person.begin_anew()

@@ -177,8 +177,18 @@ class PersonSummary:
             if limit is not None and sum(self.held(service).values()) > max(limit, before):
                 raise tier_exhausted(service)
 
-    def erasure(self, tables: TableDraws) -> list[Charge]:
-        """What is left of a ledger when its profile is erased: totals, of nobody by name."""
+    def erasure(self, tables: TableDraws, *, forget_unseen: bool = False) -> list[Charge]:
+        """What is left of a ledger when its profile is erased: totals, of nobody by name.
+
+        A root that was never disclosed may be left out: not if a table has it, nor if it was
+        erased before, since what was disclosed until then is not known by version any more.
+        """
+        seen = {each.root for each in self.given} | {root for _, root in self.before} | {*tables}
+        unseen = {
+            root
+            for root, state in self.roots.items()
+            if forget_unseen and root not in seen and not state.erased
+        }
         totals = self.ledger.with_tables(tables).totals
         charges: list[Charge] = [
             RootCharged(
@@ -191,6 +201,7 @@ class PersonSummary:
                 mechanism=each.mechanism,
             )
             for root, each in totals.items()
+            if root not in unseen
         ]
         given = Counter[tuple[str, str]]()
         services = [*(to for to, _ in self.before), *(each.service for each in self.given)]
