@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+CORE   := $(VENV)/.core
 READY  := $(VENV)/.ready
 NPM    := build/npm
 SERVERS := build/servers
@@ -12,12 +13,17 @@ SERVERS := build/servers
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
 
+$(CORE): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	test -e $(READY) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
 $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: $(READY) ## A hostile service questions a patient: independent noising and RootGuard side by side
+demo: $(CORE) ## A hostile service questions a patient, with and without RootGuard (core packages only)
 	$(BIN)/rootguard demo
 
 test: $(READY) ## The test suite (minutes)

@@ -1,179 +1,110 @@
 """`rootguard demo`: a hostile service questions a patient, guarded in two ways, side by side.
 
-The patient is synthetic. The service asks every root, then zooms in: it asks where the value lies
-in an ever smaller window around its best guess, and at last takes all roots for the diagnosis.
-Independent noising gives each answer fresh noise on the answer's own scale, so each window makes
-the noise smaller in the patient's units. RootGuard computes all answers from values noised once.
+The patient is synthetic. The service is the strongest adversary of `rootguard attack`: it asks for
+each value and then where in an ever smaller window around its best guess the value lies. Both sides
+put the same noise on an answer, as much as the template's goals ask for. Independent noising draws
+it anew for each answer; RootGuard drew it once, before the first question.
 """
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import click
 
 from rootguard.cli.options import json_option
 from rootguard.cli.output import EXIT_CODES, Cell, console, number, table, write_json
-from rootguard.values import Domain, RootName
+from rootguard.values import RootName
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from rootguard.attacks import Observation
-    from rootguard.mechanisms.base import Floats
+    from rootguard.attacks.oracle import Oracle
     from rootguard.session import Session
     from rootguard.template import Template
 
-PATIENT = {"age": 54.0, "ast": 23.0, "alt": 30.0, "plt": 220.0}
-EPSILON = Fraction(1, 10)  # the paper's main figure
-ZOOMS = 2  # with four roots 13 turns, which fit on a screen; a third would show nothing new
-# The second window is a hundredth of the range and has 1,000 grid points. Twice as fine as these,
-# so that the guess is limited by the noise and not by the candidates.
-_CANDIDATES = 200_001
-_SIDES = ("turn", "question", ">independent noising", ">RootGuard")
-_UNIT = Domain(lower=0.0, upper=1.0, size=1000)
+PATIENT = {"age": 61.0, "ast": 88.0, "alt": 52.0, "plt": 140.0}
+"""FIB-4 is 5.3 and the class high: who computes it from noised values must still say so."""
+QUESTIONS = 12  # about each value; by then independent noising is known to a decimal
+_SHOWN = (1, 2, 3, 4, 6, 8, 12)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Turn:
-    """One question and the two answers to it."""
+class Pursuit:
+    """What a service believes of one value: its best guess after each question, and in the end."""
 
-    number: int
-    question: str
-    independent: float
-    guarded: float
+    guesses: tuple[float, ...]
+    low: float
+    high: float
+
+    @property
+    def guess(self) -> float:
+        return self.guesses[-1]
 
 
-class HostileService:
-    """Asks, remembers, and guesses each root from everything it was told."""
+class Demonstration:
+    """One patient, guarded in two ways, and what the service makes of the answers."""
 
-    def __init__(self, template: "Template", patient: dict[str, float], session: "Session") -> None:
-        from rootguard.advice.crowds import IndependentNoising
+    def __init__(self, template: "Template", session: "Session") -> None:
+        from rootguard.advice.crowds import IndependentNoising, noising_oracle, session_oracle
         from rootguard.graph import Graph
 
         self.template = template
-        self.roots = Graph.of(template).roots
         self.session = session
-        self.noising = IndependentNoising(patient, EPSILON)
-        self.turns: list[Turn] = []
-        self._answers: dict[RootName, list[Observation]] = {root: [] for root in self.roots}
-        self._formulas: dict[RootName, list[str]] = {root: [] for root in self.roots}
-
-    def interrogate(self) -> None:
-        """Every root, then windows around the best guess, then all roots for the diagnosis."""
+        self.roots = Graph.of(template).roots
+        self.independent: dict[RootName, Pursuit] = {}
+        self.guarded: dict[RootName, Pursuit] = {}
+        first: dict[str, float] = {}
+        promised = session.guarantee()
+        for root in self.roots:
+            noising = IndependentNoising(PATIENT, promised.epsilon_of(root))
+            domain = template.roots[root].domain
+            first[root] = domain.value(noising.release(root, domain))
+            fresh = noising_oracle(noising, template, "geometric")
+            self.independent[root] = _pursue(fresh, root)
+            self.guarded[root] = _pursue(session_oracle(session, template), root)
         from rootguard.expressions import evaluate
 
-        for root in self.roots:
-            self._ask(root, f"What is your {root}?", root, self._domain(root))
-        for zoom in range(1, ZOOMS + 1):
-            for root in self.roots:
-                low, high = self._window(root, zoom)
-                unit = self.template.roots[root].unit
-                question = f"Where between {low:.4g} and {high:.4g} {unit} is {root}?"
-                formula = f"clip(({root} - {low!r}) / {high - low!r}, 0, 1)"
-                self._ask(root, question, formula, _UNIT)
-        for root in self.roots:
-            self._observe(root, root, self._domain(root))
-        last = {str(root): self._last(root) for root in self.roots}
-        fib4 = self.session.graph.in_roots(self.template.target.formula)
-        self.turns.append(
-            Turn(
-                number=len(self.turns) + 1,
-                question=f"All {len(self.roots)} values, for the diagnosis",
-                independent=evaluate(fib4, last),
-                guarded=self.session.target(),
-            )
-        )
+        formula = Graph.of(template).in_roots(template.target.formula)
+        self.targets = {
+            "truth": evaluate(formula, PATIENT),
+            "independent noising": evaluate(formula, first),
+            "RootGuard": session.target(),
+        }
 
-    def _domain(self, root: RootName) -> Domain:
-        return self.template.roots[root].domain
+    def label(self, target: float) -> str:
+        """The risk class of a target value."""
+        found = self.template.classify(target)
+        return "" if found is None else found.label
 
-    def _ask(self, root: RootName, question: str, formula: str, domain: Domain) -> None:
-        index = self._observe(root, formula, domain)
-        guarded = self.session.number(root) if formula == root else self.session.derive(formula)
-        self.turns.append(
-            Turn(
-                number=len(self.turns) + 1,
-                question=question,
-                independent=domain.value(index),
-                guarded=guarded,
-            )
-        )
 
-    def _observe(self, root: RootName, formula: str, domain: Domain) -> int:
-        """Get an independently noised answer and note what each candidate would have given."""
-        import numpy as np
+def _pursue(oracle: "Oracle", root: RootName) -> Pursuit:
+    """Zoom in on one value, and say between which values it lies nine times in ten."""
+    import numpy as np
 
-        from rootguard.attacks import Observation
-        from rootguard.expressions import evaluate_many, parse
-        from rootguard.mechanisms import mechanism
+    from rootguard.attacks.belief import Belief
+    from rootguard.attacks.derived import zoom
+    from rootguard.attacks.oracle import QueryLog, grid
 
-        received = self.noising.release(formula, domain)
-        exact = evaluate_many(parse(formula), {root: self._candidates(root)})
-        expected = np.rint((exact - domain.lower) / domain.step).astype(np.int64)
-        noise = mechanism("geometric", EPSILON, domain.size)
-        self._answers[root].append(Observation(received=received, expected=expected, noise=noise))
-        self._formulas[root].append(formula)
-        return received
-
-    def _candidates(self, root: RootName) -> "Floats":
-        import numpy as np
-
-        domain = self._domain(root)
-        return np.linspace(domain.lower, domain.upper, _CANDIDATES)
-
-    def _last(self, root: RootName) -> float:
-        return self._domain(root).value(self._answers[root][-1].received)
-
-    def _window(self, root: RootName, zoom: int) -> tuple[float, float]:
-        """Ten times narrower at each zoom: five noise scales to either side of the guess."""
-        domain = self._domain(root)
-        width = domain.width * 10.0**-zoom
-        low = min(max(self.guess_independent(root) - width / 2, domain.lower), domain.upper - width)
-        return low, low + width
-
-    def guess_independent(self, root: RootName) -> float:
-        """The MAP estimate from all independently noised answers."""
-        from rootguard.attacks import map_estimate
-
-        return float(self._candidates(root)[map_estimate(self._answers[root])])
-
-    def guess_guarded(self, root: RootName) -> float:
-        """The MAP estimate from RootGuard's answers: they all follow from one noised value."""
-        import numpy as np
-
-        from rootguard.attacks import Observation, map_estimate
-        from rootguard.mechanisms import mechanism
-
-        value = self.session.number(root)
-        domain = self._domain(root)
-        epsilon = self.session.guarantee().epsilon_of(root)
-        observation = Observation(
-            received=domain.nearest(value),
-            expected=np.arange(domain.size),
-            noise=mechanism("geometric", epsilon, domain.size),
-        )
-        return domain.value(map_estimate([observation]))
-
-    def level_independent(self, root: RootName) -> float:
-        """Epsilon per grid step that independent noising has spent on a root (Theorem 2)."""
-        from rootguard.accounting import accumulated_level, slopes
-        from rootguard.expressions import parse
-
-        domains = {str(root): self._domain(root)}
-        asked = self._formulas[root]
-        amplified = [
-            slopes(parse(formula), domains)[0].amplification for formula in asked if formula != root
-        ]
-        return accumulated_level(EPSILON, repeats=asked.count(root), amplifications=amplified)
+    log = QueryLog(oracle)
+    guesses = tuple(float(each[0]) for each in zoom(log, root, QUESTIONS))
+    domain = log.terms.domain(root)
+    if log.terms.cached:
+        mesh = grid(domain)
+    else:  # fine where it counts: the first guesses are a few grid steps off, the last far less
+        near = min(abs(guesses[-1] - guesses[-3]) * 20 + domain.step / 10, domain.width)
+        mesh = np.linspace(guesses[-1] - near, guesses[-1] + near, 4001)
+    belief = Belief.from_scores(mesh[None, :], log.log_likelihood({root: mesh[None, :]}))
+    low, high = (float(belief.quantile(share)[0]) for share in (0.05, 0.95))
+    return Pursuit(guesses=guesses, low=low, high=high)
 
 
 @click.command("demo", epilog=EXIT_CODES)
 @json_option
 def command(*, as_json: bool) -> None:
-    """Watch a hostile service question a patient for 13 turns.
+    """Watch a hostile service question a patient, with and without RootGuard.
 
-    Left, every answer is noised independently; right, RootGuard. Both get epsilon 0.1 per turn.
+    Both sides put the same noise on an answer. Independent noising draws it anew each time;
+    RootGuard drew it once.
 
     \b
     Example:
@@ -183,125 +114,114 @@ def command(*, as_json: bool) -> None:
     from rootguard.template import load_template
 
     template = load_template("fib4")
-    turns = len(PATIENT) * (1 + ZOOMS) + 1
-    session = Guard.open(template, values=PATIENT, epsilon=EPSILON, turns=turns)
-    service = HostileService(template, PATIENT, session)
-    service.interrogate()
+    shown = Demonstration(template, Guard.open(template, values=PATIENT, hide={}))
     if as_json:
-        write_json(_as_json(service))
+        write_json(_as_json(shown))
     else:
-        _print(service)
+        _print(shown)
 
 
-def _as_json(service: HostileService) -> dict[str, object]:
-    target = _truth(service.template)
-    risk = service.template.classify
-    last = service.turns[-1]
+def _as_json(shown: Demonstration) -> dict[str, object]:
+    promised = shown.session.guarantee()
     return {
         "patient": "synthetic",
-        "template": service.template.name,
-        "epsilon_per_turn": float(EPSILON),
-        "turns": [
-            {
-                "turn": t.number,
-                "question": t.question,
-                "independent": t.independent,
-                "rootguard": t.guarded,
-            }
-            for t in service.turns
-        ],
-        "adversary": {
+        "template": shown.template.name,
+        "adversary": "MAP, zoom",
+        "questions_per_value": QUESTIONS,
+        "values": {
             root: {
+                "title": shown.template.roots[root].label,
+                "unit": shown.template.roots[root].unit,
                 "truth": PATIENT[root],
-                "independent": service.guess_independent(root),
-                "rootguard": service.guess_guarded(root),
+                "hide": shown.template.roots[root].hide,
+                "epsilon": float(promised.epsilon_of(root)),
+                **{
+                    name: {
+                        "guess": each[root].guess,
+                        "low": each[root].low,
+                        "high": each[root].high,
+                        "guesses": list(each[root].guesses),
+                    }
+                    for name, each in (
+                        ("independent", shown.independent),
+                        ("rootguard", shown.guarded),
+                    )
+                },
             }
-            for root in service.roots
+            for root in shown.roots
         },
-        "target": {"truth": target, "independent": last.independent, "rootguard": last.guarded},
-        "risk": {
-            name: None if (found := risk(value)) is None else found.label
-            for name, value in (
-                ("truth", target),
-                ("independent", last.independent),
-                ("rootguard", last.guarded),
-            )
-        },
-        "epsilon_spent": {
-            root: {
-                "independent": service.level_independent(root),
-                "rootguard": float(service.session.guarantee().epsilon_of(root)),
-            }
-            for root in service.roots
+        "target": {
+            name: {"value": value, "risk": shown.label(value)}
+            for name, value in shown.targets.items()
         },
     }
 
 
-def _truth(template: "Template") -> float:
-    from rootguard.expressions import evaluate
-    from rootguard.graph import Graph
-
-    return evaluate(Graph.of(template).in_roots(template.target.formula), PATIENT)
-
-
-def _print(service: HostileService) -> None:
+def _print(shown: Demonstration) -> None:
     out = console()
-    template = service.template
+    template = shown.template
+    first = template.roots[shown.roots[0]]
     out.print(
-        f"[bold]{template.title}[/]: a hostile service questions a (synthetic) patient for "
-        f"{len(service.turns)} turns, at epsilon {float(EPSILON):g} per turn.\n"
+        f"{template.title}. A hostile service questions a (synthetic) patient: {QUESTIONS} "
+        f"questions about each value, ever closer. Both sides put the same noise on an answer; "
+        f"independent noising draws it anew each time, RootGuard drew it once.\n",
+        markup=False,
     )
-    asked = [
-        (str(t.number), t.question, _red(number(t.independent)), _green(number(t.guarded)))
-        for t in service.turns
+    held = shown.guarded[first.name]
+    steps: list[tuple[Cell, ...]] = [
+        (
+            str(turn),
+            _plain(shown.independent[first.name].guesses[turn - 1]),
+            f"{_plain(held.guesses[turn - 1])} ({held.low:.3g} to {held.high:.3g})",
+        )
+        for turn in _SHOWN
     ]
-    out.print(table("what each answered", _SIDES, asked))
-    columns = ("root", ">truth", ">from independent noising", ">from RootGuard")
-    out.print(table("what a MAP adversary concludes", columns, _conclusions(service)))
-    last = service.turns[-1]
-    values = {
-        "truth": _truth(template),
-        "independent noising": last.independent,
-        "RootGuard": last.guarded,
-    }
-    rows = [
-        (label, number(value), "" if (found := template.classify(value)) is None else found.label)
-        for label, value in values.items()
-    ]
-    out.print(table("the diagnosis", ("", f">{template.target.name}", "risk"), rows))
-    spent = ("root", *_SIDES[-2:])
-    out.print(table("privacy spent, epsilon per grid step", spent, _spending(service)))
-    out.print(
-        "More questions bring the red column closer to the truth. The green one cannot move: every "
-        "answer in it is computed from values noised once."
-    )
-
-
-def _conclusions(service: HostileService) -> list[tuple[Cell, ...]]:
+    truth = _plain(PATIENT[first.name])
+    title = f"{first.label} is {truth} {first.unit}. The service's guesses:"
+    out.print(table(title, (">questions", ">independent noising", ">RootGuard"), steps))
     rows: list[tuple[Cell, ...]] = []
-    for root in service.roots:
-        truth, unit = PATIENT[root], service.template.roots[root].unit
-        left, right = service.guess_independent(root), service.guess_guarded(root)
+    for root in shown.roots:
+        each, unit = template.roots[root], template.roots[root].unit
+        left, right = shown.independent[root], shown.guarded[root]
         rows.append(
             (
-                f"{root} [{unit}]",
-                number(truth),
-                _red(f"{number(left)}  ({abs(left - truth) / truth:.2%} off)"),
-                _green(f"{number(right)}  ({abs(right - truth) / truth:.2%} off)"),
+                f"{each.label}, {unit}",
+                _plain(PATIENT[root]),
+                _red(f"{_verdict(left.guess, root, each.hide)}: {left.guess:.2f}"),
+                _green(f"HIDDEN: {right.low:.3g} to {right.high:.3g}"),
             )
         )
-    return rows
-
-
-def _spending(service: HostileService) -> list[tuple[Cell, ...]]:
-    guarantee = service.session.guarantee()
-    left = {root: service.level_independent(root) for root in service.roots}
-    right = {root: float(guarantee.epsilon_of(root)) for root in service.roots}
-    rows: list[tuple[Cell, ...]] = [
-        (root, _red(number(left[root])), _green(number(right[root]))) for root in service.roots
+    columns = ("value", ">truth", "independent noising", "RootGuard")
+    out.print(table(f"What it knows after {QUESTIONS} questions about each", columns, rows))
+    values = [
+        (name, number(value), shown.label(value), _kept(shown, name))
+        for name, value in shown.targets.items()
     ]
-    rows.append(("all", _red(number(sum(left.values()))), _green(number(float(guarantee.total)))))
-    return rows
+    out.print(table("The diagnosis", ("", f">{template.target.name}", "class", ""), values))
+    out.print(
+        "A range holds nine times in ten. More questions bring independent noising closer to the "
+        "truth. RootGuard's range cannot move: "
+        "every answer is computed from values that were noised once. Try your own: "
+        "rootguard plan fib4 --hide age=5",
+        markup=False,
+    )
+
+
+def _verdict(guess: float, root: str, hide: float | None) -> str:
+    """Found: to a tenth of what was to be hidden."""
+    return "FOUND" if abs(guess - PATIENT[root]) <= (hide or 0) / 10 else "NEARLY"
+
+
+def _kept(shown: Demonstration, name: str) -> str:
+    if name == "truth":
+        return ""
+    same = shown.label(shown.targets[name]) == shown.label(shown.targets["truth"])
+    return "diagnosis kept" if same else "diagnosis CHANGED"
+
+
+def _plain(value: float) -> str:
+    """With a decimal, where there is one."""
+    return f"{value:.1f}".removesuffix(".0")
 
 
 def _red(text: str) -> "Text":

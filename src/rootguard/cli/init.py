@@ -70,9 +70,9 @@ _FROM_KEYS = ("templates", "hide", "advantage", "values", "identifiers")
 _STOP = "stop"
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class _Entered:
-    """What the owner gave. Its frames hold private things; `_begin` is shielded."""
+    """What the owner gave so far. Who holds it holds private things; `_begin` is shielded."""
 
     values: dict[str, object] = field(default_factory=dict, repr=False)
     identifiers: dict[str, object] = field(default_factory=dict, repr=False)
@@ -353,10 +353,9 @@ def _begin(
     from rootguard.session import Person, parse_profile
     from rootguard.vault import open_store
 
-    entered = _Entered()
-    entered.values = read_private(values) if values else dict(given.get("values", {}))
+    known = read_private(values) if values else given.get("values", {})
     named = read_private(identifiers) if identifiers else given.get("identifiers", {})
-    entered.identifiers = dict(named)
+    entered = _Entered(values=dict(known), identifiers=dict(named))
     if asking:
         _fill_in(setup.chosen, entered, ask_values=not values, ask_names=not identifiers)
     elif not clamp:

@@ -82,7 +82,7 @@ class Commands(click.Group):
         ),
         "demo": LazyCommand(
             "rootguard.cli.demo",
-            "Watch a hostile service question a patient for 13 turns.",
+            "Watch a hostile service question a patient, with and without RootGuard.",
         ),
         "explain": LazyCommand(
             "rootguard.cli.explain",
