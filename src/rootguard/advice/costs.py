@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -28,6 +29,7 @@ from rootguard.allocation import Plan
 from rootguard.attacks.belief import informed_prior
 from rootguard.attacks.map import map_path
 from rootguard.attacks.oracle import grid, snap
+from rootguard.goals import ADVANTAGE, Distance, hiding_plan, read_goals
 from rootguard.graph import Graph
 from rootguard.mechanisms import mechanism
 from rootguard.template import Template
@@ -147,7 +149,7 @@ def compare(
     questions: int = 8,
     strategies: Sequence[Strategy] = COMPARED,
     mechanism_name: MechanismName = "geometric",
-    people: int = 40,
+    people: int = 10,
     seed: int = 0,
 ) -> FairComparison:
     """Attack the same synthetic people three ways: at the same noise, the same budget, RootGuard.
@@ -182,6 +184,68 @@ def compare(
             "equal total budget": noisier,
         },
     )
+
+
+SCALES = (Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
+"""How far to hide, as multiples of what was asked for or advised."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HidingChoice:
+    """One way to hide values: how far, under which plan, at which cost."""
+
+    scale: Fraction
+    hide: Mapping[str, float]
+    plan: Plan
+    cost: PlanCost
+
+    @property
+    def worth_having(self) -> bool:
+        """Whether the target is at least twice as near as the public median, which is free."""
+        return self.cost.target_error <= self.cost.median_error / 2
+
+    def record(self) -> dict[str, object]:
+        """For a program."""
+        return {
+            "scale": float(self.scale),
+            "hide": dict(self.hide),
+            "budget": float(self.plan.budget),
+            "cost": self.cost.record(),
+            "worth_having": self.worth_having,
+        }
+
+
+def choices(
+    template: Template,
+    hide: Mapping[str, Distance] = MappingProxyType({}),
+    *,
+    advantage: Fraction = ADVANTAGE,
+    mechanism_name: MechanismName = "geometric",
+    people: int = PEOPLE,
+) -> tuple[HidingChoice, ...]:
+    """Nearer and further than the goals, in the same proportions; no root beyond its bounds."""
+    found = []
+    goals = read_goals(template, hide, advantage=advantage)
+    for scale in SCALES:
+        far = {
+            str(goal.root): min(
+                float(goal.distance * scale), template.roots[goal.root].domain.width
+            )
+            for goal in goals
+        }
+        plan = hiding_plan(template, far, advantage=advantage, mechanism_name=mechanism_name)
+        cost = plan_cost(template, plan, people=people)
+        found.append(HidingChoice(scale=scale, hide=far, plan=plan, cost=cost))
+    return tuple(found)
+
+
+def recommended(found: Sequence[HidingChoice]) -> HidingChoice:
+    """The furthest that leaves a target worth having; the nearest if none does.
+
+    Both sides count: what is hidden as far as possible, and what is still of use.
+    """
+    worth = [each for each in found if each.worth_having]
+    return max(worth, key=lambda each: each.scale, default=found[0])
 
 
 def per_root(template: Template, plan: Plan) -> Fraction:

@@ -26,6 +26,7 @@ from rootguard.advice.drawing import COLOURS, LABELS, MARKERS, PAGE, legend_abov
 from rootguard.advice.people import Cohort, synthetic_cohort
 from rootguard.advice.seeds import generator
 from rootguard.advice.utility import (
+    CALIBRATED,
     CONFIGURATIONS,
     TURNS,
     Configuration,
@@ -36,6 +37,7 @@ from rootguard.advice.utility import (
     class_recalls,
     has_plan,
     target_error,
+    wrong_class_rate,
 )
 from rootguard.allocation import Plan
 from rootguard.attacks.belief import informed_prior
@@ -48,8 +50,10 @@ from rootguard.mechanisms.base import Floats
 from rootguard.template import Template
 from rootguard.values import MechanismName
 
-# 2,000 draws a figure: its error is near 2 % of it, and a table takes seconds.
+# Calibrated releases: 2,000 draws a figure, whose error is near 2 % of it, so that a table takes
+# seconds. The others are quick: a wrong-class rate of so many deviates by 0.15 to 0.3 points.
 PEOPLE, REPEATS = 400, 5
+CENSUS = 20_000
 # More budget is worth having while doubling it improves the target by this many points.
 WORTH = 1.0
 # Grid steps between two people whom an adversary tries to tell apart: 1 % of a root's range.
@@ -70,8 +74,15 @@ class Tradeoff:
     budget: Fraction
     target_error: float
     risk_error: float | None
+    """RCE: wrong classes, each weighted by how far off it is."""
+    wrong_class_rate: float | None
+    """Of all people, how many are put in another class: a plain count."""
     adversary_error: float
-    """How far an adversary's best guesses are from the roots, on average over roots."""
+    """How far an adversary's best guesses are from the roots, on average over roots: MAP, after
+    `answers` answers about each root."""
+    answers: int
+    """How many independent answers it has about each root: one under RootGuard, whatever is
+    asked."""
     advantage: float
     """The most any adversary can gain in telling apart two people who differ by 1 % in each root;
     for independent noise, after all turns."""
@@ -125,12 +136,15 @@ def explain(
     configurations: Sequence[Configuration] = CONFIGURATIONS,
     people: int = PEOPLE,
     repeats: int = REPEATS,
+    census: int = CENSUS,
     seed: int = 0,
     progress: Callable[[], None] = lambda: None,
 ) -> Explanation:
     """Measure every configuration at every epsilon on synthetic people."""
     cohort = synthetic_cohort(template, size=people, seed=seed)
     trial = Trial(template, cohort, seed=seed, repeats=repeats)
+    whole = synthetic_cohort(template, size=census, seed=seed)
+    counted = Trial(template, whole, seed=seed, repeats=1)
     adversary = _Adversary(template, cohort, seed)
     found = []
     for epsilon, config in product(epsilons, configurations):
@@ -143,7 +157,7 @@ def explain(
             mechanism=mechanism_name,
             config=config,
         )
-        one = _tradeoff(trial, cell, adversary)
+        one = _tradeoff(trial if config in CALIBRATED else counted, cell, adversary)
         progress()
         if one is not None:
             found.append(one)
@@ -152,7 +166,7 @@ def explain(
         mechanism=mechanism_name,
         turns=TURNS[turns] * len(trial.roots) + 1,
         tradeoffs=tuple(found),
-        median_error=_median_error(trial.truth),
+        median_error=_median_error(counted.truth),
     )
 
 
@@ -242,7 +256,9 @@ def _tradeoff(trial: Trial, cell: UtilityCell, adversary: "_Adversary") -> Trade
         budget=cell.epsilon * turns,
         target_error=round(target_error(released, trial.truth), _DIGITS),
         risk_error=None if risk is None else round(risk, _DIGITS),
+        wrong_class_rate=wrong_class_rate(released, trial.truth, trial.template.risk),
         adversary_error=adversary.error(cell, plan, seen),
+        answers=seen,
         advantage=advantage_bound(dict.fromkeys(epsilons, NEAR), epsilons),
         found={
             label: None if share is None else round(share, _DIGITS)

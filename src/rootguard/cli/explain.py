@@ -1,11 +1,13 @@
-"""`rootguard explain`: how to choose epsilon for a template."""
+"""`rootguard explain`: how to choose what to hide, or epsilon, for a template."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import click
 
 from rootguard.cli.options import (
+    HideType,
     json_option,
     mechanism_option,
     population_option,
@@ -15,10 +17,18 @@ from rootguard.cli.options import (
 from rootguard.cli.output import EXIT_CODES, console, number, progress_bar, table, write_json
 
 if TYPE_CHECKING:
+    from rootguard.advice.costs import FairComparison, HidingChoice
     from rootguard.advice.epsilon import Explanation, Tradeoff
 
 _TURNS = ("k+1", "2k+1", "3k+1")
-_ADVICE = "calibrated"
+_SCALES = {0.25: "a quarter as far", 0.5: "half as far", 1.0: "as chosen", 2.0: "twice as far"}
+_NAMES = {
+    "all": "every answer noised",
+    "roots": "once, even",
+    "opt": "once, weighted",
+    "calibrated": "once, calibrated",
+    "population": "once, for population",
+}
 
 
 @click.command("explain", epilog=EXIT_CODES)
@@ -49,11 +59,19 @@ _ADVICE = "calibrated"
     10,
     "How many mentions a conversation has, with --miss-rate.",
 )
+@click.option(
+    "--hide",
+    type=HideType(),
+    multiple=True,
+    metavar="ROOT=DISTANCE",
+    help="Start from this in place of what the template advises; repeatable.",
+)
 @population_option
 @json_option
 def command(
     template: str,
     *,
+    hide: tuple[tuple[str, str], ...],
     people: str,
     mechanism: str,
     turns: str,
@@ -63,7 +81,7 @@ def command(
     mentions: int,
     as_json: bool,
 ) -> None:
-    """Show what each epsilon gives you, what an adversary can guess, and where more hardly helps.
+    """Show what hiding costs you, what it leaves an adversary, and what each epsilon means.
 
     Measured on synthetic people drawn from the template's public figures; no private value is
     needed.
@@ -71,9 +89,13 @@ def command(
     \b
     Examples:
       rootguard explain fib4
+      rootguard explain fib4 --hide age=10
       rootguard explain homa --turns 3k+1 --plot homa.png
       rootguard explain fib4 --miss-rate 0.05 --mentions 20 --json
     """
+    if plot is not None and not find_spec("matplotlib"):  # before any work
+        raise click.ClickException("plots need matplotlib; run: pip install 'rootguard[eval]'")
+    from rootguard.advice.costs import choices, compare, per_root, recommended
     from rootguard.advice.epsilon import EPSILONS, explained
     from rootguard.advice.utility import CONFIGURATIONS, Turns
     from rootguard.mechanisms import mechanism_named
@@ -94,15 +116,20 @@ def command(
     if plot is not None:
         from rootguard.advice.epsilon import draw
 
-        try:
-            draw(found, plot)
-        except ImportError:
-            problem = "plots need matplotlib; run: pip install 'rootguard[eval]'"
-            raise click.ClickException(problem) from None
+        draw(found, plot)
+    ways = choices(loaded, dict(hide), mechanism_name=mechanism_named(mechanism))
+    best = recommended(ways)
+    beside = compare(loaded, per_root(loaded, best.plan), mechanism_name=mechanism_named(mechanism))
     if as_json:
-        write_json(_as_json(found, miss_rate, mentions))
+        body = _as_json(found, miss_rate, mentions)
+        body["goals"] = [way.record() for way in ways]
+        body["recommended"] = best.record()
+        body["comparison"] = beside.record()
+        write_json(body)
     else:
+        _print_choices(found, ways, best)
         _print(found, miss_rate, mentions)
+        _print_comparison(beside)
 
 
 def _as_json(found: "Explanation", miss_rate: float | None, mentions: int) -> dict[str, object]:
@@ -128,20 +155,93 @@ def _as_json(found: "Explanation", miss_rate: float | None, mentions: int) -> di
     return body
 
 
+def _print_choices(
+    found: "Explanation", ways: "tuple[HidingChoice, ...]", best: "HidingChoice"
+) -> None:
+    """What hiding costs on one side and leaves on the other, and which is advised."""
+    template = found.template
+    out = console()
+    rows = []
+    centre = template.centre()
+    for way in ways:
+        guess = [100 * off / abs(centre[root] or 1) for root, off in way.cost.adversary.items()]
+        wrong = way.cost.wrong_class_rate
+        rows.append(
+            (
+                _SCALES.get(float(way.scale), f"{float(way.scale):g} times as far"),
+                f"{way.cost.target_error:.3g} %",
+                "-" if wrong is None else f"{wrong:.3g} %",
+                f"{sum(guess) / len(guess):.3g} %",
+                "<- advised" if way is best else "",
+            )
+        )
+    off = f">{template.target.name} is off"
+    columns = ("values are hidden", off, ">wrong class", ">best guess is off", "")
+    out.print(table(f"{template.title}: what hiding costs, on synthetic people", columns, rows))
+    chosen = next(way for way in ways if way.scale == 1)
+    shown = ", ".join(
+        f"{template.root(name).label} within {number(far)} {template.root(name).unit}".strip()
+        for name, far in chosen.hide.items()
+    )
+    out.print(f"As chosen: {shown}.", markup=False)
+    median = f"the public median ({best.cost.median_error:.3g} % off), which costs no privacy"
+    worth = (
+        f"the furthest at which {template.target.name} is at least twice as near as {median}"
+        if best.worth_having
+        else f"the nearest, but even there {template.target.name} is not twice as near as {median}"
+    )
+    out.print(
+        f"Advised is {worth}. The best guess is that of an adversary with every answer, who knows "
+        f"the population (MAP), in % of a typical value.\n",
+        markup=False,
+    )
+
+
+def _print_comparison(beside: "FairComparison") -> None:
+    """RootGuard and independent noising at the same noise and at the same budget."""
+    from rootguard.advice.costs import ADVERSARIES
+
+    answers = beside.answer_error
+    sides = {"RootGuard": (beside.rootguard, answers["rootguard"])}
+    for how, errors in beside.independent.items():
+        sides[f"independent, {how}"] = (errors, answers[how])
+    lines = [
+        (name, f"{answer:.3g} %", *(_small(errors[each]) for each in beside.rootguard))
+        for name, (errors, answer) in sides.items()
+    ]
+    out = console()
+    out.print(
+        table(
+            f"The same people after {beside.questions} questions about each value, epsilon "
+            f"{number(float(beside.epsilon))}: how far off",
+            ("", ">an answer", *(f">{each}" for each in beside.rootguard)),
+            lines,
+        )
+    )
+    for name in beside.rootguard:
+        out.print(f"  {name}: {ADVERSARIES[name]}", markup=False)
+    out.print(
+        "With the same budget over all answers each has so little of it that the service cannot "
+        "use them; with the same noise on each, more questions come closer. RootGuard's figures "
+        "do not depend on how many questions are asked.",
+        markup=False,
+    )
+
+
 def _print(found: "Explanation", miss_rate: float | None, mentions: int) -> None:
     out = console()
     title = f"{found.template.name}: {found.mechanism}, {found.turns} turns, on synthetic people"
     names = found.configurations
     for heading, pick in _PARTS:
-        if heading == "risk class" and not found.template.risk:
+        if heading in _OF_CLASSES and not found.template.risk:
             continue
         rows = []
         for place, first in enumerate(found.of(names[0])):
             line = [f"{float(first.epsilon):g}", number(float(first.budget))]
             line += [pick(found.of(name)[place]) for name in names]
             rows.append(line)
-        columns = (">epsilon", ">budget", *(f">{name}" for name in names))
-        out.print(table(f"{title}\n{heading}: error in %", columns, rows))
+        columns = (">epsilon", ">budget", *(f">{_NAMES[name]}" for name in names))
+        out.print(table(f"{title}\n{heading}: in %", columns, rows))
         title = found.template.name
     if len(found.template.risk) > 1:
         _print_found(found)
@@ -166,10 +266,8 @@ def _print_found(found: "Explanation") -> None:
             label = f"{risk.label} (worrying)" if risk.worrying else risk.label
             texts = ["-" if share is None else f"{share:.1f}" for share in shares]
             rows.append([f"{float(first.epsilon):g}", label, *texts])
-    heading = (
-        "found: of the people in each class, the % released in it (opt: noised, not calibrated)"
-    )
-    columns = (">epsilon", "class", *(f">{name}" for name in names))
+    heading = "found: of the people in each class, the % released in it"
+    columns = (">epsilon", "class", *(f">{_NAMES[name]}" for name in names))
     console().print(table(f"{found.template.name}\n{heading}", columns, rows))
 
 
@@ -193,40 +291,47 @@ def _print_misses(found: "Explanation", miss_rate: float, mentions: int) -> None
 
 
 def _advice(found: "Explanation") -> list[str]:
+    """From where on more budget hardly helps the service, and what it leaves of privacy there."""
     from rootguard.allocation import remarks
     from rootguard.calibration import make_plan
 
-    lines = []
-    config = next(name for name in (_ADVICE, "opt") if name in found.configurations)
+    config = next(name for name in ("calibrated", "opt") if name in found.configurations)
     at = found.enough(config)
-    if at is None:
-        last = found.of(config)[-1]
-        lines.append(f"More budget still helps at epsilon {float(last.epsilon):g}.")
-    else:
-        lines.append(
-            f"From epsilon {float(at.epsilon):g} (budget {number(float(at.budget))}) on, twice the "
-            f"budget improves the {config} target by less than a point: it is "
-            f"{at.target_error:.1f} % off there, and an adversary's guesses of the roots are "
-            f"{at.adversary_error:.1f} % off."
+    last = found.of(config)[-1]
+    said = f"More budget still helps at epsilon {float(last.epsilon):g}."
+    if at is not None:
+        said = (
+            f"Accuracy alone: from epsilon {float(at.epsilon):g} (budget "
+            f"{number(float(at.budget))}) on, twice the budget improves the target by less than a "
+            f"point; it is {at.target_error:.3g} % off there. Privacy alone: an adversary's "
+            f"guesses of the roots are then {at.adversary_error:.3g} % off (MAP, {at.answers} "
+            f"answer about each). If that is too near, hide further and accept the cost in the "
+            f"first table."
         )
-        if "all" in found.configurations:
-            same = next(each for each in found.of("all") if each.epsilon == at.epsilon)
-            lines.append(
-                f"Independent noise at the same budget: target {same.target_error:.1f} % off, "
-                f"adversary {same.adversary_error:.1f} % off, and nearer with every turn."
-            )
-    budget = found.of(config)[-1].budget if at is None else at.budget
-    return lines + [
-        f"At that budget {each}." for each in remarks(make_plan(found.template, budget))
-    ]
+    budget = last.budget if at is None else at.budget
+    noted = remarks(make_plan(found.template, budget))
+    return [said, *(f"At that budget {each}." for each in noted)]
+
+
+def _small(percent: float) -> str:
+    return "< 0.01 %" if percent < 0.01 else f"{percent:.3g} %"
 
 
 def _risk(each: "Tradeoff") -> str:
     return "" if each.risk_error is None else f"{each.risk_error:.1f}"
 
 
+def _wrong(each: "Tradeoff") -> str:
+    return "" if each.wrong_class_rate is None else f"{each.wrong_class_rate:.1f}"
+
+
+_OF_CLASSES = ("people in another class (wrong-class rate)", "wrong classes by how far (RCE)")
 _PARTS = (
-    ("target", lambda each: f"{each.target_error:.1f}"),
-    ("risk class", _risk),
-    ("adversary's guess of the roots (MAP)", lambda each: f"{each.adversary_error:.1f}"),
+    ("error of the target", lambda each: f"{each.target_error:.1f}"),
+    (_OF_CLASSES[0], _wrong),
+    (_OF_CLASSES[1], _risk),
+    (
+        "error of an adversary's guess (MAP, answers about each value in brackets)",
+        lambda each: f"{each.adversary_error:.1f} ({each.answers})",
+    ),
 )

@@ -459,12 +459,15 @@ def _ask_value(root: "Root", answers: dict[str, object]) -> None:
         if not typed:
             answers.pop(str(root.name), None)
             return
-        value = _number(typed)
+        numeric = root.type.name in ("number", "count")
+        value = _number(typed) if numeric else root.type.inside(typed, root.domain)
         bounds = f"{root.domain.lower:g} to {root.domain.upper:g}{unit}"
-        if value is None:
+        if value is None and not numeric:
+            click.echo(f"That cannot be read. Write {root.type.wanted.rstrip(',')}.")
+        elif value is None:
             click.echo(f"That is not a number. Write it with digits and a point ({bounds}).")
         elif root.domain.lower <= value <= root.domain.upper or value == before:
-            answers[str(root.name)] = value
+            answers[str(root.name)] = value if numeric else typed
             return
         else:
             click.echo(
@@ -508,6 +511,8 @@ def _summary(roots: "Mapping[str, Root]", entered: _Entered) -> None:
 
 
 def _plausibility(root: "Root", value: object) -> str:
+    if isinstance(value, str):
+        return "given"
     if not isinstance(value, int | float):
         return "left out"
     domain = root.domain
@@ -627,7 +632,8 @@ def _goals(
             "right one more than three times in four, however much they ask. Press Enter to accept."
         )
         for name, root in _noised(templates).items():
-            found[name] = _ask_distance(templates, name, root, found[name])
+            if name in found and root.type.on_a_line:  # public ones are not hidden
+                found[name] = _ask_distance(templates, name, root, found[name])
     return found
 
 

@@ -86,8 +86,7 @@ class Commands(click.Group):
         ),
         "explain": LazyCommand(
             "rootguard.cli.explain",
-            "Show what each epsilon gives you, what an adversary can guess, and where more "
-            "hardly helps.",
+            "Show what hiding costs you, what it leaves an adversary, and what each epsilon means.",
         ),
         "explain-text": LazyCommand(
             "rootguard.cli.explain_text",
