@@ -168,7 +168,11 @@ def test_an_explanation_is_kept_and_found_again_by_the_same_program(
 
 
 def test_the_wrong_class_rate_is_a_plain_count_of_people() -> None:
-    """Against the 20,000 people with other noise, counted one by one. Seeds are fixed: no luck."""
+    """Against 20,000 people with other noise, counted one by one. Seeds are fixed: no luck.
+
+    Within 0.3 points; at epsilon 0.01, where a quarter and more are wrong, a count of 20,000 itself
+    deviates by 0.3, so there four deviations of the two counts' difference are allowed.
+    """
     fib4 = load_template("fib4")
     found = explain(fib4, epsilons=EPSILONS, configurations=("opt", "all"), people=20, repeats=1)
     people = synthetic_cohort(fib4, size=20_000, seed=0)
@@ -190,7 +194,11 @@ def test_the_wrong_class_rate_is_a_plain_count_of_people() -> None:
                 seen = {r: plan[r].domain.value(int(noised[r][person])) for r in noised}
                 wrong += fib4.classify(_fib4(true)) != fib4.classify(_fib4(seen))
             assert each.wrong_class_rate is not None
-            assert each.wrong_class_rate == pytest.approx(100 * wrong / len(people), abs=0.3)
+            rate = wrong / len(people)
+            near = 0.3
+            if each.epsilon < EPSILONS[1]:
+                near = 400 * math.sqrt(2 * rate * (1 - rate) / len(people))
+            assert each.wrong_class_rate == pytest.approx(100 * rate, abs=near)
             assert each.risk_error is not None
             assert each.wrong_class_rate > each.risk_error  # a neighbouring class counts half there
 
