@@ -15,10 +15,11 @@ import * as attack from "./views/attack.js";
 import * as boundary from "./views/boundary.js";
 import * as choose from "./views/choose.js";
 import * as graph from "./views/graph.js";
+import * as known from "./views/known.js";
 import * as ledger from "./views/ledger.js";
 import { login } from "./views/login.js";
 
-const VIEWS = { boundary, graph, ledger, choose, attack };
+const VIEWS = { known, boundary, graph, ledger, choose, attack };
 const main = document.getElementById("main");
 const tabs = document.getElementById("tabs");
 const tools = document.getElementById("tools");
@@ -30,7 +31,7 @@ let shown = { name: null, end: null };
 function place() {
   const [name, search] = location.hash.replace(/^#\/?/, "").split("?");
   return {
-    name: Object.hasOwn(VIEWS, name) ? name : "boundary",
+    name: Object.hasOwn(VIEWS, name) ? name : "known",
     query: new URLSearchParams(search),
   };
 }

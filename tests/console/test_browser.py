@@ -24,8 +24,9 @@ from tests.support.patience import PATIENCE
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-VIEWS = ("boundary", "graph", "ledger", "choose", "attack")
+VIEWS = ("known", "boundary", "graph", "ledger", "choose", "attack")
 READY = {
+    "known": ".known-by",
     "boundary": ".crossing",
     "graph": ".node.target",
     "ledger": "table >> nth=0",
@@ -101,7 +102,7 @@ def test_a_key_is_needed_and_a_wrong_one_is_told_apart_from_a_right_one(
 
     page.get_by_label("Key").fill(KEY)
     page.keyboard.press("Enter")
-    page.locator(".crossing").first.wait_for()
+    page.locator(".known-by").first.wait_for()
     assert page.evaluate("fetch('api/crossings').then((answer) => answer.status)") == 200
 
     page.get_by_role("button", name="Sign out").click()
@@ -117,8 +118,13 @@ def test_a_key_in_the_address_opens_the_page_and_leaves_the_address(page: "Page"
 
 
 def test_every_view_shows_what_it_is_for(page: "Page", there: World) -> None:
+    show(page, there, "known")
+    assert page.locator("h1").inner_text() == "What do they know about me?"
+    assert "AST" in page.locator(".known-by").first.inner_text()
+    assert page.locator(".known .scale .left").count() >= 1
+
     show(page, there, "boundary")
-    assert page.locator("h1").inner_text() == "Boundary"
+    assert page.locator("h1").inner_text() == "Audit log"
     assert page.locator(".crossing[data-kind=released]", has_text="ast").count() >= 1
     assert page.locator(".crossing[data-kind=noised]").count() == 4
 
@@ -126,7 +132,7 @@ def test_every_view_shows_what_it_is_for(page: "Page", there: World) -> None:
     assert page.locator(".node.root").count() == 4
     assert page.locator(".edge").count() == 4
     page.locator(".node[data-node=ast]").hover()
-    assert page.locator(".card h2").inner_text() == "ast"
+    assert page.locator(".card h2").inner_text() == "AST"
     page.locator(".node[data-node=fib4]").focus()
     assert page.locator(".card h2").inner_text() == "fib4"
     assert "sqrt(alt)" in page.locator(".card").inner_text()
@@ -138,7 +144,12 @@ def test_every_view_shows_what_it_is_for(page: "Page", there: World) -> None:
     page.locator(".plot canvas").wait_for()
 
     show(page, there, "choose")
-    assert page.locator(".plot canvas").count() == 3
+    assert page.locator(".plot canvas").count() == 4
+    page.locator(".hider input").wait_for()
+    assert "Age within 5 years" in page.locator(".said").inner_text()
+    page.locator(".hider input").focus()
+    page.keyboard.press("End")
+    assert "Age within 20 years" in page.locator(".said").inner_text()
     assert "fib4" in page.locator(".sentence").inner_text()
 
     show(page, there, "attack")
@@ -188,7 +199,7 @@ def test_refusals_and_forged_tokens_stand_out(page: "Page", there: World) -> Non
     kinds = set(page.locator(".crossing").evaluate_all("(rows) => rows.map((r) => r.dataset.kind)"))
     assert kinds == {"refused", "forged"}
     forged = page.locator(".crossing[data-kind=forged]").first
-    assert "Forged token" in forged.inner_text()
+    assert "Unknown identifier" in forged.inner_text()
     assert "never issued" in forged.inner_text()
     assert "212-555" not in page.content()
     assert "Refused" in page.locator(".crossing[data-kind=refused]").first.inner_text()
@@ -247,7 +258,7 @@ def test_the_sliders_say_what_the_command_line_says(
         for epsilon in epsilons:
             independent, guarded = expected["all", epsilon], expected[config, epsilon]
             assert page.locator(".chosen b").inner_text() == f"{guarded['budget']:.4g}"
-            for part in ("target_error", "risk_error", "adversary_error"):
+            for part in ("target_error", "wrong_class_rate", "risk_error", "adversary_error"):
                 for name, row in (("all", independent), ("guard", guarded)):
                     shown = page.locator(f"[data-value='{name}.{part}']").inner_text()
                     assert shown == f"{row[part]:.1f}\u00a0%", (config, epsilon, part)

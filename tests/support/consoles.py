@@ -197,7 +197,8 @@ def write_profile(folder: Path) -> Path:
     values = "\n".join(f"{root} = {value}" for root, value in RAW.items())
     profile = folder / "me.toml"
     profile.write_text(
-        f'templates = ["fib4"]\nbudget = "0.9"\nprincipal = "patient-7"\n\n[values]\n{values}\n\n'
+        f'templates = ["fib4"]\nbudget = "0.9"\nprincipal = "patient-7"\non_doubt = "refuse"\n\n'
+        f"[values]\n{values}\n\n"
         f'[identifiers]\nname = "{NAME}"\nrecord = "{RECORD}"\n',
         encoding="utf-8",
     )

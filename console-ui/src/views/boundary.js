@@ -1,16 +1,17 @@
-// What crossed the boundary, live, newest first.
+// The audit log, live, newest first.
 
 import { h, note, say, select } from "../dom.js";
 import { clock, count, day, number, plural, whole, withUnit } from "../format.js";
 import { Rows } from "../rows.js";
 
-export const title = "Boundary";
-export const about = "What was asked, what was answered, what it rests on and what it cost.";
+export const title = "Audit log";
+export const about =
+  "What was asked, what was answered, which of your values each answer uses, and what it cost.";
 
 const KINDS = {
   released: "Answered",
   refused: "Refused",
-  forged: "Forged token",
+  forged: "Unknown identifier",
   noised: "Noised",
   refined: "Refined",
   "derived-level": "Lower level",
@@ -25,16 +26,17 @@ const KINDS = {
 const MEANS = {
   released: "Computed from values that were already noised.",
   refused: "Nothing was answered.",
-  forged: "A token that RootGuard never issued came back. It was not restored.",
-  noised: "The value was noised and kept. This is what costs budget, once.",
+  forged:
+    "A reply held something with the form of an identifier that was never issued to you: often the service's own telephone number. It was left as it is. Look closer only if it repeats.",
+  noised: "The value was noised and stored. This is what costs budget, once.",
   refined: "A more accurate version was made. Only the difference was paid.",
-  "derived-level": "A less accurate version was computed from the kept one.",
+  "derived-level": "A less accurate version was computed from the stored one.",
   "table-draw": "A released table had shown this draw. The table paid for it.",
   returned: "The value is one that was noised before. That draw is used again.",
   tables: "What released tables had cost when the profile was erased.",
   totals: "What a root had cost in all when the profile was erased.",
   service: "What a service had been given when the profile was erased.",
-  erased: "The kept value was deleted.",
+  erased: "The stored value was deleted.",
 };
 
 const FREE = new Set(["released", "derived-level", "table-draw", "returned"]);
@@ -45,7 +47,7 @@ const UNNAMED = { refused: "a request", erased: "everything" };
 const SHOW = [
   ["", "Everything"],
   ["answered", "Answers"],
-  ["stopped", "Refused and forged"],
+  ["stopped", "Refused, and unknown identifiers"],
   ["paid", "What cost budget"],
 ];
 
@@ -63,7 +65,7 @@ const asked = (each) => each.name || each.formula || UNNAMED[each.kind] || "–"
 const secondLine = (each) => each.reason || (each.name && each.formula ? each.formula : "");
 
 function cost(each) {
-  if (each.cost > 0) return `ε ${number(each.cost, 6)}`;
+  if (each.cost > 0) return `ε ${number(each.cost, 3)}`;
   return FREE.has(each.kind) ? "free" : "–";
 }
 
@@ -77,7 +79,7 @@ const untold = (each) => each.kind === "released" && each.formula.includes("#");
 
 function answered(each) {
   const text = answer(each);
-  return h("b", { class: text ? null : "absent" }, text || "not kept");
+  return h("b", { class: text ? null : "absent" }, text || "not stored");
 }
 
 function badge(each) {
@@ -142,7 +144,7 @@ function details(dialog, each) {
     ["Formula", each.formula && h("code", null, each.formula)],
     ["Answered", answer(each, 17)],
     ["Reason", each.reason],
-    ["Rests on", each.rests_on.join(", ")],
+    ["Your values", each.rests_on.join(", ")],
     ["Cost", each.cost > 0 ? `epsilon ${number(each.cost, 9)}` : "nothing"],
     ["Route", each.route],
   ].filter(([, value]) => value);
@@ -153,7 +155,7 @@ function details(dialog, each) {
       ? h(
           "p",
           { class: "help" },
-          "A number in the formula that only the asker knew is kept as #, and no answer that would tell it.",
+          "A number in the formula that only the asker knew is stored as #, and no answer that would tell it.",
         )
       : "",
     h(
@@ -177,11 +179,11 @@ function figures(feed) {
     if (each.kind === "forged") forged += 1;
   }
   return [
-    ["crossings", count(feed.total)],
+    ["entries", count(feed.total)],
     ["answers at no cost", count(free)],
     ["epsilon paid", number(paid, 4)],
     ["refused", count(refused)],
-    ["forged tokens", count(forged)],
+    ["unknown identifiers", count(forged)],
   ];
 }
 
@@ -202,7 +204,7 @@ export function show(place, { me, feed, query, remember }) {
     filter[name] = value;
     remember(filter);
     list();
-    say(`${plural(rows.items.length, "crossing")} shown.`);
+    say(`${plural(rows.items.length, "entry", "entries")} shown.`);
   };
   const byService = select(
     "Service",
@@ -217,17 +219,17 @@ export function show(place, { me, feed, query, remember }) {
   const progress = h("p", { class: "help progress" });
   const dialog = h("dialog", {
     class: "details",
-    "aria-label": "Details of a crossing",
+    "aria-label": "Details of an entry",
     onclick: (event) => event.target === dialog && dialog.close(),
   });
 
-  const headings = ["When", "Service", "Asked", "Answered", "Rests on", "Cost"];
+  const headings = ["When", "Service", "Asked", "Answered", "Your values", "Cost"];
   const body = h("div", { role: "rowgroup", class: "crossings" });
   const grid = h(
     "div",
     {
       role: "grid",
-      "aria-label": "Crossings, newest first",
+      "aria-label": "Audit log, newest first",
       "aria-readonly": "true",
       "aria-colcount": headings.length,
       class: "timeline",
@@ -285,18 +287,18 @@ export function show(place, { me, feed, query, remember }) {
       !feed.complete && feed.crossings.length > 0 && feed.crossings.length < feed.total;
     progress.hidden = !reading;
     progress.textContent = reading
-      ? `Reading older crossings: ${count(feed.crossings.length)} of ${count(feed.total)}.`
+      ? `Reading older entries: ${count(feed.crossings.length)} of ${count(feed.total)}.`
       : "";
     if (feed.state === "failed")
       empty.replaceChildren(note(feed.problem, { error: true, retry: () => feed.start() }));
     else if (!none) empty.replaceChildren(lost());
     else if (feed.state === "loading")
-      empty.replaceChildren(note("Reading what crossed the boundary…", { busy: true }));
+      empty.replaceChildren(note("Reading the audit log…", { busy: true }));
     else if (feed.crossings.length > 0)
       empty.replaceChildren(note("Nothing here matches these filters."), lost());
     else
       empty.replaceChildren(
-        note("Nothing has crossed yet. The first answer that leaves will appear here by itself."),
+        note("Nothing was asked yet. The first answer will appear here by itself."),
         lost(),
       );
   }
@@ -318,7 +320,7 @@ export function show(place, { me, feed, query, remember }) {
     }
     pause.setAttribute("aria-pressed", String(held !== null));
     pause.textContent = held === null ? "Pause" : "Resume";
-    say(held === null ? "Live again." : "Paused. New crossings wait.");
+    say(held === null ? "Live again." : "Paused. New entries wait.");
   }
 
   function newer(event) {

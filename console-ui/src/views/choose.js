@@ -4,12 +4,13 @@
 import { get } from "../api.js";
 import { Chart } from "../chart.js";
 import { choice, freshId, h, note, say, select, table } from "../dom.js";
-import { number, percent } from "../format.js";
+import { number, percent, withUnit } from "../format.js";
 import { NO_TEMPLATE, templateChoice } from "./template.js";
 
-export const title = "Choose epsilon";
-export const tab = "Choose ε";
-export const about = "What a budget buys, and what it leaves an adversary.";
+export const title = "Choose what to hide";
+export const tab = "Choose";
+export const about =
+  "How far each value is hidden, what that costs, and what it leaves an adversary.";
 
 const INDEPENDENT = "all";
 const CONFIGURATIONS = {
@@ -21,8 +22,14 @@ const CONFIGURATIONS = {
 
 const PARTS = [
   ["target_error", "Target", "how far off the answer is", "lower is better"],
-  ["risk_error", "Risk class", "how often it lands in another class", "lower is better"],
-  ["adversary_error", "Adversary", "how far off its guess of the roots is", "higher is safer"],
+  ["wrong_class_rate", "Wrong class", "how many people land in another class", "lower is better"],
+  ["risk_error", "RCE", "wrong classes, each by how far off it is", "lower is better"],
+  [
+    "adversary_error",
+    "Adversary (MAP)",
+    "how far off its best guess is, with every answer of these turns. It only repeats its questions; one that zooms in finds values under independent noising (see Attack)",
+    "larger is safer at the same accuracy",
+  ],
 ];
 
 const POLL = 400;
@@ -42,8 +49,9 @@ export function show(place, { me, query, remember }) {
   let asking = null;
   let charts = [];
   const controls = h("div", { class: "bar" }, template.element);
+  const hiding = h("section", { class: "hiding card", "aria-label": "How far to hide" });
   const body = h("div", null);
-  place.append(controls, body);
+  place.append(controls, hiding, body);
 
   function keep() {
     remember({ ...asked, plan: config, epsilon: String(wanted) });
@@ -53,6 +61,17 @@ export function show(place, { me, query, remember }) {
     Object.assign(asked, part);
     keep();
     load();
+    if (part.template) hide();
+  }
+
+  async function hide() {
+    hiding.replaceChildren(note("Measuring what hiding costs…", { busy: true }));
+    try {
+      const { body: found } = await get("goals", { template: asked.template });
+      hiding.replaceChildren(...hidingSlider(found));
+    } catch (problem) {
+      hiding.replaceChildren(note(problem.message, { error: true, retry: hide }));
+    }
   }
 
   const nearest = () =>
@@ -201,7 +220,7 @@ export function show(place, { me, query, remember }) {
         (name) => change({ mechanism: name }),
       ).element,
       choice(
-        "Turns, for k roots",
+        "Number of questions, for k values",
         choices.turns.map((each) => [each, each]),
         asked.turns,
         (each) => change({ turns: each }),
@@ -307,9 +326,67 @@ export function show(place, { me, query, remember }) {
     }
   }
 
+  hide();
   load();
   return () => {
     asking?.abort();
     end();
   };
+}
+
+/** A slider in years and units: how far values are hidden, and both sides of what that means. */
+function hidingSlider(found) {
+  const id = freshId("hide");
+  const start = found.choices.findIndex((each) => each.scale === 1);
+  const input = h("input", {
+    id,
+    type: "range",
+    min: 0,
+    max: found.choices.length - 1,
+    step: 1,
+    value: start,
+  });
+  const said = h("p", { class: "lead said" });
+  const place = h("div", null);
+  const far = (each) => withUnit(number(each.hide, 3), each.unit);
+  function move() {
+    const each = found.choices[Number(input.value)];
+    const hidden = each.values.map((value) => `${value.title} within ${far(value)}`).join(", ");
+    const classes =
+      each.wrong_class_rate === null
+        ? ""
+        : ` and ${number(each.wrong_class_rate, 3)} % of people land in another class`;
+    const useless =
+      each.target_error >= each.median_error
+        ? ` That is of no use: the public median is ${number(each.median_error, 3)} % off.`
+        : "";
+    said.textContent = `${hidden}. ${found.target} is ${number(each.target_error, 3)} % off${classes}.${useless}${each.advised ? " Advised." : ""}`;
+    input.setAttribute("aria-valuetext", hidden);
+    place.replaceChildren(
+      table(
+        "Each value",
+        ["Value", ">Hidden within", ">Average error", ">Best guess stays off by"],
+        each.values.map((value) => [
+          value.title,
+          far(value),
+          withUnit(number(value.error, 3), value.unit),
+          withUnit(number(value.adversary, 3), value.unit),
+        ]),
+        { hideCaption: true },
+      ),
+    );
+  }
+  input.addEventListener("input", move);
+  move();
+  return [
+    h("h2", null, "How far shall your values be hidden?"),
+    h("div", { class: "hider" }, h("label", { for: id }, "Nearer or further"), input),
+    said,
+    place,
+    h(
+      "p",
+      { class: "help" },
+      "Of two people that far apart in one value nobody picks the right one more than three times in four, however much they ask (MAP, any number of questions). On synthetic people. Write your choice under [hide] in your profile.",
+    ),
+  ];
 }

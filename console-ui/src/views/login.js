@@ -18,11 +18,11 @@ export function login({ sentence, onopen }) {
   const form = h(
     "form",
     { class: "login", novalidate: true },
-    h("h1", null, "See what left"),
+    h("h1", null, "See what was sent"),
     h(
       "p",
       null,
-      "What crossed the boundary, what it rests on and what it cost. No raw value is on these pages.",
+      "What services were told about you, and what it cost. No raw value is on these pages.",
     ),
     h("label", { for: id }, "Key"),
     box,

@@ -8,7 +8,7 @@ import json
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final, TypeVar
 
 import anyio
@@ -32,12 +32,14 @@ from rootguard.console.access import (
     status_of,
 )
 from rootguard.console.assets import Assets
+from rootguard.console.known import goals_json, known_json
 from rootguard.console.people import Viewer
 from rootguard.console.self_attack import attack
 from rootguard.console.tradeoffs import MECHANISMS, TURNS, Tradeoffs
 from rootguard.console.views import amplifications, entry_json, graph_json, ledger_json
 from rootguard.errors import UnknownNameError
 from rootguard.graph import Graph
+from rootguard.template import Template
 
 PREFIX: Final = "/console"
 # Another process may write the audit log, so it is asked: often enough to look immediate, and a
@@ -101,6 +103,8 @@ class Console:
             "live": self._live,
             "graph": self._graph,
             "ledger": self._ledger,
+            "known": self._what_is_known,
+            "goals": self._goals,
             "outlook": self._tradeoff,
         }
         routes = [
@@ -241,6 +245,13 @@ class Console:
     async def _ledger(self, _request: Request, viewer: Viewer) -> Response:
         return _json(await self._in_thread(lambda: ledger_json(viewer)))
 
+    async def _what_is_known(self, _request: Request, viewer: Viewer) -> Response:
+        return _json(await self._in_thread(lambda: known_json(viewer)))
+
+    async def _goals(self, request: Request, viewer: Viewer) -> Response:
+        template = viewer.template(request.query_params.get("template"))
+        return _json(await self._in_thread(lambda: _kept_goals(template)))
+
     async def _tradeoff(self, request: Request, viewer: Viewer) -> Response:
         template = viewer.template(request.query_params.get("template"))
         mechanism = request.query_params.get("mechanism", viewer.mechanism)
@@ -347,6 +358,11 @@ def _event(kind: str, body: object, number: int | None = None) -> str:
     return ("" if number is None else f"id: {number}\n") + f"event: {kind}\ndata: {text}\n\n"
 
 
+@lru_cache(maxsize=64)  # public, and the same for everybody with the template
+def _kept_goals(template: Template) -> dict[str, object]:
+    return goals_json(template)
+
+
 def _warm(viewer: Viewer) -> None:
     """Compute what the page will ask for next; it is kept."""
     for template in viewer.templates:
@@ -371,6 +387,7 @@ def _me_json(viewer: Viewer) -> dict[str, object]:
                 "title": template.title,
                 "target": {"name": template.target.name, "unit": template.target.unit},
                 "roots": list(Graph.of(template).roots),
+                "titles": {name: root.label for name, root in template.roots.items()},
             }
             for template in viewer.templates
         ],

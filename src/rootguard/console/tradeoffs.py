@@ -127,13 +127,17 @@ def _found(found: Explanation, each: Tradeoff) -> str:
 
 def _sentence(found: Explanation, each: Tradeoff) -> str:
     """What one choice means for this template."""
-    classes = "" if each.risk_error is None else f", in the wrong class {each.risk_error:.1f} %"
+    classes = ""
+    if each.wrong_class_rate is not None:
+        classes = f", {each.wrong_class_rate:.1f} % of people are in another class"
+        classes += f" (RCE {each.risk_error:.1f} %)"
     classes += _found(found, each)
     said = (
         f"Epsilon {float(each.epsilon):g} over {found.turns} turns is a budget of "
         f"{float(each.budget):.4g}. With {_WAYS[each.config]}, {found.template.target.name} is "
         f"{each.target_error:.1f} % off{classes}; an adversary's best guesses of the roots are "
-        f"{each.adversary_error:.1f} % off"
+        f"{each.adversary_error:.1f} % off (MAP, "
+        f"{'one answer' if each.answers == 1 else f'{each.answers} answers'} about each)"
     )
     if each.config == "all":
         return f"{said}, and nearer with every turn."

@@ -154,6 +154,7 @@ def ledger_json(viewer: Viewer) -> dict[str, object]:
     ledger, caps = store.ledger(person), store.caps(person)
     spent = ledger.micro
     units = {name: each.unit for t in viewer.templates for name, each in t.roots.items()}
+    labels = {name: each.label for t in viewer.templates for name, each in t.roots.items()}
     planned = [root for t in viewer.templates for root in Graph.of(t).roots]
     roots = dict.fromkeys([*planned, *sorted(spent), *sorted(set(caps) - {""})])
     levels = _levels(events)
@@ -165,7 +166,7 @@ def ledger_json(viewer: Viewer) -> dict[str, object]:
         "roots": [
             {
                 "root": root,
-                "label": root.replace("_", " "),
+                "label": labels.get(RootName(root), root.replace("_", " ")),
                 "unit": units.get(RootName(root), ""),
                 **_account(spent.get(root, 0), lifetime_cap(ledger, caps, root)),
                 "versions": len({version for name, version in levels if name == root}),
@@ -332,7 +333,7 @@ class _Figures:
         value = self._point.get(node.name)
         body: dict[str, object] = {
             "name": node.name,
-            "label": node.name.replace("_", " "),
+            "label": self._label(node.name),
             "kind": node.kind,
             "unit": node.unit,
             "formula": "" if node.formula is None else to_text(node.formula),
@@ -355,6 +356,10 @@ class _Figures:
             body["amplification"] = None if worst is None else _finite(worst.amplification)
             body["amplification_remark"] = "" if worst is None else worst.remark
         return body
+
+    def _label(self, name: str) -> str:
+        root = self._template.roots.get(RootName(name))
+        return name.replace("_", " ") if root is None else root.label
 
     def edge(self, parent: str, node: GraphNode) -> dict[str, object]:
         """How strongly a node follows a parent, and how much of the budget lies behind that."""

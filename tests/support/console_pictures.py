@@ -1,0 +1,57 @@
+"""Take the pictures of the console in the documentation: python -m tests.support.console_pictures.
+
+Each page at two widths and in both themes, from a gateway that a synthetic person talks through.
+Needs Playwright and Chromium.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.support.consoles import FORGING, TELLING, chromium, opened, world
+
+FOLDER = Path(__file__).parents[2] / "docs" / "images"
+READY = {
+    "known": ".known-by",
+    "boundary": ".crossing",
+    "graph": ".node.target",
+    "ledger": "table >> nth=0",
+    "choose": ".hider input",
+    "attack": "text=Start the attack",
+}
+SIZES = {"wide": (1280, 860), "phone": (390, 844)}
+
+
+def main(folder: Path) -> None:
+    """Write console-PAGE-WIDTH-THEME.png for each."""
+    with (
+        chromium() as browser,
+        tempfile.TemporaryDirectory() as place,
+        world(Path(place)) as running,
+    ):
+        running.chat(TELLING)
+        running.upstream.says = lambda _: FORGING
+        running.chat("And what about my platelets, they were 180?")
+        running.person().release("fib4")
+        for theme in ("light", "dark"):
+            for size, (width, height) in SIZES.items():
+                page = opened(
+                    browser,
+                    running.direct,
+                    color_scheme=theme,
+                    viewport={"width": width, "height": height},
+                )
+                for view, ready in READY.items():
+                    page.goto(f"{running.direct}#/{view}")
+                    page.locator(ready).first.wait_for()
+                    if view == "choose":
+                        page.locator(".slider input").wait_for()
+                    if view == "attack":
+                        page.get_by_role("button", name="Start the attack").click()
+                        page.get_by_role("button", name="Attack again").wait_for()
+                    page.screenshot(path=folder / f"console-{view}-{size}-{theme}.png")
+                page.context.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER)
