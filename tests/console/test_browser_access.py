@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 AXE = Path(__file__).parents[2] / "console-ui" / "node_modules" / "axe-core" / "axe.min.js"
 VIEWS = ("known", "boundary", "graph", "ledger", "choose", "attack")
 READY = {
+    "known": ".known-by",
     "boundary": ".crossing",
     "graph": ".node.target",
     "ledger": "table >> nth=0",

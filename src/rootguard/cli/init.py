@@ -35,7 +35,7 @@ from rootguard.cli.options import (
     store_option,
     tell_owner,
 )
-from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
+from rootguard.cli.output import EXIT_CODES, console, table, write_json
 from rootguard.errors import BudgetError, PrivateValueError, ProfileError, RootGuardError, shielded
 
 if TYPE_CHECKING:
@@ -708,6 +708,9 @@ def _without_password(url: str) -> str:
 
 
 def _print(setup: _Setup, noised: tuple[str, ...], *, replaced: bool) -> None:
+    from rootguard.allocation import remarks
+    from rootguard.cli.plan import error_text
+
     screen = console()
     screen.print(f"\nWrote {setup.out}, readable by you alone.", markup=False)
     if setup.policy_text() is not None:
@@ -719,11 +722,14 @@ def _print(setup: _Setup, noised: tuple[str, ...], *, replaced: bool) -> None:
         screen.print(f"Noised once and stored in the vault: {', '.join(noised)}.", markup=False)
     for template, plan in zip(setup.chosen, setup.plans(), strict=True):
         parts = [
-            f"{template.roots[share.root].label} ± {number(share.expected_error)} "
-            f"{template.roots[share.root].unit}".strip()
+            f"{template.roots[share.root].label} "
+            f"{'' if not share.type.on_a_line or share.public else '± '}"
+            f"{error_text(share, template.roots[share.root].unit)}"
             for share in plan.shares
         ]
         screen.print(f"{template.title}: average error {', '.join(parts)}.", markup=False)
+        for remark in remarks(plan):
+            screen.print(f"{remark}.", markup=False)
     screen.print("\nFor an MCP client:")
     click.echo(json.dumps(_mcp(setup), indent=2))
     screen.print("\nFor a chat API:")
