@@ -9,7 +9,6 @@ would have made had every answer been noised afresh.
 
 import argparse
 import json
-import math
 import re
 import sys
 import tempfile
@@ -100,6 +99,12 @@ def turn(number: int, values: Values, *, disguised: bool = False) -> tuple[str, 
     return calls[number % len(calls)]
 
 
+def _rounded_by(root: str) -> float:
+    """How far the point that a told number is taken for may be from what was released."""
+    declared = TEMPLATE.roots[RootName(root)]
+    return float(10.0**-declared.places + declared.domain.step) / 2
+
+
 @dataclass(kw_only=True)
 class Heard:
     """What came of one person's turns: answers to the agent, and what the services wrote down."""
@@ -124,14 +129,20 @@ class Heard:
         return Counter(TEMPLATE.roots[RootName(root)].domain.nearest(each) for each in told)
 
     def surprises(self, service: str) -> int:
-        """How many derived values do not follow from the roots that the service was told."""
+        """How many derived values do not follow from the roots that the service was told.
+
+        Roots are told with the decimals of their field, and a ratio is one of what they were before
+        that: it lies between those of the ends that are rounded alike.
+        """
         (ast,), (alt,) = (self._values(service, root) for root in ("ast", "alt"))
+        by, over = (_rounded_by(root) for root in ("ast", "alt"))
+        least, most = (ast - by) / (alt + over), (ast + by) / (alt - over)
         ratios = [
             arguments["ast_alt_ratio"]
             for arguments in self._received(service)
             if "ast_alt_ratio" in arguments
         ]
-        return sum(not math.isclose(each, ast / alt, rel_tol=1e-9) for each in ratios)
+        return sum(not least <= each <= most for each in ratios)
 
     def _values(self, service: str, root: str) -> list[float]:
         domain = TEMPLATE.roots[RootName(root)].domain

@@ -96,6 +96,7 @@ VALUES = (
     "fasting sugar this week: 104, 106, 108",
     "numbers: 54/23/30/220",
     "born 54 years ago",
+    "stage fifty-four",  # in words so large a number is hardly a label's, and may be a value
     "my debts cost me $1,875 per month",
     "My salary of $85,000 is fine",
     "As a 54 year old man",
