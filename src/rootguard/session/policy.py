@@ -15,6 +15,7 @@ of them. A service that is not listed gets nothing.
     roots = ["age", "ast", "alt", "plt"]    # or "*"
     formulas = "*"                          # any formula of these roots, or a list of formulas
     text = "guard"                          # texts for its MCP tools: or "identifiers", or "keep"
+    identifiers = "restore"                 # a tool of your own that gets names as they are
 
 A root gets its value from the owner. The owner may trust tools as well: a number in the result of
 one of these is taken for the owner's if the root has no value yet. Nobody else's is.
@@ -43,6 +44,9 @@ identifiers alone, or nothing."""
 # What the gateway takes for a function's name, and MCP for a tool's.
 _TOOL = re.compile(r"[A-Za-z0-9_.:/@+-]{1,256}")
 
+IdentifierAccess = Literal["tokens", "restore"]
+"""Whether a tool inside an agent framework gets tokens, or the identifiers themselves."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Access:
@@ -53,6 +57,7 @@ class Access:
     roots: frozenset[str] | None
     formulas: frozenset[str] | None
     text: TextRule = "guard"
+    identifiers: IdentifierAccess = "tokens"
 
     def check(self, name: str, formula: str, rests_on: tuple[RootName, ...]) -> None:
         """Refuse what was not allowed.
@@ -170,10 +175,10 @@ def _access(
     file: str, name: str, table: Mapping[str, object], tiers: Mapping[str, Fraction]
 ) -> Access:
     key = f"services.{name}"
-    unknown = set(table) - {"tier", "roots", "formulas", "text"}
+    unknown = set(table) - {"tier", "roots", "formulas", "text", "identifiers"}
     if unknown:
         where = f"{key}.{min(unknown)}"
-        remedy = "a service has tier, roots, formulas and text"
+        remedy = "a service has tier, roots, formulas, text and identifiers"
         raise PolicyError(file, where, "unknown key", remedy)
     tier = table.get("tier")
     if not isinstance(tier, str) or tier not in tiers:
@@ -185,7 +190,13 @@ def _access(
         raise PolicyError(file, f"{key}.formulas", str(problem), "correct the formula") from None
     roots = _names(file, f"{key}.roots", table.get("roots", []))
     text = _text(file, f"{key}.text", table.get("text", "guard"))
-    return Access(service=name, tier=tier, roots=roots, formulas=canonical, text=text)
+    identifiers = table.get("identifiers", "tokens")
+    if identifiers != "tokens" and identifiers != "restore":
+        remedy = 'write "tokens" or "restore"'
+        raise PolicyError(file, f"{key}.identifiers", "neither tokens nor restore", remedy)
+    return Access(
+        service=name, tier=tier, roots=roots, formulas=canonical, text=text, identifiers=identifiers
+    )
 
 
 def _text(file: str, key: str, value: object) -> TextRule:
