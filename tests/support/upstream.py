@@ -44,6 +44,7 @@ class Recording:
     says: Callable[[str], str] = lambda heard: heard
     cut: Callable[[str], list[str]] = lambda text: by(7)(text)
     calls: str | None = None
+    call: str = "call_1"
     arguments: Callable[[str], str] = lambda heard: json.dumps({"note": heard}, ensure_ascii=False)
     fails: tuple[int, bytes, str] | None = None
     byte_cut: int | None = None
@@ -86,7 +87,7 @@ def _chat(recording: Recording, body: Body) -> Body:
     message: Body = {"role": "assistant", "content": text}
     if recording.calls is not None:
         function = {"name": recording.calls, "arguments": recording.arguments(text)}
-        call = {"id": "call_1", "type": "function", "function": function}
+        call = {"id": recording.call, "type": "function", "function": function}
         message = {"role": "assistant", "content": None, "tool_calls": [call]}
     reason = "stop" if recording.calls is None else "tool_calls"
     return {
@@ -137,7 +138,7 @@ def _response(recording: Recording, body: Body) -> Body:
         item = {
             "type": "function_call",
             "id": "fc_1",
-            "call_id": "call_1",
+            "call_id": recording.call,
             "status": "completed",
             "name": recording.calls,
             "arguments": recording.arguments(text),

@@ -1,0 +1,1 @@
+"""RootGuard inside agent frameworks: one module for each, over one `AgentGuard`."""

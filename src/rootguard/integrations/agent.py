@@ -1,0 +1,273 @@
+"""One person inside an agent framework: what its model and its tools may see.
+
+The framework, its traces and its checkpoints get only what may leave. The owner's words are changed
+before it has them and replies are restored after it gave them. The model is a service of the
+owner's policy, and so is every tool, under its own name: the arguments of a call are made anew for
+the tool, with released values at its tier. A tool whose entry says `identifiers = "restore"` gets
+the real identifiers, within the call only. Nobody gets a raw root.
+
+A profile without a policy has no tiers: model and tools get the same values, and tokens.
+"""
+
+import json
+import os
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+from rootguard.channels.detection import make_detectors
+from rootguard.channels.gateway.channel import PersonChannel, Restorer
+from rootguard.channels.gateway.shapes import OutgoingRequest
+from rootguard.channels.mcp.proxy.offers import Arguments, MissingValueError, ParameterReading
+from rootguard.channels.tools import Pin, Pins
+from rootguard.errors import AccessError, RootGuardError, shielded
+from rootguard.session import Person, Profile, load_profile
+from rootguard.store import Store
+from rootguard.vault import default_url, open_store
+
+Made = TypeVar("Made")
+Rewrite = Callable[[OutgoingRequest], Made]
+"""Makes a list of messages anew with what `OutgoingRequest` gives for each text, in order. It is
+called twice: to look at all texts of the conversation, and then to change them."""
+
+_NO_SCHEMA: Final[Mapping[str, object]] = {"type": "object"}
+
+
+class ToolRefusedError(RootGuardError):
+    """A tool was not called; the text is for the model, and says why without a value."""
+
+
+class ToolFailedError(RootGuardError):
+    """A tool failed; what it said, as the model may have it."""
+
+
+class _AgentRequest(OutgoingRequest):
+    """A conversation in which what a tool computes from numbers is not taken for one of them."""
+
+    __slots__ = ()
+
+    def called(self, call: str, tool: str, arguments: object) -> None:
+        if isinstance(arguments, str):
+            with suppress(ValueError):
+                arguments = json.loads(arguments)
+        super().called(call, tool, asked_for(arguments))
+
+
+class AgentGuard:
+    """What an agent framework asks on one person's behalf. Safe to share by threads.
+
+    `service` is the model's entry in the profile's policy, which must be named if there is one.
+    `thread` is always the conversation, by the framework's own id; without one, all that goes
+    through this guard is one conversation. `pins` are the owner's words about parameters of tools,
+    as for the MCP proxy.
+    """
+
+    def __init__(
+        self,
+        profile: str | os.PathLike[str] | Profile,
+        *,
+        service: str | None = None,
+        store: Store | None = None,
+        pins: Pins | None = None,
+    ) -> None:
+        self._pins = pins or Pins()
+        self._profile = profile if isinstance(profile, Profile) else load_profile(profile)
+        if self._profile.policy is not None and service is None:
+            raise AccessError("")
+        self._store = store or _store_of(self._profile)
+        self._service = service
+        self._own = f"guard-{uuid.uuid4().hex}"
+        chosen = self._profile.detection
+        detectors = make_detectors(
+            chosen.detectors or ("rules",), kinds=chosen.kinds, allow=chosen.allow
+        )
+        channel = PersonChannel(self._open(service), detectors=detectors)
+        doubt = self._profile.on_doubt
+        self._channel = channel if doubt is None else channel.on_doubt(doubt)
+        self._tools: dict[str, tuple[tuple[str, str], Arguments, ParameterReading]] = {}
+        self._begun = False
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._service or 'every service'}>"
+
+    def rewrite(
+        self, rewrite: Rewrite[Made], *, thread: str | None = None, begin: bool = False
+    ) -> Made:
+        """What a function makes of a conversation, with every text as the model may have it.
+
+        `begin`: the thread is new, and nothing that was issued elsewhere counts as issued in it.
+        """
+        out = _AgentRequest(self._channel, unknown_fields="drop")
+        with self._channel.recording_refusals():
+            rewrite(out.form())
+            self._converse(out, thread, begin=begin)
+            return rewrite(out)
+
+    def hear(
+        self, text: str, *, before: Rewrite[object] | None = None, thread: str | None = None
+    ) -> str:
+        """The owner's next words as the framework may have them.
+
+        `before` goes through what was said before, so that a bare "54" answers a question.
+        """
+
+        def whole(out: OutgoingRequest) -> str:
+            if before is not None:
+                before(out)
+            with out.speaking("owner"):
+                return out.text(text)
+
+        return self.rewrite(whole, thread=thread)
+
+    @shielded
+    def show(self, text: str, *, thread: str | None = None) -> str:
+        """What the framework gave, with identifiers put back. For the owner's eyes."""
+        return self._talk(thread).restore(text)
+
+    def show_value(self, value: object, *, thread: str | None = None) -> Any:
+        """The same for every text within a JSON value."""
+        return mapped_texts(value, lambda text: self.show(text, thread=thread))
+
+    def showing(self, *, thread: str | None = None) -> Restorer:
+        """The same for a text that arrives in pieces."""
+        return self._talk(thread).restorer()
+
+    @shielded
+    def arguments(
+        self,
+        tool: str,
+        given: Mapping[str, Any],
+        *,
+        description: str = "",
+        schema: Mapping[str, object] | None = None,
+        thread: str | None = None,
+    ) -> dict[str, Any]:
+        """A call's arguments as its tool may have them. They are for the tool alone: keep none."""
+        try:
+            made = self._filled(tool, given, description, schema or _NO_SCHEMA)
+            if self._trusted(tool):
+                made = self.show_value(made, thread=thread)
+        except RootGuardError as problem:
+            raise ToolRefusedError(f"the tool {tool!r} was not called: {problem}") from None
+        return dict(made)
+
+    @shielded
+    def result(
+        self,
+        tool: str,
+        result: object,
+        *,
+        given: Mapping[str, Any] | None = None,
+        thread: str | None = None,
+    ) -> Any:
+        """A tool's result, a text or a JSON value, as the model may have it."""
+
+        def whole(out: OutgoingRequest) -> object:
+            out.called("call", tool, given or {})
+            with out.result_of(call="call"):
+                return out.text(result) if isinstance(result, str) else out.json(result)
+
+        return self.rewrite(whole, thread=thread)
+
+    def is_service(self, tool: str) -> bool:
+        """Whether a tool may be called at all."""
+        policy = self._profile.policy
+        return policy is None or tool in policy.services
+
+    def _open(self, service: str | None) -> Person:
+        return Person.open(self._profile, store=self._store, service=service)
+
+    def _trusted(self, tool: str) -> bool:
+        policy = self._profile.policy
+        return policy is not None and policy.access(tool).identifiers == "restore"
+
+    def _filled(
+        self, tool: str, given: Mapping[str, Any], description: str, schema: Mapping[str, object]
+    ) -> dict[str, Any]:
+        asked = (description, json.dumps(schema, sort_keys=True, default=str))
+        with self._lock:
+            known = self._tools.get(tool)
+        if known is not None and known[0] == asked:
+            try:
+                return known[1].fill(known[2], dict(given))
+            except MissingValueError:
+                pass  # the value may have been said since this tool was first called
+        arguments, reading = self._understood(tool, description, schema)
+        with self._lock:
+            self._tools[tool] = (asked, arguments, reading)
+        return arguments.fill(reading, dict(given))
+
+    def _understood(
+        self, tool: str, description: str, schema: Mapping[str, object]
+    ) -> tuple[Arguments, ParameterReading]:
+        """The tool as a service, and what its schema asks for.
+
+        Where that is not sure nothing is put in, as in the MCP proxy. A number that the model wrote
+        there rests on what the model was given: a tool that may have as much may have it.
+        """
+        policy = self._profile.policy
+        person = self._open(None if policy is None else tool)
+        pins = self._pins
+        while True:
+            arguments = Arguments(person, pins=pins)
+            reading = arguments.reading(tool, description, schema)
+            asked = reading.tool_map.asked
+            named = {name for each in asked for name in each.candidates}
+            unsure = {each.parameter: Pin(name=None) for each in asked}
+            # What is left out is no evidence for the others, about which it may ask then.
+            if not unsure.keys() - pins.of(tool).keys() or not self._may_have(tool, named):
+                return arguments, reading
+            pins = Pins(tools={**pins.tools, tool: {**pins.of(tool), **unsure}})
+
+    def _may_have(self, tool: str, roots: set[str]) -> bool:
+        """Whether a tool's tier is the model's or a richer one, and these roots are allowed it."""
+        policy = self._profile.policy
+        if policy is None:
+            return True
+        model, access = policy.access(self._service or ""), policy.access(tool)
+        allowed = access.roots is None or roots <= access.roots
+        return allowed and policy.tiers[access.tier] >= policy.tiers[model.tier]
+
+    def _converse(self, out: OutgoingRequest, thread: str | None, *, begin: bool) -> None:
+        name = thread or self._own
+        with self._lock:
+            new = begin or (thread is None and not self._begun)
+            self._begun = self._begun or thread is None
+        # A thread that is not known may have been begun in another process: its tokens count.
+        out.converse(None if new else name)
+        out.channel.keep_conversation(name)
+
+    def _talk(self, thread: str | None) -> PersonChannel:
+        return self._channel.conversation(thread or self._own, ())
+
+
+def asked_for(arguments: object) -> object:
+    """A call's arguments without the numbers that it gives: what its result may be about.
+
+    `get_lab(test="AST")` is answered with an AST; what `fib4(age=54, ast=23)` gives is no age.
+    """
+    if isinstance(arguments, Mapping):
+        kept = {key: asked_for(each) for key, each in arguments.items()}
+        return {key: each for key, each in kept.items() if each is not None}
+    if isinstance(arguments, list | tuple):
+        return [each for each in map(asked_for, arguments) if each is not None]
+    return arguments if isinstance(arguments, str) else None
+
+
+def mapped_texts(value: object, change: Callable[[str], str]) -> object:
+    """A JSON value with every text in it changed; keys stay."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: mapped_texts(each, change) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [mapped_texts(each, change) for each in value]
+    return value
+
+
+def _store_of(profile: Profile) -> Store:
+    url = profile.store or os.environ.get("ROOTGUARD_STORE") or default_url()
+    return open_store(url, vault_id=profile.vault, anchor=profile.anchor)

@@ -1,0 +1,209 @@
+"""LangChain and LangGraph: a middleware for `create_agent`, and a guard for any tool.
+
+    guard = RootGuardMiddleware("me.toml", service="assistant")
+    agent = guard.bind(create_agent(model, tools, middleware=[guard], checkpointer=saver))
+    agent.invoke({"messages": "I am Jane Roe. What is my FIB-4?"}, config)
+
+The middleware guards what the model and the tools are given, `bind` what goes in and comes out
+(see `langgraph`). A tool's own call, with what it alone may have, is not traced; the guarded call
+around it is.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.messages import ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool, ToolException
+from langgraph.errors import GraphBubbleUp
+from langgraph.types import Command
+from langsmith.run_helpers import tracing_context
+
+from rootguard.channels.gateway.shapes import OutgoingRequest
+from rootguard.channels.tools import Pins
+from rootguard.integrations.agent import AgentGuard, ToolRefusedError
+from rootguard.integrations.langgraph import GuardedAgent, guarded_messages, thread_of
+from rootguard.session import Profile
+from rootguard.store import Store
+
+_CALL: ContextVar[tuple[Any, RunnableConfig | None]] = ContextVar("_CALL")
+
+
+class RootGuardMiddleware(AgentMiddleware):  # type: ignore[misc]
+    """Guards an agent's model and tools; `bind` guards what goes in and comes out."""
+
+    def __init__(
+        self,
+        profile: str | os.PathLike[str] | Profile,
+        *,
+        service: str | None = None,
+        store: Store | None = None,
+        pins: Pins | None = None,
+    ) -> None:
+        super().__init__()
+        self.guard = AgentGuard(profile, service=service, store=store, pins=pins)
+
+    def bind(self, agent: Any) -> "GuardedAgent":
+        """The agent as its owner uses it: raw words in, restored replies out."""
+        return GuardedAgent(agent, self.guard)
+
+    def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:  # noqa: ARG002
+        """What the agent begins with, for whoever calls it without `bind`."""
+        messages = state["messages"]
+        made = self.guard.rewrite(lambda out: guarded_messages(out, messages), thread=_thread())
+        return {"messages": made}
+
+    async def abefore_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
+        return await asyncio.to_thread(self.before_agent, state, runtime)
+
+    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        return handler(self._request(request))
+
+    async def awrap_model_call(
+        self,
+        request: Any,
+        handler: Callable[[Any], Awaitable[Any]],
+    ) -> Any:
+        return await handler(await asyncio.to_thread(self._request, request))
+
+    def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        refusal = self._refusal(request)
+        if refusal is not None:
+            return refusal
+        return handler(request.override(tool=guard_tool(request.tool, self.guard)))
+
+    async def awrap_tool_call(
+        self,
+        request: Any,
+        handler: Callable[[Any], Awaitable[Any]],
+    ) -> Any:
+        refusal = self._refusal(request)
+        if refusal is not None:
+            return refusal
+        return await handler(request.override(tool=guard_tool(request.tool, self.guard)))
+
+    def _request(self, request: Any) -> Any:
+        system = [] if request.system_message is None else [request.system_message]
+
+        def whole(out: OutgoingRequest) -> list[Any]:
+            return guarded_messages(out, [*system, *request.messages])
+
+        made = self.guard.rewrite(whole, thread=_thread())
+        told = made[0] if system else None
+        return request.override(messages=made[len(system) :], system_message=told)
+
+    @staticmethod
+    def _refusal(request: Any) -> ToolMessage | None:
+        if request.tool is not None:
+            return None
+        call = request.tool_call
+        return ToolMessage(
+            "there is no such tool", tool_call_id=call["id"], name=call["name"], status="error"
+        )
+
+
+def _thread() -> str | None:
+    from langgraph.config import get_config
+
+    return thread_of(get_config())
+
+
+def guard_tool(tool: BaseTool, guard: AgentGuard) -> BaseTool:
+    """A tool that is called with what it may have, and whose result is fit for the model."""
+    if isinstance(tool, _GuardedTool):
+        return tool
+    schema = tool.tool_call_schema
+    return _GuardedTool(
+        name=tool.name,
+        description=tool.description,
+        # As JSON, which the wrapper does not check: the tool itself does.
+        args_schema=schema if isinstance(schema, dict) else schema.model_json_schema(),
+        return_direct=tool.return_direct,
+        handle_tool_error=True,
+        inner=tool,
+        guard=guard,
+    )
+
+
+class _GuardedTool(BaseTool):  # type: ignore[misc]
+    inner: Any
+    guard: Any
+
+    def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002
+        token = _CALL.set((input, config))
+        try:
+            return super().invoke(input, config, **kwargs)
+        finally:
+            _CALL.reset(token)
+
+    async def ainvoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002
+        token = _CALL.set((input, config))
+        try:
+            return await super().ainvoke(input, config, **kwargs)
+        finally:
+            _CALL.reset(token)
+
+    def _run(self, **_kwargs: Any) -> Any:
+        call, config, given = self._made()
+        with tracing_context(enabled=False):
+            try:
+                result, failed = self.inner.invoke(call, config), False
+            except GraphBubbleUp:
+                raise
+            except Exception as problem:  # noqa: BLE001 - its text may hold what the tool alone had
+                result, failed = f"{type(problem).__name__}: {problem}", True
+        return self._outcome(result, given, config, failed=failed)
+
+    async def _arun(self, **_kwargs: Any) -> Any:
+        call, config, given = await asyncio.to_thread(self._made)
+        with tracing_context(enabled=False):
+            try:
+                result, failed = await self.inner.ainvoke(call, config), False
+            except GraphBubbleUp:
+                raise
+            except Exception as problem:  # noqa: BLE001 - its text may hold what the tool alone had
+                result, failed = f"{type(problem).__name__}: {problem}", True
+        return await asyncio.to_thread(lambda: self._outcome(result, given, config, failed=failed))
+
+    def _made(self) -> tuple[Any, Any, Mapping[str, Any]]:
+        """The inner tool's call, a configuration that leaves no trace, and what was asked."""
+        asked, config = _CALL.get()
+        is_call = isinstance(asked, dict) and asked.get("type") == "tool_call"
+        given = asked["args"] if is_call else asked
+        visible = {key: given[key] for key in given if key in self.args_schema["properties"]}
+        try:
+            made = self.guard.arguments(
+                self.name,
+                visible,
+                description=self.description,
+                schema=self.args_schema,
+                thread=thread_of(config),
+            )
+        except ToolRefusedError as problem:
+            raise ToolException(str(problem)) from None
+        arguments = {**{k: v for k, v in given.items() if k not in visible}, **made}
+        call = {**asked, "args": arguments} if is_call else arguments
+        return call, {**(config or {}), "callbacks": []}, visible
+
+    def _outcome(self, result: Any, given: Any, config: Any, *, failed: bool) -> Any:
+        def told(said: Any) -> Any:
+            return self.guard.result(self.name, said, given=given, thread=thread_of(config))
+
+        if failed:
+            raise ToolException(told(result))
+        if isinstance(result, ToolMessage):
+            return result.model_copy(update={"content": told(result.content), "artifact": None})
+        if isinstance(result, Command):
+            update = result.update if isinstance(result.update, dict) else {}
+            changed = {
+                key: [self._outcome(each, given, config, failed=False) for each in value]
+                if key == "messages"
+                else told(value)
+                for key, value in update.items()
+            }
+            return Command(graph=result.graph, update=changed, goto=result.goto)
+        return told(result)

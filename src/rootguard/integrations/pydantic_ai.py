@@ -1,0 +1,224 @@
+"""Pydantic AI: a capability for an `Agent`, a toolset, and the agent as its owner uses it.
+
+    guard = RootGuardCapability("me.toml", service="assistant")
+    agent = guard.bind(Agent(model, tools=[...], capabilities=[guard]))
+    result = await agent.run("I am Jane Roe. What is my FIB-4?")
+    again = await agent.run("And if I were older?", message_history=result.all_messages())
+
+The capability guards each request to the model and each call of a tool. `bind` changes the prompt
+before the agent has it, so that its message history and its spans hold no raw value: what
+`all_messages()` gives can be kept anywhere.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
+from pydantic_ai.exceptions import ModelRetry
+from pydantic_ai.messages import ModelRequest
+from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
+from pydantic_core import to_jsonable_python
+
+from rootguard.channels.faults import RequestRefusedError
+from rootguard.channels.gateway.shapes import OutgoingRequest
+from rootguard.channels.tools import Pins
+from rootguard.integrations.agent import AgentGuard, ToolFailedError, ToolRefusedError
+from rootguard.session import Profile
+from rootguard.store import Store
+
+_SILENT = frozenset(("tool-availability-delta", "compaction"))
+
+
+class RootGuardCapability(AbstractCapability[Any]):  # type: ignore[misc]
+    """Guards an agent's model and tools; `bind` guards what goes in and comes out."""
+
+    def __init__(
+        self,
+        profile: str | os.PathLike[str] | Profile,
+        *,
+        service: str | None = None,
+        store: Store | None = None,
+        pins: Pins | None = None,
+    ) -> None:
+        self.guard = AgentGuard(profile, service=service, store=store, pins=pins)
+
+    def bind(self, agent: Any) -> "GuardedPydanticAgent":
+        """The agent as its owner uses it: raw words in, restored replies out."""
+        return GuardedPydanticAgent(agent, self.guard)
+
+    def get_ordering(self) -> Any:
+        """Nearest to the tools: whatever traces their calls is around this."""
+        return CapabilityOrdering(position="innermost")
+
+    def get_wrapper_toolset(self, toolset: Any) -> Any:
+        return GuardedToolset(toolset, self.guard)
+
+    async def before_model_request(self, ctx: Any, request_context: Any) -> Any:  # noqa: ARG002
+        """The request with every text as the model may have it; the history is not touched."""
+        parameters = request_context.model_request_parameters
+        told = parameters.instruction_parts or []
+
+        def whole(out: OutgoingRequest) -> tuple[list[Any], list[Any]]:
+            with out.speaking("developer"):
+                instructions = [replace(each, content=out.text(each.content)) for each in told]
+            return instructions, guarded_history(out, request_context.messages)
+
+        instructions, messages = await asyncio.to_thread(self.guard.rewrite, whole)
+        if told:
+            parameters = replace(parameters, instruction_parts=instructions)
+        return replace(request_context, messages=messages, model_request_parameters=parameters)
+
+
+def guarded_history(out: OutgoingRequest, messages: Sequence[Any]) -> list[Any]:
+    """Messages as the model may have them."""
+    made = []
+    for message in messages:
+        changed: dict[str, Any] = {"parts": [_part(out, each) for each in message.parts]}
+        if isinstance(message, ModelRequest) and message.instructions:
+            with out.speaking("developer"):
+                changed["instructions"] = out.text(message.instructions)
+        made.append(replace(message, **changed))
+    return made
+
+
+def _part(out: OutgoingRequest, part: Any) -> Any:
+    kind = part.part_kind
+    if kind in _SILENT:
+        return part
+    if kind == "user-prompt":
+        with out.speaking("owner"):
+            if isinstance(part.content, str):
+                return replace(part, content=out.text(part.content))
+            return replace(part, content=[_said(out, each) for each in part.content])
+    if kind in ("text", "thinking"):
+        with out.speaking("model"):
+            return replace(part, content=out.text(part.content))
+    if kind == "system-prompt":
+        with out.speaking("developer"):
+            return replace(part, content=out.text(part.content))
+    if kind == "tool-call":
+        given = part.args_as_dict()
+        with out.speaking("model"):
+            made = out.arguments(part.tool_name, given)
+        out.called(part.tool_call_id, part.tool_name, given)
+        return replace(part, args=made)
+    if kind in ("tool-return", "retry-prompt", "retry-feedback"):
+        with out.result_of(call=getattr(part, "tool_call_id", None)):
+            return replace(part, content=_result(out, part.content))
+    raise RequestRefusedError("unknown_kind")  # a picture or a recording cannot be read
+
+
+def _said(out: OutgoingRequest, part: object) -> str:
+    if not isinstance(part, str):
+        raise RequestRefusedError("unknown_kind")
+    return out.text(part)
+
+
+def _result(out: OutgoingRequest, content: Any) -> Any:
+    return out.text(content) if isinstance(content, str) else out.json(to_jsonable_python(content))
+
+
+class GuardedToolset(WrapperToolset[Any]):  # type: ignore[misc]
+    """Tools that are called with what each may have, and whose results are fit for the model."""
+
+    def __init__(self, wrapped: AbstractToolset, guard: AgentGuard) -> None:
+        super().__init__(wrapped)
+        self.guard = guard
+
+    async def for_run(self, ctx: Any) -> Any:
+        return GuardedToolset(await self.wrapped.for_run(ctx), self.guard)
+
+    async def for_run_step(self, ctx: Any) -> Any:
+        return GuardedToolset(await self.wrapped.for_run_step(ctx), self.guard)
+
+    def visit_and_replace(self, visitor: Any) -> Any:
+        return GuardedToolset(self.wrapped.visit_and_replace(visitor), self.guard)
+
+    async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
+        given = to_jsonable_python(tool_args)
+        asked = {
+            "description": tool.tool_def.description or "",
+            "schema": tool.tool_def.parameters_json_schema,
+        }
+        try:
+            made = await asyncio.to_thread(self.guard.arguments, name, given, **asked)
+        except ToolRefusedError as problem:
+            return str(problem)
+        made = tool.args_validator.validate_python(made)
+        retry, failed, result = False, "", None
+        try:
+            result = await super().call_tool(name, made, ctx, tool)
+        except ModelRetry as problem:
+            retry, failed = True, problem.message
+        except Exception as problem:
+            if type(problem).__module__.startswith("pydantic_ai."):
+                raise  # a deferral, an approval: how the framework goes on
+            failed = f"{type(problem).__name__}: {problem}"
+        told = to_jsonable_python(failed or result)
+        said = await asyncio.to_thread(self.guard.result, name, told, given=given)
+        if failed:
+            raise ModelRetry(said) if retry else ToolFailedError(said)
+        return said
+
+
+class GuardedPydanticAgent:
+    """An agent as its owner uses it: their words in the clear, and replies restored."""
+
+    def __init__(self, agent: Any, guard: AgentGuard) -> None:
+        self.agent = agent
+        self._guard = guard
+
+    async def run(self, prompt: str, *, message_history: Sequence[Any] = (), **kwargs: Any) -> Any:
+        """As the agent's own. The result's `output` is restored; its messages are not."""
+        said = await asyncio.to_thread(self._said, prompt, message_history)
+        result = await self.agent.run(said, message_history=list(message_history), **kwargs)
+        return replace(result, output=self._shown(result.output))
+
+    def run_sync(self, prompt: str, *, message_history: Sequence[Any] = (), **kwargs: Any) -> Any:
+        """As `run`."""
+        said = self._said(prompt, message_history)
+        result = self.agent.run_sync(said, message_history=list(message_history), **kwargs)
+        return replace(result, output=self._shown(result.output))
+
+    @asynccontextmanager
+    async def run_stream(
+        self, prompt: str, *, message_history: Sequence[Any] = (), **kwargs: Any
+    ) -> AsyncIterator["GuardedRunStream"]:
+        """As the agent's own, for its text."""
+        said = await asyncio.to_thread(self._said, prompt, message_history)
+        history = list(message_history)
+        async with self.agent.run_stream(said, message_history=history, **kwargs) as run:
+            yield GuardedRunStream(run, self._guard)
+
+    def _said(self, prompt: str, history: Sequence[Any]) -> str:
+        return self._guard.hear(prompt, before=lambda out: guarded_history(out, history))
+
+    def _shown(self, output: Any) -> Any:
+        if isinstance(output, BaseModel):
+            return type(output).model_validate(self._guard.show_value(output.model_dump()))
+        return self._guard.show_value(output)
+
+
+class GuardedRunStream:
+    """A streamed run whose text is restored as it comes."""
+
+    def __init__(self, run: Any, guard: AgentGuard) -> None:
+        self._run, self._guard = run, guard
+
+    async def stream_text(self) -> AsyncIterator[str]:
+        """The reply, piece by piece; held back while a token may go on."""
+        restorer = self._guard.showing()
+        async for piece in self._run.stream_text(delta=True, debounce_by=None):
+            if shown := restorer.feed(piece):
+                yield shown
+        if rest := restorer.close():
+            yield rest
+
+    def all_messages(self) -> list[Any]:
+        """The history, without a raw value."""
+        return list(self._run.all_messages())
