@@ -13,7 +13,9 @@ from urllib.parse import unquote, urlsplit
 
 import click
 
-INTEGRATIONS = ("agent", "langchain", "langgraph", "openai_agents", "pydantic_ai")
+INTEGRATIONS = (
+    *("agent", "fastapi", "langchain", "langgraph", "litellm", "openai_agents", "pydantic_ai"),
+)
 
 
 def cli_page() -> str:

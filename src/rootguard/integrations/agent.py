@@ -20,8 +20,13 @@ from typing import Any, Final, TypeVar
 from rootguard.channels.detection import make_detectors
 from rootguard.channels.gateway.channel import PersonChannel, Restorer
 from rootguard.channels.gateway.shapes import OutgoingRequest
-from rootguard.channels.mcp.proxy.offers import Arguments, MissingValueError, ParameterReading
-from rootguard.channels.tools import Pin, Pins
+from rootguard.channels.mcp.proxy.offers import (
+    AmbiguousParameterError,
+    Arguments,
+    MissingValueError,
+    ParameterReading,
+)
+from rootguard.channels.tools import Pins
 from rootguard.errors import AccessError, RootGuardError, shielded
 from rootguard.session import Person, Profile, load_profile
 from rootguard.store import Store
@@ -193,7 +198,7 @@ class AgentGuard:
         if known is not None and known[0] == asked:
             try:
                 return known[1].fill(known[2], dict(given))
-            except MissingValueError:
+            except (AmbiguousParameterError, MissingValueError):
                 pass  # the value may have been said since this tool was first called
         arguments, reading = self._understood(tool, description, schema)
         with self._lock:
@@ -205,25 +210,25 @@ class AgentGuard:
     ) -> tuple[Arguments, ParameterReading]:
         """The tool as a service, and what its schema asks for.
 
-        Where that is not sure nothing is put in, as in the MCP proxy. A number that the model wrote
-        there rests on what the model was given: a tool that may have as much may have it.
+        Where that is not sure the call is refused, as in the MCP proxy; but a tool that may have as
+        much as the model is given its arguments by the names they stand under, as the gateway does.
         """
         policy = self._profile.policy
         person = self._open(None if policy is None else tool)
-        pins = self._pins
-        while True:
-            arguments = Arguments(person, pins=pins)
-            reading = arguments.reading(tool, description, schema)
-            asked = reading.tool_map.asked
-            named = {name for each in asked for name in each.candidates}
-            unsure = {each.parameter: Pin(name=None) for each in asked}
-            # What is left out is no evidence for the others, about which it may ask then.
-            if not unsure.keys() - pins.of(tool).keys() or not self._may_have(tool, named):
-                return arguments, reading
-            pins = Pins(tools={**pins.tools, tool: {**pins.of(tool), **unsure}})
+        arguments = Arguments(person, pins=self._pins)
+        reading = arguments.reading(tool, description, schema)
+        named = {name for each in reading.tool_map.asked for name in each.candidates}
+        if reading.tool_map.asked and self._may_have(tool, named, person):
+            reading = arguments.reading(tool, "", _NO_SCHEMA)
+        return arguments, reading
 
-    def _may_have(self, tool: str, roots: set[str]) -> bool:
-        """Whether a tool's tier is the model's or a richer one, and these roots are allowed it."""
+    def _may_have(self, tool: str, roots: set[str], person: Person) -> bool:
+        """Whether a tool's tier is the model's or a richer one, and these roots are allowed it.
+
+        A root without a value is not: the model was given none, so a number for it is not its own.
+        """
+        if not all(map(person.known, roots & set(person.roots))):
+            return False
         policy = self._profile.policy
         if policy is None:
             return True

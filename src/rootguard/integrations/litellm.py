@@ -1,0 +1,174 @@
+"""LiteLLM: a guardrail for its proxy, and a completion for its SDK.
+
+In the proxy's configuration, with this file's module on the path:
+
+    guardrails:
+      - guardrail_name: rootguard
+        litellm_params:
+          guardrail: rootguard.integrations.litellm.RootGuardGuardrail
+          mode: [pre_call, post_call]
+          default_on: true
+          profile: me.toml
+          service: assistant
+
+Requests are read whole, as the gateway reads them, so callers go on sending their own words and
+restored replies. LiteLLM logs the request as it was sent; the copy of the caller's that it keeps
+beside is changed as well. It logs a reply as the caller reads it, with identifiers put back: turn
+message logging off in its settings if its logs go anywhere else. Numbers stay the released ones.
+"""
+
+import asyncio
+import os
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+import litellm
+from litellm.integrations.custom_guardrail import CustomGuardrail
+
+from rootguard.channels.faults import RequestRefusedError
+from rootguard.channels.gateway.channel import Restorer
+from rootguard.channels.gateway.openai import CHAT, RESPONSES
+from rootguard.channels.gateway.shapes import OutgoingRequest
+from rootguard.integrations.agent import AgentGuard
+from rootguard.session import Profile
+from rootguard.store import Store
+
+_THREAD: Final = "rootguard_thread"
+_CHATS: Final = ("completion", "acompletion")
+_RESPONSES: Final = ("responses", "aresponses")
+
+
+class RootGuardGuardrail(CustomGuardrail):  # type: ignore[misc]
+    """Guards chat completions and responses; a request of any other kind is refused."""
+
+    use_native_lifecycle_hooks = True
+
+    def __init__(
+        self,
+        profile: str | os.PathLike[str] | Profile,
+        *,
+        service: str | None = None,
+        store: Store | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self._guard = AgentGuard(profile, service=service, store=store)
+        super().__init__(**{"guardrail_name": "rootguard", **kwargs})
+
+    # The proxy
+
+    async def async_pre_call_hook(
+        self,
+        user_api_key_dict: Any,  # noqa: ARG002
+        cache: Any,  # noqa: ARG002
+        data: dict[str, Any],
+        call_type: str,
+    ) -> dict[str, Any]:
+        """The request as it may leave."""
+        thread = f"litellm-{uuid.uuid4().hex}"
+        changed = await asyncio.to_thread(self._sent, data, call_type, thread)
+        metadata = {**(data.get("metadata") or {}), _THREAD: thread}
+        beside = data.get("proxy_server_request")
+        if isinstance(beside, dict) and isinstance(beside.get("body"), dict):
+            data["proxy_server_request"] = {**beside, "body": {**beside["body"], **changed}}
+        data.update(changed, metadata=metadata)
+        return data
+
+    async def async_post_call_success_hook(
+        self,
+        data: dict[str, Any],
+        user_api_key_dict: Any,  # noqa: ARG002
+        response: Any,
+    ) -> Any:
+        """A reply with identifiers put back; the one that is logged stays as it is."""
+        return self._shown(response, _thread_of(data))
+
+    async def async_post_call_streaming_iterator_hook(
+        self,
+        user_api_key_dict: Any,  # noqa: ARG002
+        response: Any,
+        request_data: dict[str, Any],
+    ) -> AsyncIterator[Any]:
+        """A streamed reply, restored piece by piece."""
+        async for chunk in self._streamed(response, _thread_of(request_data)):
+            yield chunk
+
+    async def apply_guardrail(
+        self,
+        inputs: Any,
+        request_data: dict[str, Any],  # noqa: ARG002
+        input_type: str,
+        logging_obj: Any = None,  # noqa: ARG002
+    ) -> Any:
+        """Texts alone, as the proxy's own endpoint asks for: changed, or restored."""
+        texts = list(inputs.get("texts") or [])
+
+        def owner(out: OutgoingRequest) -> list[str]:
+            with out.speaking("owner"):
+                return [out.text(each) for each in texts]
+
+        if input_type == "response":
+            return {**inputs, "texts": [self._guard.show(each) for each in texts]}
+        return {**inputs, "texts": await asyncio.to_thread(self._guard.rewrite, owner)}
+
+    # The SDK
+
+    async def acompletion(self, **kwargs: Any) -> Any:
+        """As `litellm.acompletion`, guarded: raw words in, a restored reply or stream out."""
+        thread = f"litellm-{uuid.uuid4().hex}"
+        changed = await asyncio.to_thread(self._sent, kwargs, "acompletion", thread)
+        made = await litellm.acompletion(**{**kwargs, **changed})
+        return self._streamed(made, thread) if kwargs.get("stream") else self._shown(made, thread)
+
+    def _sent(self, data: Mapping[str, Any], call_type: str, thread: str) -> dict[str, Any]:
+        if call_type in _CHATS:
+            keys, shape = ("messages", "tools", "functions", "user"), CHAT
+        elif call_type in _RESPONSES:
+            keys, shape = ("input", "instructions", "tools", "user"), RESPONSES
+        else:
+            raise RequestRefusedError("endpoint_refused")
+        asked = {key: data[key] for key in keys if data.get(key) is not None}
+
+        def whole(out: OutgoingRequest) -> Any:
+            return shape(out, {"model": "any", **asked})
+
+        made = self._guard.rewrite(whole, thread=thread, begin=True)
+        return {key: made[key] for key in asked}
+
+    def _shown(self, response: Any, thread: str | None) -> Any:
+        shown = response.model_copy(deep=True)
+        for choice in getattr(shown, "choices", ()):
+            _restore(choice.message, lambda text: self._guard.show(text, thread=thread))
+        for item in getattr(shown, "output", None) or ():
+            for part in getattr(item, "content", None) or ():
+                if isinstance(getattr(part, "text", None), str):
+                    part.text = self._guard.show(part.text, thread=thread)
+        return shown
+
+    async def _streamed(self, stream: Any, thread: str | None) -> AsyncIterator[Any]:
+        restorers: dict[int, Restorer] = {}
+        async for chunk in stream:
+            shown = chunk.model_copy(deep=True)
+            for choice in getattr(shown, "choices", ()):
+                restorer = restorers.setdefault(choice.index, self._guard.showing(thread=thread))
+                said = choice.delta.content or ""
+                over = choice.finish_reason is not None
+                if said or over:
+                    rest = restorers.pop(choice.index).close() if over and not said else ""
+                    choice.delta.content = (restorer.feed(said) if said else "") + rest
+            yield shown
+
+
+def _restore(message: Any, show: Any) -> None:
+    if isinstance(message.content, str):
+        message.content = show(message.content)
+    for call in message.tool_calls or ():
+        call.function.arguments = show(call.function.arguments)
+
+
+def _thread_of(data: Mapping[str, Any]) -> str | None:
+    for key in ("metadata", "litellm_metadata"):
+        found = data.get(key)
+        if isinstance(found, dict) and isinstance(found.get(_THREAD), str):
+            return str(found[_THREAD])
+    return None
