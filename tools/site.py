@@ -14,7 +14,8 @@ from urllib.parse import unquote, urlsplit
 import click
 
 INTEGRATIONS = (
-    *("agent", "fastapi", "langchain", "langgraph", "litellm", "openai_agents", "pydantic_ai"),
+    *("agent", "fastapi", "langchain", "langgraph", "litellm", "openai_agents"),
+    *("presidio", "pydantic_ai"),
 )
 
 
