@@ -65,9 +65,10 @@ from rootguard.reading.claims import (
 from rootguard.reading.mentions import write
 from rootguard.reading.ordinary import CodeLines
 from rootguard.reading.page import Page, columns, read_page
+from rootguard.reading.subjects import clause_at, clauses
 from rootguard.session.declared import PersonConversation
 from rootguard.session.person import Person
-from rootguard.values import RootName
+from rootguard.values import RootName, RootType
 
 LEAST_CHARACTERS = 512
 """A shorter text is sanitized again as quickly as it is recalled."""
@@ -161,6 +162,35 @@ _DESK = re.compile(  # addresses of nobody in particular
     r"|[^@]+@(?:[\w-]+\.)*example\.",
     re.IGNORECASE,
 )
+_ANSWER_HOLE = "[answer]"
+_ANSWERS = (
+    *(
+        ("yes", "no"),
+        ("true", "false"),
+        ("y", "n"),
+        ("positive", "negative"),
+        ("present", "absent"),
+    ),
+    *(("female", "male"), ("f", "m"), ("woman", "man"), ("weiblich", "mannlich"), ("w", "m")),
+    *(
+        ("femme", "homme"),
+        ("mujer", "hombre"),
+        ("ja", "nein"),
+        ("oui", "non"),
+        ("si", "no"),
+        ("sim", "nao"),
+        ("tak", "nie"),
+        ("да", "нет"),
+    ),
+)
+"""Yes and no as people and forms write them."""
+_HALF = 0.5
+_TELLING = 6  # letters of a word that says which value is meant
+_BEFORE_ANSWER = re.compile(
+    r"(?:[\"'*_`)]{0,3}\s?(?:[:=|?→]|=>|->)\s{0,3}[\"'*_`]{0,3}|\s(?:status\s)?(?:is|was)\s[\"'*_`]?)"
+)
+_DENIED = re.compile(r"\b(?:non[- ]?|no |not (?:an? )?|never (?:been )?(?:an? )?|without )\Z")
+_OWNED = re.compile(r"\b(?:i am|i'm|im|i have|i've got|as) (?:an? )?(?:type [12] )?\Z")
 _SPELT_OUT = re.compile(r"[^\W\d_] [^\W\d_]|\+\d")  # two words of a name, a country's code
 _LINK = re.compile(r"[a-z]{2,8}://[^\s<>\"')\]]{1,2000}", re.IGNORECASE)
 _OF_PROGRAMS = frozenset(("person", "date", "postcode", "phone"))
@@ -509,6 +539,7 @@ class TextChannel:
             edits += self._claimed(reading.claims, look, doubts)
             # What is read as a range, a version or a time is no telephone or record number.
             read = [(each.start, each.end) for each in reading.claims if each.reason in _READ]
+        edits += self._answered(page, look, Spans([*kept, *((e.start, e.end) for e in edits)]))
         taken = [*read, *kept, *((edit.start, edit.end) for edit in edits)]
         # The name of a quantity is nobody's, whatever its words are ("globuli rossi", "Gewicht").
         named = [page.folded.span(name.start, name.end) for name in page.names if not name.subject]
@@ -545,6 +576,62 @@ class TextChannel:
                 case "keep":
                     if not claim.idle:
                         doubts.append(claim)
+
+    def _answered(self, page: Page, look: TextLook, taken: Spans) -> Iterator[Edit]:
+        """Answers to what is yes or no, or one of a few words: "diabetes: yes", "Sex: female".
+
+        Said with the name itself ("I'm a smoker", "non-smoker") the answer is taken out.
+        """
+        text = page.plain
+        kinds = {root: each.type for root, each in self._person.roots.items()}
+        asked = [
+            (root, name.start, _answer_at(text, name.start, name.end, kinds[root].answers))
+            for name in page.names
+            for root in name.roots
+            if root is not None and kinds[root].name in ("boolean", "category")
+        ]
+        # By the last word of a title, too: "diabetes: yes" answers "Diagnosed diabetes".
+        named = Spans((name.start, name.end) for name in page.names)
+        for root, each in self._person.roots.items():
+            word = (each.title or "").rpartition(" ")[2].lower()
+            if each.type.name == "boolean" and len(word) >= _TELLING and word in page.runs.words:
+                asked += (
+                    (root, at, _answer_at(text, at, at + len(word), ()))
+                    for at in page.runs.places({word})
+                    if not named.meet(at, at + len(word))
+                )
+        said = clauses(page) if asked else ()
+        for root, at, place in asked:
+            if place is None or clause_at(said, at).subject in ("other", "nobody"):
+                continue
+            start, end = page.folded.span(*place)
+            if taken.meet(start, end):
+                continue
+            written = page.original[start:end]
+            answer = self._answer(root, kinds[root], written, look)
+            kind = "number" if answer is None else "root"
+            yield Edit(start=start, end=end, text=answer or _ANSWER_HOLE, kind=kind)
+
+    def _answer(self, root: RootName, kind: RootType, written: str, look: TextLook) -> str | None:
+        """The released answer in the style of the place; None if there is none to write."""
+        pair = next((pair for pair in _ANSWERS if written.lower() in pair), None)
+        teaches = look.source in ("owner", "trusted")
+        known = self._person.known(root)
+        if not known and not teaches:
+            look.missing.add(root)
+            return None
+        if kind.name == "boolean" and pair is None:
+            return None  # "non-smoker"
+        if root not in look.released:
+            if not known:
+                yes = written.lower() == pair[0] if pair is not None else written
+                self._person.sight(root, yes)
+            look.released[root] = self._person.number(root)
+        number = look.released[root]
+        word = pair[number < _HALF] if pair is not None else kind.written(number)
+        return (
+            word.upper() if written.isupper() else word.title() if written[:1].isupper() else word
+        )
 
     def _released(self, claim: Claim, look: TextLook) -> Edit:
         """A claim's released value, written as it stands there; a hole if there is none."""
@@ -750,6 +837,23 @@ def _blocking_others(skip: int = 0) -> Iterator[None]:
         raise
     except RootGuardError:
         raise TextBlockedError("number_refused") from None
+
+
+def _answer_at(text: str, start: int, end: int, answers: Sequence[str]) -> tuple[int, int] | None:
+    """Where the answer stands that belongs to a name, or the name if it is one itself."""
+    gap = _BEFORE_ANSWER.match(text, end)
+    if gap is not None:
+        words = answers or [word for pair in _ANSWERS for word in pair]
+        for word in sorted(words, key=len, reverse=True):
+            stop = gap.end() + len(word)
+            if text[gap.end() : stop] == word.lower() and not text[stop : stop + 1].isalnum():
+                return gap.end(), stop
+    if answers:
+        return None
+    denied = _DENIED.search(text, max(0, start - 12), start)
+    if denied is not None:
+        return denied.start(), end
+    return (start, end) if _OWNED.search(text, max(0, start - 24), start) else None
 
 
 def _meant(finds: Sequence[Found], page: Page, knows: Callable[[str], bool]) -> list[Found]:

@@ -215,8 +215,10 @@ class Walk:
         self._nodes += 1
         if self._nodes > MAX_NODES or depth > MAX_DEPTH:
             raise TextBlockedError("unreadable_document")
-        if value is None or isinstance(value, bool):
+        if value is None:
             return value
+        if isinstance(value, bool):
+            return self._truth(value, path=path)
         if isinstance(value, str):
             return self._text(value, path)
         if isinstance(value, int | float):
@@ -318,6 +320,24 @@ class Walk:
             self._changes += changes_at(tuple(self._place), made.replaced, made.released)
         self._missing |= made.missing
         return made.text
+
+    def _truth(self, value: bool, *, path: tuple[str, ...]) -> object:
+        """True or false under a key, which may be the answer to a yes or no that is declared."""
+        label = _label(path)
+        if not label:
+            return value
+        edits, _ = self._channel.look(
+            "true" if value else "false",
+            context=f"{label}: ",
+            source=self._source,
+            expectation=NOTHING,
+            tokens=self._tokens,
+        )
+        edit = next((each for each in edits if each.start == 0), None)
+        if edit is None:
+            return value
+        self._counts.update((edit.kind,))
+        return {"true": True, "false": False}.get(edit.text, edit.text)
 
     def _expected(self, label: str) -> Expectation:
         """What is expected of a value: under a telling key nothing but what the key says."""
