@@ -1,7 +1,8 @@
 """What types of roots and policies for changing values buy, on synthetic people.
 
-`python -m benchmarks.typed` prints two tables: the error of eGFR's and NAFLD's target at a budget
-of 0.9 under several plans, and the cost and error of following thirty slow readings.
+`python -m benchmarks.typed` prints three tables: the error of eGFR's and NAFLD's target at a budget
+of 0.9 under several plans, what averaging makes of answers that are noised each time, and the cost
+and error of following thirty slow readings.
 """
 
 import argparse
@@ -12,10 +13,12 @@ import numpy as np
 
 from rootguard import Guard
 from rootguard.allocation import Plan, plan_at
+from rootguard.attacks.map import map_estimates
 from rootguard.calibration import Calibration, Level, make_plan
 from rootguard.calibration.priors import people
 from rootguard.expressions import evaluate_many
 from rootguard.graph import Graph
+from rootguard.mechanisms import mechanism
 from rootguard.mechanisms.base import Floats
 from rootguard.store import MemoryStore
 from rootguard.template import Template, load_template, parse_template
@@ -154,8 +157,25 @@ def series(count: int, readings: int = 30) -> list[tuple[str, float, float, int]
     return rows
 
 
+def averaging(people_count: int = 4000) -> list[tuple[int, int, float]]:
+    """Answers, how often each was asked, and the share that the likeliest answer is right of.
+
+    Under independent noising at epsilon 0.5; RootGuard's stays at that of one answer.
+    """
+    generator = np.random.default_rng(3)
+    rows = []
+    for answers in (2, 3, 10):
+        noise = mechanism("randomised-response", Fraction(1, 2), answers)
+        truth = generator.integers(0, answers, (people_count, 1))
+        for asked in (1, 5, 20, 100):
+            seen = noise.draw_many(truth.repeat(asked, axis=1), generator)
+            guessed = map_estimates(noise, seen)
+            rows.append((answers, asked, float((guessed == truth[:, 0]).mean())))
+    return rows
+
+
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--people", type=int, default=2048)
     parser.add_argument("--histories", type=int, default=40)
@@ -163,6 +183,9 @@ def main() -> None:
     print(f"{'template':9}{'plan':26}{'error':>9}{'ratio':>7}")
     for name, plan, error, ratio in plans(chosen.people):
         print(f"{name:9}{plan:26}{error:9.3f}{ratio:7.2f}")
+    print(f"\n{'answers':8}{'asked':>6}{'guessed right':>15}")
+    for answers, asked, right in averaging():
+        print(f"{answers:<8}{asked:6d}{right:15.0%}")
     print(f"\n{'policy':8}{'cost, readings':>15}{'error, mg/dL':>14}{'most draws':>12}")
     for policy, cost, error, most in series(chosen.histories):
         print(f"{policy:8}{cost:15.2f}{error:14.1f}{most:12d}")
