@@ -13,7 +13,15 @@ if TYPE_CHECKING:
     from rootguard.calibration import make_plan
     from rootguard.errors import RootGuardError
     from rootguard.goals import hiding_plan
-    from rootguard.session import Guard, Person, Policy, Session, load_policy, load_profile
+    from rootguard.session import (
+        AsyncSession,
+        Guard,
+        Person,
+        Policy,
+        Session,
+        load_policy,
+        load_profile,
+    )
     from rootguard.store import MemoryStore, Store
     from rootguard.template import Template, catalog, load_template
     from rootguard.vault import open_store
@@ -21,6 +29,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncSession",
     "Guarantee",
     "Guard",
     "MemoryStore",
@@ -41,6 +50,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AsyncSession": "session",
     "Guarantee": "accounting",
     "Guard": "session",
     "MemoryStore": "store",

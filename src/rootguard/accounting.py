@@ -22,6 +22,7 @@ from rootguard.events import (
     TableDrawKept,
 )
 from rootguard.expressions import Extremes, Interval, Node, names
+from rootguard.notebook import html_table
 from rootguard.values import MICRO, NUMBER, Domain, RootName, RootType
 
 TableDraws = Mapping[RootName, Sequence[tuple[int, int]]]
@@ -341,6 +342,19 @@ class Guarantee:
         lines += ["", "Covered:", *(f"  - {line}" for line in self.COVERS)]
         lines += ["Not covered:", *(f"  - {line}" for line in self.EXCLUDES)]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                root.root,
+                f"{float(root.epsilon):.3g}",
+                f"{root.hidden_within:.3g} {root.unit}".strip(),
+                root.draws,
+            )
+            for root in self._all
+        ]
+        columns = ("root", "epsilon per step", "advantage at most 1/2 within", "draws")
+        return html_table(f"Guaranteed: {self._bound()}", columns, rows)
 
     def _once(self) -> str:
         again = [root for root in self._all if root.draws > 1]

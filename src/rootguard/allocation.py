@@ -23,6 +23,7 @@ from rootguard.expressions import Node, evaluate_many, gradient, names, parse, s
 from rootguard.graph import Graph
 from rootguard.mechanisms import KINDS, Mechanism, mechanism
 from rootguard.mechanisms.base import MAX_EPSILON, Floats
+from rootguard.notebook import html_table
 from rootguard.template import Root, Template
 from rootguard.values import (
     MICRO,
@@ -85,6 +86,14 @@ class Plan:
         share = self[root]
         name = mechanism_of(share.type, self.mechanism, public=share.public)
         return mechanism(name, share.epsilon, share.domain.size, share.type.distances)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (share.root, f"{float(share.epsilon):.3g}", f"{share.expected_error:.3g}")
+            for share in self.shares
+        ]
+        title = f"{self.template}: epsilon {float(self.budget):.3g} in all, {self.mechanism}"
+        return html_table(title, ("root", "epsilon per step", "average error"), rows)
 
     def check(self) -> None:
         """Price the plan again from its parts; refuse it if it does not come to its budget."""

@@ -1,5 +1,6 @@
 """Sessions: opened once with raw values, then answering from the noised values in the store."""
 
+from rootguard.session.asynchronous import AsyncSession
 from rootguard.session.guard import Guard, promise
 from rootguard.session.person import Person, Replacement
 from rootguard.session.policy import Access, Policy, load_policy, parse_policy
@@ -8,6 +9,7 @@ from rootguard.session.session import Session
 
 __all__ = [
     "Access",
+    "AsyncSession",
     "Guard",
     "Person",
     "Policy",

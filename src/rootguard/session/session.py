@@ -826,6 +826,19 @@ class Session(Answers):
     def __repr__(self) -> str:
         return f"<Session {self.template.name}: {', '.join(self._parts[0].sanitized)} noised once>"
 
+    def _repr_html_(self) -> str:
+        """What is promised; no value: who looks at a session has not asked for one."""
+        return self.guarantee()._repr_html_()
+
+    def to_prompt(self) -> str:
+        """What a model may be told: every root as it is released, in words and units. Released."""
+        parts = []
+        for name in self._parts[0].sanitized:
+            root, value = self._parts[0].roots[name], self.release(name)
+            shown = f"{value:.{root.places}f}" if isinstance(value, float) else str(value)
+            parts.append(f"{root.label}: {shown} {root.unit}".rstrip())
+        return "\n".join(["My values (noised once, for privacy):", *parts])
+
     def describe(self) -> dict[str, object]:
         """Everything a service may know, without asking for anything: public, JSON-ready."""
         roots = {

@@ -14,6 +14,7 @@ from typing import Literal
 
 from rootguard.errors import FormulaError, UnknownNameError
 from rootguard.expressions import Node, evaluate, names, to_text
+from rootguard.notebook import html_table
 from rootguard.values import NUMBER, Domain, Form, RootName, RootType
 
 Shape = Literal["normal", "lognormal", "uniform"]
@@ -234,6 +235,32 @@ class Template:
         content = {f.name: getattr(self, f.name) for f in fields(self)}
         content |= {"roots": dict(self.roots), "derived": dict(self.derived)}
         return functools.partial(Template, **content), ()
+
+    @staticmethod
+    def build(
+        name: str,
+        *,
+        roots: Mapping[str, Mapping[str, object]],
+        target: Mapping[str, object],
+        **rest: object,
+    ) -> "Template":
+        """A template in Python: what its file would hold, key for key, and checked in the same way.
+
+        `title` is the name if it is left out: Template.build("bmi", roots={"wt": {"lower": 30,
+        "upper": 200}}, target={"name": "half", "formula": "wt / 2"}).
+        """
+        from rootguard.template.reading import build_template
+
+        content = {"name": name, "title": name, "roots": roots, "target": target, **rest}
+        return build_template(content)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (root.label, root.name, root.unit, f"{root.domain.lower:g}", f"{root.domain.upper:g}")
+            for root in self.roots.values()
+        ]
+        title = f"{self.title}: {self.target.name} = {to_text(self.target.formula)}"
+        return html_table(title, ("value", "name", "unit", "from", "to"), rows)
 
     def classify(self, value: float) -> RiskClass | None:
         """The first class that holds a target value; None for not-a-number or without classes."""

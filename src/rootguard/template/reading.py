@@ -206,6 +206,20 @@ def parse_template(text: str, *, file: str) -> Template:
     return _template(TomlTable(file, "", content, _TOP_KEYS))
 
 
+def build_template(content: Mapping[str, object]) -> Template:
+    """Check a template that was put together in Python, as TOML would give it."""
+    return _template(TomlTable("Template.build", "", _plain(content), _TOP_KEYS))
+
+
+def _plain(value: object) -> object:
+    """Mappings and sequences as TOML has them: dicts and lists."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(entry) for entry in value]
+    return value
+
+
 def _template(top: TomlTable) -> Template:
     tables = top.tables("roots", _ROOT_KEYS, MAX_ROOTS)
     top.refuse(not tables, "roots", "there is no root", "add a table such as [roots.age]")
