@@ -51,7 +51,7 @@ function card(service, values) {
     h(
       "p",
       null,
-      `${who === service ? `${service} was` : "They were"} told about ${list(values.map(([value]) => value.title))}. Nine times in ten the truth lies in the dark range; nobody can narrow it by asking more.`,
+      `${who === service ? `${service} was` : "They were"} told about ${list(values.map(([value]) => value.title))}. Nine times in ten the truth lies in the coloured range; nobody can narrow it by asking more.`,
     ),
     values.map(([value, range]) =>
       h(
