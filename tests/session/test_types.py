@@ -529,3 +529,39 @@ formula = "smoker + region + due"
     for root in template.roots:
         share, variance = sum(expected[root]), sum(p * (1 - p) for p in expected[root])
         assert abs(sum(moved[root]) - share) < 5 * np.sqrt(variance), root
+
+
+def test_a_calibrated_yes_or_no_follows_its_published_share() -> None:
+    """At a budget that tells nothing, the commoner answer is released; at a large one, the own."""
+    text = """
+name = "t"
+title = "T"
+[roots.rare]
+type = "boolean"
+shares = 0.02
+[roots.age]
+lower = 0
+upper = 100
+mean = 50
+sd = 10
+[target]
+name = "s"
+formula = "10 * rare + age"
+"""
+    template = parse_template(text, file="t")
+    for budget, released in (("0.02", False), ("60", True)):
+        session = Guard.open(
+            template,
+            values={"rare": True, "age": 50},
+            budget=budget,
+            allocation="uniform",
+            calibrate=True,
+        )
+        assert session.calibrated
+        assert session.release("rare") is released
+
+
+def test_what_has_no_median_is_not_calibrated(visit: Template) -> None:
+    session = Guard.open(visit, values=VALUES, budget=4, calibrate=True)
+    assert not session.calibrated
+    assert session.release("region") in ("north", "south", "far west")

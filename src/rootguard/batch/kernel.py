@@ -29,7 +29,7 @@ from rootguard.batch.columns import (
     typed,
 )
 from rootguard.batch.restore import BatchTokens
-from rootguard.calibration import Calibration, Level
+from rootguard.calibration import Calibration, Level, can_calibrate
 from rootguard.errors import PlanError, PrivateValueError
 from rootguard.expressions import evaluate_many, names
 from rootguard.graph import Graph
@@ -164,6 +164,7 @@ class Kernel:
             if layout.identifiers
             else None
         )
+        calibrate = calibrate and can_calibrate(template)
         calibration = Calibration(template, Level.of_plan(plan)) if calibrate else None
         self._calibration = calibration if calibration and calibration.active else None
         self._empty_rejects = _rejects([], np.empty(0, dtype=np.int64))

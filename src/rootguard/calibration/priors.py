@@ -45,7 +45,20 @@ class Marginal:
 
 def has_figures(root: Root) -> bool:
     """Whether a template says anything about a root's distribution."""
-    return root.mean is not None and root.sd is not None and root.sd > 0
+    known = root.mean is not None and root.sd is not None and root.sd > 0
+    return known or root.shares is not None
+
+
+def can_calibrate(template: Template) -> bool:
+    """Whether medians make sense for all of a template's roots, and all of them are noised.
+
+    They do for a yes or no, whose median is the likelier answer, and not for more answers without
+    an order.
+    """
+    return not any(
+        root.public or not (root.type.on_a_line or root.domain.size == 2)
+        for root in template.roots.values()
+    )
 
 
 @lru_cache(maxsize=512)
@@ -57,6 +70,8 @@ def marginal(root: Root, domain: Domain) -> Marginal:
     mass: Floats = np.full(domain.size, 1 / domain.size)
     if root.shape == "lognormal" and domain.lower > 0:
         mass = _cells(np.log(np.maximum(edges, domain.lower / 2)), mass)
+    if root.shares is not None and len(root.shares) == domain.size:
+        mass = (1 - FLAT) * np.array(root.shares) + FLAT * mass
     if root.mean is not None and root.sd is not None and root.sd > 0:
         law, logarithmic = _law(root, points, mass)
         shaped = _cells(_below(law, edges, logarithmic=logarithmic), mass)
