@@ -862,6 +862,8 @@ def _meant(finds: Sequence[Found], page: Page, knows: Callable[[str], bool]) -> 
     A given name alone that nothing introduces is nobody's in particular ("Alice is 42"), unless a
     fuller name of the conversation has it. In code, names, days and places are of the program.
     """
+    if not finds:  # as mostly: lines need not be told from code
+        return []
     text, code = page.original, CodeLines(page.plain)
     links = Spans(match.span() for match in _LINK.finditer(text) if "://" in text)
     full = {
