@@ -24,7 +24,16 @@ from rootguard.template import Root, Template, catalog, load_template
 from rootguard.values import RootName
 
 FOLDER = Path(__file__).parents[1] / "data" / "schemas"
-TEMPLATES: tuple[Template, ...] = tuple(load_template(name) for name in catalog())
+LATER = frozenset(
+    (
+        *("ascvd", "audit_c", "cha2ds2_vasc", "due_date", "findrisc", "framingham", "mortgage"),
+        *("insurance_band", "pack_years", "parental_leave", "phq9", "student_aid"),
+    )
+)
+"""Templates that came after the sets were labelled: the labels say nothing of their values."""
+TEMPLATES: tuple[Template, ...] = tuple(
+    load_template(name) for name in catalog() if name not in LATER
+)
 ROOTS: dict[RootName, Root] = {
     root: each.roots[root] for each in reversed(TEMPLATES) for root in Graph.of(each).roots
 }

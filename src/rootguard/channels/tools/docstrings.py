@@ -116,7 +116,7 @@ def _in_prose(description: str, name: str, names: Iterable[str]) -> str:
     others = "|".join(re.escape(each) for each in names if each != name) or r"\Z"
     found = re.search(
         rf"(?<![\w*/+^(-]){re.escape(name)}"
-        rf"(?:\s+(?:is|are|=|means|stands for|denotes)\s+|\s*[:=]\s*"
+        rf"(?:,?\s+(?:is|are|=|means|stands for|denotes)\s+|\s*[:=]\s*"
         rf"|\s+(?=the |your |my |an? |[^\W\d_]{{3,}}))(?P<text>.+?)"
         rf"(?=(?:,\s*(?:and\s+)?|;\s*|\s+and\s+)(?:{others})\b|[.;\n]|\Z)",
         description,

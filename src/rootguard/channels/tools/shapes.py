@@ -9,7 +9,7 @@ text channel's to read.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rootguard.channels.tools.answers import ReleasedMeasure
@@ -68,9 +68,11 @@ def _walk(node: object, place: Place, known: Meanings, depth: int) -> Iterator[S
         yield from _observed(node, place, known)
         yield from _answered(node, place, known)
         yield from _parallel(node, place, known)
+        yield from _listed(node, place, known)
         for key, value in node.items():
             yield from _walk(value, (*place, str(key)), known, depth + 1)
     elif isinstance(node, list):
+        yield from _paired(node, place, known)
         for at, value in enumerate(node):
             yield from _walk(value, (*place, at), known, depth + 1)
 
@@ -113,6 +115,47 @@ def _noun(text: str) -> str:
 _QUESTION: Final = re.compile(
     r"(?i)\A\s*(?:please\s+)?(?:what (?:is|was|are)|what's|enter|give|state)?\s*(?:your|the)?\s*"
 )
+
+
+def _paired(node: Sequence[object], place: Place, known: Meanings) -> Iterator[Stated]:
+    """A name and its number in a list: ["AST", 47], or as a program's options: "--age", "54"."""
+    for at in range(len(node) - 1):
+        name, value = node[at], node[at + 1]
+        if not isinstance(name, str):
+            continue
+        option = name.startswith("-")
+        number = _is_number(value) if not option else isinstance(value, str) and _is_digits(value)
+        found = _called(name.lstrip("-").replace("-", " "), known) if number else []
+        if len(found) != 1 or (not option and len(node) != 2):
+            continue
+        # A text cannot be filled in as a number, so an option is refused, whatever its unit.
+        made = _stated((*place, at + 1), found[0], [])
+        yield replace(made, measure=None) if option else made
+
+
+def _listed(node: Mapping[str, object], place: Place, known: Meanings) -> Iterator[Stated]:
+    """Names in one text and as many numbers in another: "AST,ALT" beside "47,61". Refused."""
+    split = {
+        str(key): [part for part in _SEPARATOR.split(value.strip()) if part]
+        for key, value in node.items()
+        if isinstance(value, str) and len(value) <= _LONGEST_LIST
+    }
+    for key, numbers in split.items():
+        if len(numbers) < 2 or not all(map(_is_digits, numbers)):
+            continue
+        for names in split.values():
+            called = [_called(name, known) for name in names] if len(names) == len(numbers) else []
+            found = [each[0] for each in called if len(each) == 1]
+            if found:
+                yield Stated(place=(*place, key), name=found[0].name, measure=None)
+
+
+_SEPARATOR: Final = re.compile(r"\s*[,;|\t]\s*")
+_LONGEST_LIST: Final = 2_000
+
+
+def _is_digits(text: str) -> bool:
+    return re.fullmatch(r"-?\d+(?:\.\d+)?", text) is not None
 
 
 def _parallel(node: Mapping[str, object], place: Place, known: Meanings) -> Iterator[Stated]:

@@ -565,7 +565,7 @@ def _personal(field: Field, text: str, known: Meanings, tool: Tool) -> Question 
     words = {*text_words(text), *words_of(field.path[-1])}
     lists = data()
     apart = lists["altering"] | lists["others"] | lists["different"] | lists["things"]
-    apart = apart - lists["passing"] - {"before", "after"}  # tax
+    apart = apart - lists["passing"] - {"before", "after", "tax"}
     if not words & _TO_PERSON or words & apart or not _is_about(tool):
         return None
     units = {unit for unit, _ in units_in(flat(text))}

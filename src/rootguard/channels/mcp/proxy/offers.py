@@ -310,6 +310,10 @@ class Arguments:
             if isinstance(block.get("text"), str):
                 reader.learn(block["text"])
 
+    def note_refusal(self, problem: Exception) -> None:
+        """Write into the owner's audit log that a request was refused, and why, by its class."""
+        self._person.note_refusal(problem)
+
     @cached_property
     def _known(self) -> Meanings:
         return meanings(self._person.roots, self._person.templates, self._identifiers)

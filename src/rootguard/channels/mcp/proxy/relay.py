@@ -45,6 +45,8 @@ from rootguard.channels.mcp.proxy.offers import (
 )
 from rootguard.channels.mcp.proxy.rewriting import ReplyRestorer, RequestRewriter
 from rootguard.channels.text.edits import Change
+from rootguard.errors import RootGuardError
+from rootguard.session.session import speak_to
 
 # The protocol's methods that pass; what stands in none of these lists is dropped or refused.
 PROGRESS: Final = "notifications/progress"
@@ -232,12 +234,23 @@ class Relay:
             self._revive()
             self._prepare(call)
             with telling() as told:
-                params = self.rewriter.params(call.method, call.params)
+                params = self._rewritten(call)
             call.told += told
             self._explain(call)
             self._send(call, params, meta)
         except Exception as problem:  # noqa: BLE001 - only its class decides what is said
             call.refuse(problem)
+            self._explain(call)
+
+    def _rewritten(self, call: ClientRequest) -> Message:
+        """A request as it may leave. A refusal stands in the owner's audit log."""
+        name = call.params.get("name")
+        speak_to(self.name, name if isinstance(name, str) else call.method)
+        try:
+            return self.rewriter.params(call.method, call.params)
+        except RootGuardError as problem:
+            self.rewriter.note_refusal(problem)
+            raise
 
     def ask(self, method: str, params: Message) -> Message:
         """A request of the proxy itself, answered or refused. Waits: never on a link's thread."""

@@ -136,6 +136,10 @@ class RequestRewriter:
         """Take values from a tool's result, if the owner's policy trusts the tool."""
         self._arguments.learn(server, _string(tool), result)
 
+    def note_refusal(self, problem: Exception) -> None:
+        """Write into the owner's audit log that a request was refused."""
+        self._arguments.note_refusal(problem)
+
     def text(self, text: object) -> str:
         """A text by the usual rules."""
         return self._arguments.text(_string(text))
