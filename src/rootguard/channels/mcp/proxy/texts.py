@@ -81,13 +81,14 @@ class OwnerTexts:
 
     def are_owners(self, document: str) -> bool:
         """Whether numbers in a document are the owner's; it is JSON, or any text."""
+        if self._person.declared(document):  # whose name stands there, whose the numbers are
+            return True
         found, _ = self._explainer.explain(document, source="tool", expectation=NOTHING)
         acted = [each for each in found if each.outcome not in ("keep", "identifier")]
         return bool(acted) and (
             self._stand_together(acted)
             or _SPEAKING.search(document) is not None
             or not data()["speaking"].isdisjoint(text_words(document))
-            or bool(self._person.declared(document))
         )
 
     def stand_in_paths(self, part: Mapping[str, object]) -> bool:
