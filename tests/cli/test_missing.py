@@ -80,7 +80,7 @@ def run(name: str, *arguments: str, store: str | None = None) -> Result:
 def govern(folder: Path) -> None:
     """Give the profile a policy, which the proxy asks for."""
     profile = (folder / "me.toml").read_text()
-    governed = profile.replace('budget = "1.0"', 'policy = "policy.toml"')
+    governed = profile.replace('policy = "me-policy.toml"', 'policy = "policy.toml"')
     assert governed != profile
     (folder / "me.toml").write_text(governed)
 
@@ -274,7 +274,7 @@ def test_a_profile_points_to_the_vault_that_was_noised_into_and_moves_with_it(
     assert run("init", *arguments, store="sqlite:///rel.db").exit_code == 0
     assert 'store = "sqlite:///../rel.db"' in Path("sub/me.toml").read_text()
     assert load_profile("sub/me.toml").store == f"sqlite:///{folder}/home/rel.db"
-    assert [path.name for path in Path("sub").iterdir()] == ["me.toml"]
+    assert sorted(path.name for path in Path("sub").iterdir()) == ["me-policy.toml", "me.toml"]
     own = _open("sub/me.toml", None, None).release("ast")
     monkeypatch.chdir(folder)
     shutil.move("home", "other")

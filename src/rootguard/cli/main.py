@@ -100,7 +100,8 @@ class Commands(click.Group):
         ),
         "init": LazyCommand(
             "rootguard.cli.init",
-            "Write a first profile, noise its values into the vault, and say how to use it.",
+            "Write a first profile and its policy, noise your values into the vault, and say how "
+            "to go on.",
         ),
         "learn": LazyCommand(
             "rootguard.cli.learn",
