@@ -301,23 +301,6 @@ def test_the_version_is_the_packages() -> None:
     assert __version__ in run("--version").output
 
 
-def test_the_commands_in_the_readme_run(tmp_path: Path) -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    commands = [
-        line.removeprefix("$ ").strip()
-        for line in readme.splitlines()
-        if line.startswith("$ rootguard ")
-    ]
-    assert len(commands) >= 4
-    for command in commands:
-        arguments = command.split()[1:]
-        done = subprocess.run(
-            [sys.executable, "-c", "from rootguard.cli.main import main; main()", *arguments],
-            capture_output=True, text=True, check=False, timeout=PATIENCE, cwd=ROOT / "examples",
-        )  # fmt: skip
-        assert done.returncode == 0, (command, done.stderr)
-
-
 @pytest.mark.parametrize("raised", ["KeyboardInterrupt", "click.Abort"])
 def test_ctrl_c_ends_with_130_and_no_traceback(raised: str) -> None:
     code = (

@@ -59,6 +59,9 @@ OF_PROFILES = {
 ACTS = {"init", "vault init", "vault restore"}
 """Commands whose purpose it is to make one."""
 
+SIGNS_IN = {"mcp inspect"}
+"""It opens the profile's vault, as the proxy does, only where a server wants a sign-in."""
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -106,7 +109,7 @@ def with_store(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[str]:
 
 
 def test_every_command_that_takes_a_store_is_tried_here() -> None:
-    assert set(with_store(cli)) == {*READERS, *MAKERS, *OF_PROFILES, *ACTS}
+    assert set(with_store(cli)) == {*READERS, *MAKERS, *OF_PROFILES, *ACTS, *SIGNS_IN}
 
 
 @pytest.mark.parametrize("key", ["", KEY])

@@ -8,6 +8,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -326,8 +327,8 @@ def _token_file(profile: "Profile", profile_path: str, store_url: str | None) ->
         from rootguard.vault import open_store
 
         url = vault_url(store_url, profile.store)
-        store = open_store(url, vault_id=profile.vault, anchor=profile.anchor)
-        return Path(profile_path).with_suffix(".oauth"), store.identifier_key
+        with closing(open_store(url, vault_id=profile.vault, anchor=profile.anchor)) as store:
+            return Path(profile_path).with_suffix(".oauth"), store.identifier_key
 
     return find
 

@@ -47,8 +47,8 @@ def test_nothing_of_an_error_is_in_its_fault() -> None:
 STATUSES: dict[int, str] = {
     400: """bad_json bad_text bad_value formula_refused media_refused private_id token_ids_refused
         too_deep unknown_field unknown_kind wrong_type""",
-    401: "unauthorized",
-    403: "access_denied budget_refused",
+    401: "unauthorized upstream_unauthorized",
+    403: "access_denied budget_refused upstream_forbidden",
     404: "batches_refused endpoint_refused files_refused not_found unknown_name",
     408: "read_timeout",
     413: "too_large",

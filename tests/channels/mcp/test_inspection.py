@@ -10,6 +10,7 @@ from mcp.shared.exceptions import MCPError
 from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.mcp import inspection
 from rootguard.channels.mcp.inspection import Inspection, inspect_server
+from rootguard.channels.mcp.proxy.http import ServerAddress
 from rootguard.channels.mcp.proxy.offers import MAX_PAGES
 from rootguard.session import load_profile
 from tests.support.listings import NUMBER, WORD, Listing, tool
@@ -109,13 +110,14 @@ def test_every_page_of_a_list_is_read_and_no_list_is_endless(
 
 
 def test_a_server_is_a_command_with_its_arguments_or_an_address(
-    listing: Listing, tmp_path: Path
+    listing: Listing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(ServerAddress, "streams", lambda self, _limits: self.url)
     inspected(tmp_path)
     assert isinstance(listing.server, StdioServerParameters)
     assert (listing.server.command, listing.server.args) == ("clinic", ["--stdio"])
     inspected(tmp_path, command=(), url="http://127.0.0.1:1/mcp")
-    assert str(listing.server) == "http://127.0.0.1:1/mcp"
+    assert listing.server == "http://127.0.0.1:1/mcp"
 
 
 @pytest.mark.parametrize(
@@ -133,7 +135,7 @@ def test_a_server_that_cannot_be_read_is_unreachable_and_is_not_quoted(
     with pytest.raises(RequestRefusedError) as refused:
         inspected(tmp_path)
     assert refused.value.fault.code == "upstream_unreachable"
-    assert refused.value.__suppress_context__
+    assert refused.value.__context__ is None
 
 
 def test_a_server_that_never_answers_is_given_up(

@@ -183,13 +183,24 @@ def _listed(server: Connect) -> list[types.Tool]:
     try:
         return anyio.run(patient)
     except MCPError as problem:
-        data = problem.error.data
-        said = data.get("code") if isinstance(data, dict) else None
-        if said == "upstream_unauthorized" or said == "upstream_forbidden":
-            code = said
-    except (OSError, TimeoutError, ExceptionGroup):
+        code = _denial(problem)
+    except ExceptionGroup as problems:  # the SDK's tasks wrap what a server answered
+        denials = problems.subgroup(MCPError)
+        while isinstance(denials, ExceptionGroup):
+            denials = denials.exceptions[0]
+        if isinstance(denials, MCPError):
+            code = _denial(denials)
+    except (OSError, TimeoutError):
         pass
     raise RequestRefusedError(code)
+
+
+def _denial(problem: MCPError) -> Code:
+    """Whether a server refused who asks, which its owner can mend, or cannot be reached."""
+    said = problem.error.data.get("code") if isinstance(problem.error.data, dict) else None
+    if said == "upstream_unauthorized" or said == "upstream_forbidden":
+        return said
+    return "upstream_unreachable"
 
 
 def _client(server: Connect) -> Client:
