@@ -127,7 +127,7 @@ def test_the_text_channel_knows_every_spelling() -> None:
 def test_questions_know_every_spelling() -> None:
     missed = []
     for name, spelling in _spellings():
-        if spelling.text == "emergency fund":  # the title of a template, and so its target
+        if spelling.text in ("emergency fund", "mortgage"):  # a template, and so its target
             continue
         if spelling.languages == {"hi"}:  # questions are cut at the vowel signs of Devanagari
             continue

@@ -2,7 +2,7 @@
 
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,7 @@ from rootguard.cli.options import (
     template_argument,
 )
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
+from rootguard.errors import shielded
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -85,20 +86,18 @@ def command(
       rootguard release fib4 --budget 0.9 --values values.toml --formula 'ast / alt'
       rootguard release fib4 --budget 0.09 --values values.toml --allocation population --calibrate
     """
-    from rootguard.errors import ChangedValueError
     from rootguard.events import to_record
     from rootguard.goals import ADVANTAGE
-    from rootguard.session import Guard
     from rootguard.template import load_template
     from rootguard.vault import open_store
 
     loaded = load_template(template)
     choice.check()
-    given = read_values(values, loaded)
-    open_session = partial(
-        Guard.open,
+    session = _noised(
+        values,
         loaded,
-        values=given,
+        confirm=not as_json and sys.stdin.isatty(),
+        on_change=on_change,
         budget=choice.budget,
         epsilon=choice.epsilon,
         turns=choice.turns,
@@ -114,13 +113,6 @@ def command(
         store=open_store(url),
         principal=principal,
     )
-    try:
-        session = open_session(on_change=on_change)
-    except ChangedValueError as changed:
-        # The owner is at the terminal, is told the price, and says yes or no.
-        if as_json or not sys.stdin.isatty() or not click.confirm(f"{changed}\nPay that now?"):
-            raise
-        session = open_session(on_change="draw")
     for node in session.graph.order:
         session.release(node.name)
     for formula in formulas:
@@ -164,3 +156,26 @@ def _print(template: "Template", session: "Session", formulas: tuple[str, ...]) 
     if risk is not None:
         out.print(f"risk: {risk}")
     out.print(str(session.guarantee()), markup=False)
+
+
+@shielded
+def _noised(
+    source: str | None,
+    template: "Template",
+    *,
+    confirm: bool,
+    on_change: "OnChange | None",
+    **options: Any,  # noqa: ANN401 - those of Guard.open, as they are
+) -> "Session":
+    """Read the private values and noise them. A refusal leaves without the frame that has them."""
+    from rootguard.errors import ChangedValueError
+    from rootguard.session import Guard
+
+    open_session = partial(Guard.open, template, values=read_values(source, template), **options)
+    try:
+        return open_session(on_change=on_change)
+    except ChangedValueError as changed:
+        # The owner is at the terminal, is told the price, and says yes or no.
+        if not confirm or not click.confirm(f"{changed}\nPay that now?"):
+            raise
+    return open_session(on_change="draw")

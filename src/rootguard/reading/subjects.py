@@ -70,6 +70,7 @@ _THIRD_VERB = re.compile(  # "The turkey weighs 6.5 kg"
     r"(?<![^\W_])(?P<article>the|this|that|a|an|our|my|each|every)(?: [^\W\d_]+)? "
     r"(?P<noun>[^\W\d_]+)"
     r" (?:weighs|earns|costs|measures|spends|weighed|yields)(?![^\W_])"
+    r"(?! (?:is|are|was|were|come|came|amount|run)(?![^\W_]))"  # "My living costs are 4320"
 )
 _HEADING = re.compile(r"[ \t]*#{1,6} ")
 _BESIDE_NAME = re.compile(r"(?: [^\W\d_]+)?[,(: ]{1,3}\d{1,3}(?![\d.,:/]*\d)")
