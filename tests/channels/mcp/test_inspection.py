@@ -117,7 +117,7 @@ def test_a_server_is_a_command_with_its_arguments_or_an_address(
     assert isinstance(listing.server, StdioServerParameters)
     assert (listing.server.command, listing.server.args) == ("clinic", ["--stdio"])
     inspected(tmp_path, command=(), url="http://127.0.0.1:1/mcp")
-    assert listing.server == "http://127.0.0.1:1/mcp"
+    assert str(listing.server) == "http://127.0.0.1:1/mcp"
 
 
 @pytest.mark.parametrize(

@@ -185,11 +185,11 @@ def _listed(server: Connect) -> list[types.Tool]:
     except MCPError as problem:
         code = _denial(problem)
     except ExceptionGroup as problems:  # the SDK's tasks wrap what a server answered
-        denials = problems.subgroup(MCPError)
-        while isinstance(denials, ExceptionGroup):
-            denials = denials.exceptions[0]
-        if isinstance(denials, MCPError):
-            code = _denial(denials)
+        said: Exception | None = problems.subgroup(MCPError)
+        while isinstance(said, ExceptionGroup):
+            said = said.exceptions[0]
+        if isinstance(said, MCPError):
+            code = _denial(said)
     except (OSError, TimeoutError):
         pass
     raise RequestRefusedError(code)
@@ -197,10 +197,10 @@ def _listed(server: Connect) -> list[types.Tool]:
 
 def _denial(problem: MCPError) -> Code:
     """Whether a server refused who asks, which its owner can mend, or cannot be reached."""
-    said = problem.error.data.get("code") if isinstance(problem.error.data, dict) else None
-    if said == "upstream_unauthorized" or said == "upstream_forbidden":
-        return said
-    return "upstream_unreachable"
+    said: object = problem.error.data.get("code") if isinstance(problem.error.data, dict) else None
+    if said == "upstream_unauthorized":
+        return "upstream_unauthorized"
+    return "upstream_forbidden" if said == "upstream_forbidden" else "upstream_unreachable"
 
 
 def _client(server: Connect) -> Client:
