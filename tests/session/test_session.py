@@ -403,6 +403,7 @@ def test_only_the_pinned_names_are_public() -> None:
     assert sorted(rootguard.__all__) == sorted(
         [
             "Guard",
+            "AsyncSession",
             "Guarantee",
             "MemoryStore",
             "Person",
