@@ -19,6 +19,11 @@ class _OfVersion:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class _OfTurn:
+    turn: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RootNoised(_OfVersion):
     """A root's version was noised for the first time, at `micro_epsilon`."""
 
@@ -108,14 +113,13 @@ class ProfileErased:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ValueReleased:
+class ValueReleased(_OfTurn):
     """A value computed from noised roots was released. It costs nothing.
 
     Its provenance travels with it: the roots it rests on, at which level (micro-epsilon) each,
     and who received it in which tier.
     """
 
-    turn: int
     name: str
     formula: str
     value: float | str
@@ -126,21 +130,19 @@ class ValueReleased:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RequestRefused:
+class RequestRefused(_OfTurn):
     """A request was refused. `reason` is the name of an error class: fixed words, no content."""
 
-    turn: int
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TokenRefused:
+class TokenRefused(_OfTurn):
     """A reply held identifiers that were never issued to this person; they were left as they are.
 
     `identifier` is their kind and `times` how many there were: no content.
     """
 
-    turn: int
     identifier: str
     times: int
 

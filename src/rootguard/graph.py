@@ -250,6 +250,37 @@ class Recognised:
         )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SharedQuantity:
+    """Two values of one quantity under different names, of which at least one is a noised root."""
+
+    root: RootName
+    template: str
+    other: str
+    other_template: str
+    called: str
+    formula: str | None
+    """What computes the other one; None if it is a noised root as well."""
+
+    def __str__(self) -> str:
+        apart = self.template != self.other_template
+        where = (f" of {self.template}", f" of {self.other_template}") if apart else ("", "")
+        said = f"{self.root}{where[0]} and {self.other}{where[1]} are both called {self.called!r}"
+        more = "together they tell more about one value than either does"
+        if self.formula is not None:
+            key, text = ("kept", self.formula) if apart else ("formula", self.other)
+            return (
+                f"{said}: {self.root} is noised on its own, {self.other} is computed, so {more}. "
+                f"Declare {self.root} by {key}, as {text} (docs/templates.md), or leave it out."
+            )
+        remedy = (
+            "Call both by one name, or declare one as a formula of the other by kept"
+            if apart
+            else "Keep one of the two, or declare one as a formula of the other by formula"
+        )
+        return f"{said} and each is noised on its own: {more}. {remedy} (docs/templates.md)."
+
+
 def recognise(template: Template) -> tuple[Recognised, ...]:
     """Roots that the catalog knows as formulas of other roots declared beside them.
 
@@ -313,37 +344,6 @@ def _known_formulas() -> dict[str, list[_Known]]:
             for spelling in spellings:
                 known.setdefault(spelling, []).append((name, node.unit, formula, inputs))
     return known
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SharedQuantity:
-    """Two values of one quantity under different names, of which at least one is a noised root."""
-
-    root: RootName
-    template: str
-    other: str
-    other_template: str
-    called: str
-    formula: str | None
-    """What computes the other one; None if it is a noised root as well."""
-
-    def __str__(self) -> str:
-        apart = self.template != self.other_template
-        where = (f" of {self.template}", f" of {self.other_template}") if apart else ("", "")
-        said = f"{self.root}{where[0]} and {self.other}{where[1]} are both called {self.called!r}"
-        more = "together they tell more about one value than either does"
-        if self.formula is not None:
-            key, text = ("kept", self.formula) if apart else ("formula", self.other)
-            return (
-                f"{said}: {self.root} is noised on its own, {self.other} is computed, so {more}. "
-                f"Declare {self.root} by {key}, as {text} (docs/templates.md), or leave it out."
-            )
-        remedy = (
-            "Call both by one name, or declare one as a formula of the other by kept"
-            if apart
-            else "Keep one of the two, or declare one as a formula of the other by formula"
-        )
-        return f"{said} and each is noised on its own: {more}. {remedy} (docs/templates.md)."
 
 
 def shared_quantities(templates: Iterable[Template]) -> tuple[SharedQuantity, ...]:

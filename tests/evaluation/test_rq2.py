@@ -22,6 +22,7 @@ from rootguard.evaluation.cohorts import read_cohort
 from rootguard.evaluation.rq1_utility.study import STUDY_MECHANISMS
 from rootguard.evaluation.rq2_reconstruction.claims import (
     ReconstructionStudy,
+    RootRow,
     compare_attacks,
     kept_rows,
     means,
@@ -35,7 +36,6 @@ from rootguard.evaluation.rq2_reconstruction.study import (
     AttackCell,
     AttackRow,
     AttackSweep,
-    RootRow,
     Victims,
     posterior_medians,
 )

@@ -200,7 +200,6 @@ class Curve:
     """
 
     strategy: Strategy
-    guarding: Guarding
     queries: tuple[int, ...]
     estimates: Mapping[RootName, Floats]
     truth: Mapping[RootName, Floats]
@@ -266,7 +265,6 @@ def attack(
             factors[root] = transcript.factors(root)
     return Curve(
         strategy=strategy,
-        guarding=guarding,
         queries=asked,
         estimates=estimates,
         truth=truth,

@@ -91,6 +91,19 @@ weights is zero."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class WorryingClass:
+    """Targets from `low` to `high`, both included, and the share of the population there."""
+
+    low: float
+    high: float
+    share: float
+
+    def holds(self, targets: Floats) -> NDArray[np.bool_]:
+        """Which targets lie in the class; none that has no value."""
+        return (targets >= self.low) & (targets <= self.high)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Level:
     """How one root was noised: all of it public."""
 
@@ -464,19 +477,6 @@ class Calibration:
             shifted = [c + step if j == i else c for j, c in enumerate(columns)]
             slopes.append(np.nan_to_num((self._target(shifted) - value) / step))
         return slopes
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorryingClass:
-    """Targets from `low` to `high`, both included, and the share of the population there."""
-
-    low: float
-    high: float
-    share: float
-
-    def holds(self, targets: Floats) -> NDArray[np.bool_]:
-        """Which targets lie in the class; none that has no value."""
-        return (targets >= self.low) & (targets <= self.high)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

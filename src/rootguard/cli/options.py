@@ -168,6 +168,15 @@ class PlanChoice:
         """What is to be hidden, and how far; None where a budget was given."""
         return dict(self.hide) if self.hide or self.advantage is not None else None
 
+    def terms(self) -> dict[str, Any]:
+        """The choices by the names that `Guard.open` has for them."""
+        from rootguard.goals import ADVANTAGE
+
+        self.check()
+        same = ("budget", "epsilon", "turns", "mechanism", "allocation", "objective")
+        chosen = {name: getattr(self, name) for name in same}
+        return {**chosen, "hide": self.hidden, "advantage": self.advantage or ADVANTAGE}
+
     def goals(self, template: "Template") -> "tuple[Goal, ...]":
         """The goal of each root; empty where a budget was given."""
         from rootguard.goals import ADVANTAGE, read_goals

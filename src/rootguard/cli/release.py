@@ -87,25 +87,16 @@ def command(
       rootguard release fib4 --budget 0.09 --values values.toml --allocation population --calibrate
     """
     from rootguard.events import to_record
-    from rootguard.goals import ADVANTAGE
     from rootguard.template import load_template
     from rootguard.vault import open_store
 
     loaded = load_template(template)
-    choice.check()
     session = _noised(
         values,
         loaded,
         confirm=not as_json and sys.stdin.isatty(),
         on_change=on_change,
-        budget=choice.budget,
-        epsilon=choice.epsilon,
-        turns=choice.turns,
-        mechanism=choice.mechanism,
-        allocation=choice.allocation,
-        objective=choice.objective,
-        hide=choice.hidden,
-        advantage=choice.advantage or ADVANTAGE,
+        **choice.terms(),
         when=None if when is None else when.date(),
         lifetime=lifetime,
         calibrate=calibrate,

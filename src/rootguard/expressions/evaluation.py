@@ -11,7 +11,7 @@ and a million rows evaluated by `evaluate_many` are computed by the same code.
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Final, assert_never
+from typing import Final, TypeVar, assert_never
 
 import numpy as np
 
@@ -44,6 +44,7 @@ from rootguard.expressions.nodes import (
 Outcome = float | FormulaError
 """A value, or the error that says why there is none; not raised yet."""
 Partials = dict[str, float]
+_T = TypeVar("_T")
 
 LN_10: Final = math.log(10.0)
 LN_2: Final = math.log(2.0)
@@ -136,11 +137,9 @@ def _value_of(node: Node, below: list[Outcome], values: Mapping[str, float]) -> 
                 return decision
             return then if decision != 0.0 else otherwise
         case _:
-            operands: list[float] = []
-            for operand in below:
-                if isinstance(operand, FormulaError):
-                    return operand
-                operands.append(operand)
+            operands = _defined(below)
+    if isinstance(operands, FormulaError):
+        return operands
     match node:
         case Negate():
             return -operands[0]
@@ -154,6 +153,16 @@ def _value_of(node: Node, below: list[Outcome], values: Mapping[str, float]) -> 
             return _call(function, operands)
         case _:
             assert_never(node)
+
+
+def _defined(below: list[_T | FormulaError]) -> list[_T] | FormulaError:
+    """What the parts of a node came to, or the first failure among them."""
+    found: list[_T] = []
+    for part in below:
+        if isinstance(part, FormulaError):
+            return part
+        found.append(part)
+    return found
 
 
 def _given(value: float) -> Outcome:
@@ -282,11 +291,9 @@ def _slope_of(
                 return decision
             return then if decision[0] != 0.0 else otherwise
         case _:
-            inputs: list[_Slope] = []
-            for part in below:
-                if isinstance(part, FormulaError):
-                    return part
-                inputs.append(part)
+            inputs = _defined(below)
+    if isinstance(inputs, FormulaError):
+        return inputs
     arguments = [argument for argument, _ in inputs]
     match node:
         case Negate():

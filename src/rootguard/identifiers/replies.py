@@ -18,6 +18,7 @@ the decision, so that a stream waits; a whole text and its pieces are restored a
 import datetime
 import itertools
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -1073,20 +1074,19 @@ class _NameReading:
         return None
 
 
-class ReplyStream:
-    """Restores a text that arrives in pieces; made by a conversation. For one thread at a time.
+class PieceRestorer(ABC):
+    """Restores one text that arrives in pieces. For one thread at a time.
 
     The pieces join to what restoring the whole text gives. Text is held back only while it may be
     part of something that is restored.
     """
 
-    __slots__ = ("_before", "_closed", "_pending", "_restored")
+    __slots__ = ("_before", "_closed", "_pending")
 
-    def __init__(self, restored: "Restored") -> None:
-        self._restored = restored
+    def __init__(self) -> None:
+        self._closed = False
         self._before = ""  # the last characters that are out, as they came
         self._pending = ""
-        self._closed = False
 
     def feed(self, piece: str) -> str:
         """Take the next piece of the text; give what can be shown now, restored."""
@@ -1105,18 +1105,32 @@ class ReplyStream:
         """How many characters are held back now."""
         return len(self._pending)
 
+    @abstractmethod
     def _advance(self, piece: str, *, last: bool) -> str:
-        text = self._before + self._pending + piece
-        first = len(self._before)
-        shown, cut = self._restored(text, first, last)
-        self._before, self._pending = text[max(cut - _CONTEXT, 0) : cut], text[cut:]
-        return shown
+        """What can be shown now that this piece is there; `last` says that nothing follows it."""
 
     def __repr__(self) -> str:
         return f"<stream that holds {self.held} characters back>"
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError("a stream holds identifiers and cannot be pickled or copied")
+
+
+class ReplyStream(PieceRestorer):
+    """Restores a reply by what one conversation was given; made by it."""
+
+    __slots__ = ("_restored",)
+
+    def __init__(self, restored: "Restored") -> None:
+        super().__init__()
+        self._restored = restored
+
+    def _advance(self, piece: str, *, last: bool) -> str:
+        text = self._before + self._pending + piece
+        first = len(self._before)
+        shown, cut = self._restored(text, first, last)
+        self._before, self._pending = text[max(cut - _CONTEXT, 0) : cut], text[cut:]
+        return shown
 
 
 Restored = Callable[[str, int, bool], tuple[str, int]]

@@ -12,9 +12,7 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NoReturn, SupportsIndex
 
-from rootguard.errors import IdentifierError
 from rootguard.identifiers.formats import PARTICLES, SUFFIXES, TITLES
 from rootguard.identifiers.registry import (
     INITIAL,
@@ -29,6 +27,7 @@ from rootguard.identifiers.registry import (
     name_chunks,
     opens,
 )
+from rootguard.identifiers.replies import PieceRestorer
 
 _CONTEXT = 2
 """How far `opens`, `closes` and initials look to the left."""
@@ -47,38 +46,15 @@ class Lookup:
     initial: Callable[[str], str | None]
 
 
-class StreamRestorer:
-    """Restores one text, piece by piece; made by `Identifiers.stream`. For one thread at a time."""
+class StreamRestorer(PieceRestorer):
+    """Restores a text by all that was ever issued to a person; made by `Identifiers.stream`."""
 
-    __slots__ = ("_before", "_closed", "_ends", "_lookup", "_pending")
+    __slots__ = ("_ends", "_lookup")
 
     def __init__(self, lookup: Lookup) -> None:
+        super().__init__()
         self._lookup = lookup
-        self._closed = False
-        self._before = ""  # the last characters that are out, as they came
-        self._pending = ""
         self._ends: dict[int, int] = {}  # of names that are out, from the start of `_before`
-
-    def feed(self, piece: str) -> str:
-        """Take the next piece of the text; give what can be shown now, restored."""
-        if self._closed:
-            raise IdentifierError("this text was closed; a new one needs a new stream")
-        if not self._pending and self._before[-1:].isalnum() and piece.isalnum():
-            # Nothing begins within a longer word or number.
-            self._before, self._ends = (self._before + piece)[-_CONTEXT:], {}
-            return piece
-        return self._advance(piece, last=False)
-
-    def close(self) -> str:
-        """The text has ended: give the rest, restored."""
-        shown = self._advance("", last=True)
-        self._closed = True
-        return shown
-
-    @property
-    def held(self) -> int:
-        """How many characters are held back now."""
-        return len(self._pending)
 
     @property
     def longest_hold(self) -> int:
@@ -97,6 +73,10 @@ class StreamRestorer:
         return (chain + name) * (1 + through_names)
 
     def _advance(self, piece: str, *, last: bool) -> str:
+        if not (last or self._pending) and self._before[-1:].isalnum() and piece.isalnum():
+            # Nothing begins within a longer word or number.
+            self._before, self._ends = (self._before + piece)[-_CONTEXT:], {}
+            return piece
         text = self._before + self._pending + piece
         first = len(self._before)
         ends = dict(self._ends)
@@ -164,12 +144,6 @@ class StreamRestorer:
         hoped = initials_beside(text + ".", ahead, dict(ends), issued, first)
         waiting = {mention.start for mention in hoped} - {mention.start for mention in certain}
         return found, open_from, min(waiting | {open_from})
-
-    def __repr__(self) -> str:
-        return f"<stream that holds {self.held} characters back>"
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        raise TypeError("a stream holds identifiers and cannot be pickled or copied")
 
 
 def _choose(

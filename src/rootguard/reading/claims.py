@@ -55,43 +55,26 @@ Reason = Literal[
 ]
 Decision = Literal["release", "redact", "doubt", "keep"]
 
-DECISIONS: Final[Mapping[Source, Mapping[Standing, tuple[Decision, Decision]]]] = {
-    # For each standing: what is done if the quantity has a released value, and if it has none.
-    "owner": {
-        "owner": ("release", "release"),  # which teaches the value
-        "likely": ("release", "redact"),
-        "open": ("doubt", "doubt"),
-        "other": ("keep", "keep"),
-        "nobody": ("keep", "keep"),
-    },
-    "trusted": {
-        "owner": ("release", "release"),
-        "likely": ("release", "redact"),
-        "open": ("doubt", "doubt"),
-        "other": ("keep", "keep"),
-        "nobody": ("keep", "keep"),
-    },
-    "tool": {
-        "owner": ("release", "redact"),
-        "likely": ("release", "redact"),
-        "open": ("doubt", "doubt"),
-        "other": ("keep", "keep"),
-        "nobody": ("keep", "keep"),
-    },
-    "model": {
-        "owner": ("release", "redact"),
-        "likely": ("release", "keep"),
-        "open": ("keep", "keep"),
-        "other": ("keep", "keep"),
-        "nobody": ("keep", "keep"),
-    },
-    "developer": {
-        "owner": ("release", "redact"),
-        "likely": ("keep", "keep"),
-        "open": ("keep", "keep"),
-        "other": ("keep", "keep"),
-        "nobody": ("keep", "keep"),
-    },
+_Decided = tuple[Decision, Decision]
+# What is done if the quantity has a released value, and if it has none.
+_LEARN: Final[_Decided] = ("release", "release")  # the number that stands there is noised now
+_HIDE: Final[_Decided] = ("release", "redact")
+_REPLACE: Final[_Decided] = ("release", "keep")
+_DOUBT: Final[_Decided] = ("doubt", "doubt")
+_KEEP: Final[_Decided] = ("keep", "keep")
+
+
+def _row(owner: _Decided, likely: _Decided, unclear: _Decided) -> Mapping[Standing, _Decided]:
+    """By standing, for one source. What is not the owner's is kept, whoever wrote it."""
+    return {"owner": owner, "likely": likely, "open": unclear, "other": _KEEP, "nobody": _KEEP}
+
+
+DECISIONS: Final[Mapping[Source, Mapping[Standing, _Decided]]] = {
+    "owner": _row(_LEARN, _HIDE, _DOUBT),
+    "trusted": _row(_LEARN, _HIDE, _DOUBT),
+    "tool": _row(_HIDE, _HIDE, _DOUBT),
+    "model": _row(_HIDE, _REPLACE, _KEEP),
+    "developer": _row(_HIDE, _KEEP, _KEEP),
 }
 """What becomes of a number. `doubt` is refused or redacted, as the owner's profile says."""
 

@@ -501,6 +501,18 @@ class Form:
     sort: Sort = "prose"
     series: Series = "none"
 
+    @classmethod
+    def of(cls, measure: Measure, unit: str) -> "Form":
+        """A root's plain form in a unit."""
+        return cls(
+            own=measure.unit,
+            unit=unit,
+            substance=measure.substance,
+            decimals=measure.decimals,
+            lower=measure.domain.lower,
+            upper=measure.domain.upper,
+        )
+
     def read(self, value: float) -> float | None:
         """A number written in this form, in the root's own unit."""
         if self.unit == self.own:
@@ -684,16 +696,8 @@ def _read_compound(
             continue
         if units.fits(major, measure.unit, measure.substance) is None:
             continue
-        form = Form(
-            own=measure.unit,
-            unit=major,
-            substance=measure.substance,
-            decimals=measure.decimals,
-            lower=measure.domain.lower,
-            upper=measure.domain.upper,
-            minor=minor,
-            middle=text[number.end : following.start],
-        )
+        between_them = text[number.end : following.start]
+        form = replace(Form.of(measure, major), minor=minor, middle=between_them)
         value = form.read(number.value + following.value / ratio)
         if value is None:
             continue
@@ -781,13 +785,8 @@ def _quantity(
         if not measure.holds(value * factor, first) and measure.holds(other * factor, second):
             value, group, decimal = other, "", ","
     chosen = unit or measure.unit_of(value * factor)
-    form = Form(
-        own=measure.unit,
-        unit=chosen,
-        substance=measure.substance,
-        decimals=measure.decimals,
-        lower=measure.domain.lower,
-        upper=measure.domain.upper,
+    form = replace(
+        Form.of(measure, chosen),
         sort=_sort(text, number),
         series=_series(text, number) if after == number.end else "none",
         factor=factor,

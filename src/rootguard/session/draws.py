@@ -45,7 +45,7 @@ from rootguard.values import (
 )
 
 # Each lost race means that another writer kept a value; more in a row is a fault, not bad luck.
-_MAX_RACES = 100
+MAX_RACES = 100
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -289,7 +289,7 @@ def noise_once(
     mapped = define(store, person.quantities, [roots[root] for root in raws])
     plan, raws, prints = _as_kept(store, person, plan, raws, mapped)
     epoch, found = person.epoch, dict[RootName, Record]()
-    for _ in range(_MAX_RACES):
+    for _ in range(MAX_RACES):
         wanted = {root: prints[root] for root in raws if root not in found}
         found |= _known(store, person, wanted, keep=keep)
         versions = {root: person.newest.get(root, 0) + 1 for root in raws if root not in found}
@@ -304,7 +304,7 @@ def noise_once(
         if len(found) == len(raws):
             return {root: found[root] for root in raws}
         person = current(store, person.name, epoch)
-    raise _contended()
+    raise contended()
 
 
 def current(store: Store, principal: Principal, epoch: int) -> Snapshot:
@@ -409,7 +409,7 @@ def refine_once(
     mapped = mappings(person.quantities, [roots[root] for root in raws])
     plan, raws, prints = _as_kept(store, person, plan, raws, mapped)
     principal, epoch = person.name, person.epoch
-    for _ in range(_MAX_RACES):
+    for _ in range(MAX_RACES):
         levels = {root: person.levels.get(root, ()) for root in raws}
         tops = {root: top for root, kept in levels.items() if (top := finest_of(kept)) is not None}
         changed = tuple(r for r in raws if r not in tops or not prints[r].know(tops[r]))
@@ -441,7 +441,7 @@ def refine_once(
             epoch=epoch,
         )
         person = current(store, principal, epoch)
-    raise _contended()
+    raise contended()
 
 
 def _affordable(held: Mapping[RootName, int], plan: Plan) -> dict[RootName, int]:
@@ -470,7 +470,7 @@ def levels_at(
 ) -> dict[RootName, Record]:
     """Roots, each at this level at the most, derived from finer ones where it is not kept yet."""
     principal, epoch = person.name, person.epoch
-    for _ in range(_MAX_RACES):
+    for _ in range(MAX_RACES):
         found: dict[RootName, Record] = {}
         derived: list[Record] = []
         for root, epsilon in epsilons.items():
@@ -493,7 +493,7 @@ def levels_at(
         if list(kept) == derived:
             return found | {record.sanitized.root: record for record in derived}
         person = current(store, principal, epoch)
-    raise _contended()
+    raise contended()
 
 
 def _coarser(principal: Principal, levels: Sequence[Record], epsilon: Fraction) -> Record:
@@ -614,5 +614,6 @@ class _Fingerprints:
         return record.fingerprint in (self.point, self.number)
 
 
-def _contended() -> StoreError:
+def contended() -> StoreError:
+    """The refusal after as many lost races."""
     return StoreError("too many writers at once to keep a value; nothing was released, try again")

@@ -34,6 +34,8 @@ from rootguard.errors import BudgetError, ChangedValueError
 from rootguard.mechanisms import mechanism
 from rootguard.sanitizer import sanitize, stood_still
 from rootguard.session.draws import (
+    MAX_RACES,
+    contended,
     current,
     define,
     finest_of,
@@ -56,7 +58,6 @@ USUAL_MOVE: Final = Fraction(1, 10)
 
 # Wide enough that no noise at a thousandth of epsilon meets the ends: they have e**-500.
 _NOISE_POINTS: Final = (1 << 20) + 1
-_RACES: Final = 100
 _TEST: Final = Domain(lower=0, upper=1, size=2)
 
 
@@ -139,7 +140,7 @@ def follow(
         reading = _Reading(
             store=store, plan=plan, root=roots[root], raw=mapped[root].raw(raw), when=when
         )
-        found[root] = reading.drifted(person) if how == "drift" else reading.of_its_day(person)
+        found[root] = reading.kept(person, how)
         person = current(store, person.name, person.epoch)
     return found
 
@@ -154,17 +155,20 @@ class _Reading:
     raw: Raw
     when: date
 
-    def drifted(self, person: Snapshot) -> Record:
-        """The draw that stands, unless the test says that the value moved away from it."""
-        for _ in range(_RACES):
-            stands = finest_of(person.levels.get(self.root.name, ()))
-            if stands is not None and self._stays(person, stands):
-                return stands
-            kept = self._draw(person, with_test=True)
-            if kept is not None:
-                return kept
+    def kept(self, person: Snapshot, how: Following) -> Record:
+        """What stands for it; if nothing does, a draw of now, and of racing writers the first's."""
+        stands = self._not_moved if how == "drift" else self._of_its_day
+        for _ in range(MAX_RACES):
+            found = stands(person) or self._draw(person, with_test=how == "drift")
+            if found is not None:
+                return found
             person = current(self.store, person.name, person.epoch)
-        raise BudgetError("too many writers at once to keep a value; nothing was released")
+        raise contended()
+
+    def _not_moved(self, person: Snapshot) -> Record | None:
+        """The draw that stands, unless the test says that the value moved away from it."""
+        stands = finest_of(person.levels.get(self.root.name, ()))
+        return stands if stands is not None and self._stays(person, stands) else None
 
     def _stays(self, person: Snapshot, drawn: Record) -> bool:
         """Whether the test of the draw that stands says that the value did not move."""
@@ -180,23 +184,17 @@ class _Reading:
         rho, nu = test.noises(key, segment, f"{self.when.isoformat()}\x00{point}")
         return stood_still(self.raw, stands, test.steps + rho - nu)
 
-    def of_its_day(self, person: Snapshot) -> Record:
-        """The draw of this date: the one that was made, or one of now."""
+    def _of_its_day(self, person: Snapshot) -> Record | None:
+        """The draw that was made of this date."""
         name = self.root.name
-        for _ in range(_RACES):
-            mark = self._mark(person, f"day\x00{self.when.isoformat()}")
-            known = self.store.find(person.name, {name: (mark,)})
-            if name in known:
-                version = known[name].sanitized.version
-                levels = self.store.return_to(person.name, {name: version}, epoch=person.epoch)
-                finest = finest_of(levels[name])
-                if finest is not None:
-                    return finest
-            kept = self._draw(person, with_test=False)
-            if kept is not None:
-                return kept
-            person = current(self.store, person.name, person.epoch)
-        raise BudgetError("too many writers at once to keep a value; nothing was released")
+        mark = self._mark(person, f"day\x00{self.when.isoformat()}")
+        known = self.store.find(person.name, {name: (mark,)})
+        if name not in known:
+            return None
+        version = known[name].sanitized.version
+        return finest_of(
+            self.store.return_to(person.name, {name: version}, epoch=person.epoch)[name]
+        )
 
     def _mark(self, person: Snapshot, what: str) -> bytes:
         context = f"{person.name}\x00{self.root.name}\x00{what}".encode(errors="surrogatepass")

@@ -38,6 +38,12 @@ from rootguard.channels.gateway.shapes import (
     word,
 )
 
+
+def _bodies(fields: dict[str, Shape], asked: str) -> tuple[Shape, Shape]:
+    """A body that names its model, and the same at Azure, where the path names it."""
+    return record(fields, required=("model", asked)), record(fields, required=(asked,))
+
+
 _BREAKPOINT: Final = record({"mode": keyword, "ttl": keyword})
 _TYPE: Final[dict[str, Shape]] = {"type": keyword, "prompt_cache_breakpoint": _BREAKPOINT}
 
@@ -253,10 +259,8 @@ _CHAT: Final[dict[str, Shape]] = {
     "verbosity": keyword,
     "web_search_options": record({"search_context_size": keyword, "user_location": json_value}),
 }
-CHAT: Final = record(_CHAT, required=("model", "messages"))
-"""The body of `POST /v1/chat/completions`."""
-DEPLOYED_CHAT: Final = record(_CHAT, required=("messages",))
-"""The same at Azure, where the path names the model."""
+CHAT, DEPLOYED_CHAT = _bodies(_CHAT, "messages")
+"""Of `POST /v1/chat/completions`."""
 
 
 def _readable(out: OutgoingRequest, value: object) -> object:
@@ -288,9 +292,8 @@ _COMPLETIONS: Final[dict[str, Shape]] = {
     "top_p": number,
     "user": text,
 }
-COMPLETIONS: Final = record(_COMPLETIONS, required=("model", "prompt"))
-"""The body of `POST /v1/completions`."""
-DEPLOYED_COMPLETIONS: Final = record(_COMPLETIONS, required=("prompt",))
+COMPLETIONS, DEPLOYED_COMPLETIONS = _bodies(_COMPLETIONS, "prompt")
+"""Of `POST /v1/completions`."""
 
 _EMBEDDINGS: Final[dict[str, Shape]] = {
     "add_special_tokens": flag,
@@ -303,9 +306,8 @@ _EMBEDDINGS: Final[dict[str, Shape]] = {
     "truncate_prompt_tokens": number,
     "user": text,
 }
-EMBEDDINGS: Final = record(_EMBEDDINGS, required=("model", "input"))
-"""The body of `POST /v1/embeddings`."""
-DEPLOYED_EMBEDDINGS: Final = record(_EMBEDDINGS, required=("input",))
+EMBEDDINGS, DEPLOYED_EMBEDDINGS = _bodies(_EMBEDDINGS, "input")
+"""Of `POST /v1/embeddings`."""
 
 MODERATIONS: Final = record(
     {

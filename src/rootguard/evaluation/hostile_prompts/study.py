@@ -39,6 +39,7 @@ from rootguard.evaluation.language_model import LocalModel, Message
 from rootguard.evaluation.rq4_agent.channel import (
     GET,
     LIST,
+    LIST_TOOL,
     connected,
     described_roots,
     tool_server,
@@ -154,14 +155,7 @@ def raw_server(template: Template, values: Mapping[RootName, float]) -> Server[A
     """
     names = {"type": "array", "items": {"type": "string", "enum": [*values]}}
     fetch = {"type": "object", "properties": {"names": names}, "required": ["names"]}
-    tools = [
-        types.Tool(
-            name=LIST,
-            description="Which values may be asked for, with their units. Gives no value.",
-            input_schema={"type": "object", "properties": {}},
-        ),
-        types.Tool(name=GET, description="Values by name.", input_schema=fetch),
-    ]
+    tools = [LIST_TOOL, types.Tool(name=GET, description="Values by name.", input_schema=fetch)]
 
     def call(tool: str, arguments: Mapping[str, Any]) -> dict[str, object]:
         asked = arguments.get("names") if tool == GET else [*values]

@@ -47,17 +47,10 @@ from rootguard.evaluation.rq3_structure import (
     rq3_figures,
     rq3_sheets,
 )
+from rootguard.evaluation.study import runner
 from rootguard.evaluation.study.comparison import counts_sheet
 from rootguard.evaluation.study.page import Findings, Section
 from rootguard.evaluation.study.rows import CsvTable, read_rows
-from rootguard.evaluation.study.runner import (
-    Progress,
-    Resumption,
-    failures,
-    gather,
-    sweep_document,
-    sweep_facts,
-)
 from rootguard.evaluation.study.tables import Sheet, filled
 from rootguard.template import Template
 
@@ -75,13 +68,13 @@ class UtilityStudy:
     structure: bool = True
     centre: Centre = "point"
 
-    def run(self, out: Path, progress: Progress) -> Findings:
+    def run(self, out: Path, progress: runner.Progress) -> Findings:
         rows = self._kept(out / "rq1.csv", progress) if self.utility else []
         found = None
         if self.structure:
             known = {row.cell: row for row in rows}
             for needed in (focus_sweep(self.sweep), gain_sweep(self.sweep)):
-                more = gather(
+                more = runner.gather(
                     needed.run(self.templates, self._load, done=known),
                     len(needed) * len(self.templates),
                     _label,
@@ -96,15 +89,15 @@ class UtilityStudy:
     def _load(self, template: Template) -> Cohort:
         return load_cohort(template, self.directory)
 
-    def _kept(self, path: Path, progress: Progress) -> list[UtilityRow]:
+    def _kept(self, path: Path, progress: runner.Progress) -> list[UtilityRow]:
         kept = with_classes(path.parent, read_rows(path, UtilityRow), self.templates)
         known = {row.cell: row for row in kept}
-        return gather(
+        return runner.gather(
             self.sweep.run(self.templates, self._load, done=known),
             len(self.sweep) * len(self.templates),
             _label,
             progress=progress,
-            resumption=Resumption(
+            resumption=runner.Resumption(
                 path=path,
                 kind=UtilityRow,
                 known=known,
@@ -160,14 +153,14 @@ class UtilityStudy:
             )
         counts = comparison.counts if comparison else {}
         unlike = ", whose cohort is not this one" if synthetic else ""
-        failed = failures(measured)
+        failed = runner.failures(measured)
         laws = found.laws if found else ()
         return Findings(
             synthetic=synthetic,
             files=files,
             sections=sections,
             title=TITLE,
-            facts=sweep_facts(self.sweep, measured, self.templates, self.directory),
+            facts=runner.sweep_facts(self.sweep, measured, self.templates, self.directory),
             beside=None if comparison is None else comparison_sheets(comparison),
             failures=failed,
             bold_warning=False,
@@ -185,7 +178,7 @@ class UtilityStudy:
                 f"{len(measured)} cells; look at {out / 'report.html'}",
             ),
             document={
-                **sweep_document(measured, counts),
+                **runner.sweep_document(measured, counts),
                 "means": _means(rows),
                 "slopes": [
                     {"mechanism": law.mechanism, "epsilon": float(law.epsilon), "slope": law.slope}

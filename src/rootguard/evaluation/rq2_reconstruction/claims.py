@@ -31,7 +31,6 @@ from rootguard.evaluation.rq2_reconstruction.study import (
     AttackSweep,
     Reading,
     RootFigure,
-    RootRow,
     Strategy,
 )
 from rootguard.evaluation.study.comparison import (
@@ -160,6 +159,14 @@ class ReconstructionStudy:
 
     def _load(self, template: Template) -> Cohort:
         return load_cohort(template, self.directory)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RootRow:
+    """A root's figure as it stands in a file of its own."""
+
+    cell: AttackCell
+    figure: RootFigure
 
 
 def root_rows(rows: Iterable[AttackRow]) -> list[RootRow]:

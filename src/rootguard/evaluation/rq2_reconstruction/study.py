@@ -138,14 +138,6 @@ class AttackRow(SweepRow):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RootRow:
-    """A root's figure as it stands in a file of its own."""
-
-    cell: AttackCell
-    figure: RootFigure
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class AttackSweep:
     """Which cells to run, and how. `searched` are the mechanisms that have `population` cells."""
 

@@ -36,6 +36,12 @@ SANITIZE = "sanitize"
 
 _Item = SessionMessage | Exception
 _READ_ONLY = types.ToolAnnotations(read_only_hint=True, destructive_hint=False)
+LIST_TOOL = types.Tool(
+    name=LIST,
+    description="Which values may be asked for, with their units. Gives no value.",
+    input_schema={"type": "object", "properties": {}},
+    annotations=_READ_ONLY,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -197,12 +203,7 @@ def independent_tools(
     name = {"type": "string", "enum": [str(root) for root in template.roots]}
     fetch = {"type": "object", "properties": {"name": name}, "required": ["name"]}
     tools = [
-        types.Tool(
-            name=LIST,
-            description="Which values may be asked for, with their units. Gives no value.",
-            input_schema={"type": "object", "properties": {}},
-            annotations=_READ_ONLY,
-        ),
+        LIST_TOOL,
         types.Tool(
             name=SANITIZE,
             description="Fetches one value by name and noises it.",
