@@ -7,8 +7,10 @@ import pytest
 
 from rootguard.errors import EventError
 from rootguard.events import (
+    ChangedPlace,
     Event,
     LevelDerived,
+    PlacesRefused,
     ProfileErased,
     RequestRefused,
     RootCharged,
@@ -67,6 +69,22 @@ EVENTS: list[Event] = [
     ),
     RequestRefused(turn=3, reason="UnknownNameError"),
     TokenRefused(turn=4, identifier="phone", times=2),
+    PlacesRefused(
+        turn=5,
+        reason="",
+        rule="",
+        places=(
+            ChangedPlace(path="labs.0.value", change="value", root="ast", times=1, source="tool"),
+            ChangedPlace(path="note", change="email", root="", times=3, source="tool"),
+        ),
+    ),
+    PlacesRefused(
+        turn=6,
+        reason="AmbiguousParameterError",
+        rule="ambiguous_parameter",
+        places=(ChangedPlace(path="x", change="refused", root="ast", times=1, source="tool"),),
+    ),
+    PlacesRefused(turn=7, reason="RequestRefusedError", rule="bad_value", places=()),
 ]
 
 
@@ -96,6 +114,7 @@ def test_the_kinds_written_in_records_never_change() -> None:
         "value-released",
         "request-refused",
         "token-refused",
+        *["places-refused"] * 3,
     ]
 
 
@@ -156,6 +175,22 @@ def test_a_missing_or_an_extra_field_is_refused(event: Event) -> None:
 def test_a_field_of_the_wrong_type_is_refused(event: int, field: str, value: object) -> None:
     with pytest.raises(EventError):
         from_record({**to_record(EVENTS[event]), field: value})
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"path": "x"},
+        {"path": "x", "change": "value", "root": "ast", "times": 1, "source": "tool", "raw": 47},
+        {"path": "x", "change": "value", "root": "ast", "times": "1", "source": "tool"},
+        {"path": "x", "change": "value", "root": None, "times": 1, "source": "tool"},
+        {"path": "x", "change": "value", "root": "ast", "times": 0, "source": "tool"},
+        "x",
+    ],
+)
+def test_a_changed_place_has_its_fields_and_no_others(place: object) -> None:
+    with pytest.raises(EventError):
+        from_record({**to_record(EVENTS[-1]), "places": [place]})
 
 
 def test_no_event_gives_budget_back() -> None:

@@ -151,13 +151,52 @@ class TokenRefused(_OfTurn):
             raise EventError("a token-refused event counts one token or more")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChangedPlace:
+    """A place of a request that is not what its sender wrote: the same as the sender is told.
+
+    `path` leads to it, `change` is what stands there now ("value" for a released value, "answer"
+    for one to a question about it, "number" for a number that was taken out, the kind of an
+    identifier for a token, "refused" for what kept the request from being sent), `root` whose value
+    it is or "", `times` how often, `source` who wrote it. No content of the place, before or after.
+    """
+
+    path: str
+    change: str
+    root: str
+    times: int
+    source: str
+
+    def __post_init__(self) -> None:
+        if self.times < 1:
+            raise EventError("a changed place was changed once or more")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlacesRefused(RequestRefused):
+    """What stood at some places of a request was refused.
+
+    Without a `reason` the request was sent, and its places say what left instead. With one it was
+    not sent, `rule` is the code of the fault or of the text rule, and the places are where it
+    stood, as far as that is known. Fixed words and names, no content.
+    """
+
+    rule: str
+    places: tuple[ChangedPlace, ...]
+
+    @property
+    def sent(self) -> bool:
+        """Whether the request was sent, with something else at these places."""
+        return not self.reason
+
+
 Draw = RootNoised | TableDrawKept | RootRefined | LevelDerived
 """What was drawn and is kept: each has its record in the store until an erasure."""
 
 Charge = Draw | RootReturned | TableCharged | RootCharged | ServiceCharged | ProfileErased
 """What a ledger is made of."""
 
-Event = Charge | ValueReleased | RequestRefused | TokenRefused
+Event = Charge | ValueReleased | RequestRefused | TokenRefused | PlacesRefused
 
 _KINDS: dict[str, type[Event]] = {
     "root-noised": RootNoised,
@@ -172,6 +211,7 @@ _KINDS: dict[str, type[Event]] = {
     "value-released": ValueReleased,
     "request-refused": RequestRefused,
     "token-refused": TokenRefused,
+    "places-refused": PlacesRefused,
 }
 _NAMES = {cls: kind for kind, cls in _KINDS.items()}
 _WHOLE = ("version", "micro_epsilon", "turn", "level", "times", "draws", "first")
@@ -201,6 +241,8 @@ def from_record(record: Mapping[str, object]) -> Event:
     for field in ("rests_on", "levels"):
         if isinstance(items := content.get(field), list):
             content[field] = tuple(items)
+    if isinstance(places := content.get("places"), list | tuple):
+        content["places"] = tuple(ChangedPlace(**place) for place in places)
     return cls(**content)  # type: ignore[arg-type]
 
 
@@ -210,8 +252,19 @@ def _fits(field: str, value: object) -> bool:
         return isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
     if field == "levels":
         return isinstance(value, list | tuple) and all(type(micro) is int for micro in value)
+    if field == "places":
+        return isinstance(value, list | tuple) and all(map(_is_place, value))
     if isinstance(value, bool):
         return False
     if field in _WHOLE:
         return isinstance(value, int)
     return isinstance(value, str) or (field == "value" and isinstance(value, int | float))
+
+
+def _is_place(record: object) -> bool:
+    names = {field.name for field in fields(ChangedPlace)}
+    return (
+        isinstance(record, Mapping)
+        and set(record) == names
+        and all(_fits(*field) for field in record.items())
+    )

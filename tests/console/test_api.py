@@ -306,7 +306,7 @@ def test_crossings_come_oldest_first_and_by_pages(served: Served) -> None:
 def test_a_crossing_says_what_was_asked_answered_and_spent(served: Served) -> None:
     found: list[Any] = served.json("api/crossings")["crossings"]
     fields = ["id", "at", "kind", "service", "tier", "name", "formula", "value", "unit"]
-    fields += ["rests_on", "cost", "reason", "route"]
+    fields += ["rests_on", "cost", "reason", "route", "rule", "places"]
     assert all(sorted(each) == sorted(fields) for each in found)
     assert [each["kind"] for each in found] == [
         *["noised"] * 4,

@@ -181,6 +181,14 @@ _BY_CLASS: Final[Mapping[type[RootGuardError], Code]] = {
 }
 
 
+def rule_of(error: BaseException) -> str:
+    """By which rule an error refuses, for the owner's log: a text's own rule, or a code."""
+    if isinstance(error, errors.TextBlockedError):
+        return error.rule
+    code = getattr(error, "code", None)
+    return code if isinstance(code, str) else fault_of(error).code
+
+
 def fault_of(error: BaseException) -> Fault:
     """The fault of an error's class, or of the nearest class above it that has one."""
     if isinstance(error, RequestRefusedError):

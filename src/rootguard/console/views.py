@@ -15,6 +15,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import lru_cache
 from typing import Final, assert_never
 
@@ -23,9 +24,11 @@ from rootguard.allocation import Plan, remarks
 from rootguard.console.people import Viewer
 from rootguard.errors import FormulaError
 from rootguard.events import (
+    ChangedPlace,
     Charge,
     Event,
     LevelDerived,
+    PlacesRefused,
     ProfileErased,
     RequestRefused,
     RootCharged,
@@ -60,6 +63,12 @@ REASONS: Final[Mapping[str, str]] = {
     "TextBlockedError": "a text held a number that looks private and is not declared; it was held "
     "back",
     "UnknownNameError": "nothing of this name is declared",
+}
+_CHANGES: Final[Mapping[str, str]] = {
+    "value": "released value",
+    "answer": "answer from a released value",
+    "number": "number taken out",
+    "text": "changed text",
 }
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -112,6 +121,8 @@ def entry_json(entry: LogEntry, units: Mapping[str, str]) -> dict[str, object]:
         "cost": cost(event) / MICRO,
         "reason": "",
         "route": entry.route,
+        "rule": "",
+        "places": [],
     }
     return body | _details(event, units)
 
@@ -130,9 +141,12 @@ def _details(event: Event, units: Mapping[str, str]) -> dict[str, object]:
                 "unit": units.get(event.name, ""),
                 "rests_on": list(event.rests_on),
             }
+        case PlacesRefused(reason="", places=places):
+            return {"kind": "changed", "reason": _counted(places), **_places(places)}
+        case PlacesRefused(reason=reason, rule=rule, places=places):
+            return {"kind": "refused", "reason": _words(reason), "rule": rule, **_places(places)}
         case RequestRefused(reason=reason):
-            words = REASONS.get(reason, _HUMP.sub(" ", reason.removesuffix("Error")).lower())
-            return {"kind": "refused", "reason": words}
+            return {"kind": "refused", "reason": _words(reason)}
         case TokenRefused(identifier=kind, times=times):
             what = "an identifier that was" if times == 1 else f"{times} identifiers that were"
             reason = f"a reply held {what} never issued to you; nothing was put in its place"
@@ -145,6 +159,23 @@ def _details(event: Event, units: Mapping[str, str]) -> dict[str, object]:
             return {"kind": "erased"}
         case _:
             assert_never(event)
+
+
+def _words(reason: str) -> str:
+    return REASONS.get(reason, _HUMP.sub(" ", reason.removesuffix("Error")).lower())
+
+
+def _places(places: Sequence[ChangedPlace]) -> dict[str, object]:
+    roots = dict.fromkeys(each.root for each in places if each.root)
+    return {"rests_on": list(roots), "places": [asdict(each) for each in places]}
+
+
+def _counted(places: Sequence[ChangedPlace]) -> str:
+    """What stands in a request now, in words: "released value (2), email"."""
+    counts: Counter[str] = Counter()
+    for each in places:
+        counts[_CHANGES.get(each.change, each.change)] += each.times
+    return ", ".join(what if times == 1 else f"{what} ({times})" for what, times in counts.items())
 
 
 def ledger_json(viewer: Viewer) -> dict[str, object]:

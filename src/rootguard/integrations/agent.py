@@ -106,10 +106,15 @@ class AgentGuard:
         `begin`: the thread is new, and nothing that was issued elsewhere counts as issued in it.
         """
         out = _AgentRequest(self._channel, unknown_fields="drop")
-        with self._channel.recording_refusals():
+        try:
             rewrite(out.form())
             self._converse(out, thread, begin=begin)
-            return rewrite(out)
+            made = rewrite(out)
+        except Exception as problem:
+            self._channel.note_refusal(problem, source=out.source)
+            raise
+        self._channel.note_changes(out.changes())
+        return made
 
     def hear(
         self, text: str, *, before: Rewrite[object] | None = None, thread: str | None = None

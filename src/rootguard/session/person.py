@@ -6,11 +6,12 @@ policy trusts: it is noised then, once for this principal, whoever sights it fir
 every later number for it is ignored. Numbers and identifiers go in and do not come out again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import Self
+from typing import Final, Self
 
 from rootguard.accounting import Guarantee
 from rootguard.allocation import Plan
@@ -20,7 +21,7 @@ from rootguard.errors import (
     UnknownNameError,
     shielded,
 )
-from rootguard.events import TokenRefused
+from rootguard.events import ChangedPlace, PlacesRefused, TokenRefused
 from rootguard.expressions import to_text
 from rootguard.graph import Graph
 from rootguard.identifiers import Conversations, Identifiers, Kind
@@ -262,10 +263,21 @@ class Person(Answers):
                     TokenRefused(turn=self._transcript.next_turn, identifier=kind, times=times)
                 )
 
-    def note_refusal(self, problem: Exception) -> None:
-        """Write down that a request was refused before anything was asked here: why, by class."""
+    def note_changes(self, places: Sequence[ChangedPlace]) -> None:
+        """Write down what of a request did not leave as it was written. Public words only."""
+        if places:
+            self._note_places("", "", places)
+
+    def note_refusal(
+        self, problem: Exception, *, rule: str, places: Sequence[ChangedPlace] = ()
+    ) -> None:
+        """Write down that a request was refused before anything was asked here: why, and where."""
+        self._note_places(type(problem).__name__, rule, places)
+
+    def _note_places(self, reason: str, rule: str, places: Sequence[ChangedPlace]) -> None:
         with self._lock:
-            self._refuse(problem)
+            turn, few = self._transcript.next_turn, few_places(places)
+            self._transcript.append(PlacesRefused(turn=turn, reason=reason, rule=rule, places=few))
 
     def guarantee(self) -> dict[str, Guarantee]:
         """What is promised for each template, in which unit, and what is not."""
@@ -298,6 +310,27 @@ class Person(Answers):
             "computed": computed,
             "identifiers": sorted(self._tokens),
         }
+
+
+_PLACES: Final = 32
+"""Places of one request that are written down; the others are counted by kind and root."""
+_LONGEST: Final = 200  # characters of a path
+
+
+def few_places(places: Iterable[ChangedPlace]) -> tuple[ChangedPlace, ...]:
+    """Equal places counted together, and as many as a log should hold of one request."""
+    listed = tuple(places)
+    short = len(listed) <= _PLACES and all(len(each.path) <= _LONGEST for each in listed)
+    if short and len(set(listed)) == len(listed):
+        return listed
+    counts: dict[ChangedPlace, int] = {}
+    for each in listed:
+        path = each.path[:_LONGEST]
+        one = replace(each, path=path, times=1)
+        if one not in counts and len(counts) >= _PLACES:
+            one = replace(one, path="")
+        counts[one] = counts.get(one, 0) + each.times
+    return tuple(replace(each, times=times) for each, times in counts.items())
 
 
 def _take_profile(

@@ -18,7 +18,7 @@ from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.gateway import app as gateway
 from rootguard.channels.gateway.app import GatewaySettings, build_app
 from rootguard.channels.gateway.upstream import ChatStream, Upstream
-from rootguard.events import RequestRefused
+from rootguard.events import PlacesRefused
 from tests.support.gateways import NAME, channel_of, open_person
 from tests.support.patience import PATIENCE
 
@@ -343,7 +343,34 @@ def test_a_request_that_is_refused_is_in_the_persons_audit_log(
     asked: Asked, request_: dict[str, Any]
 ) -> None:
     assert asked(**request_)[0] == 400
-    refused = [each for each in asked.person.transcript() if isinstance(each, RequestRefused)]
+    refused = [each for each in asked.person.transcript() if isinstance(each, PlacesRefused)]
     assert len(refused) == 1
+    assert refused[0].rule in ("unknown_field", "private_id")
     assert asked()[0] == 200
     assert asked.person.transcript()[-1] == refused[0]
+
+
+def test_what_is_replaced_is_in_the_persons_audit_log_with_its_place(asked: Asked) -> None:
+    said = f"My AST is 47.318264 and my name is {NAME}. I repeat: {NAME}."
+    messages = [{"role": "system", "content": "Help."}, {"role": "user", "content": said}]
+    assert asked(body=json.dumps({"model": "m", "messages": messages}).encode())[0] == 200
+    (changed,) = (each for each in asked.person.transcript() if isinstance(each, PlacesRefused))
+    found = {(each.change, each.root): each for each in changed.places}
+    assert found["value", "ast"].times == 1
+    assert found["identifier", ""].times == 2
+    assert {each.path for each in changed.places} == {"messages[1].content"}
+    assert {each.source for each in changed.places} == {"owner"}
+    assert "47.318264" not in repr(changed)
+
+
+def test_a_refused_text_is_in_the_persons_audit_log_with_rule_and_place(asked: Asked) -> None:
+    said = "My ferritin level was 480.1736 ng/mL."
+    messages = [{"role": "user", "content": said}]
+    body = json.dumps({"model": "m", "messages": messages}).encode()
+    headers = {**JSON, gateway.ON_DOUBT: "refuse"}
+    assert asked(body=body, headers=headers)[0] == 422
+    refused = asked.person.transcript()[-1]
+    assert isinstance(refused, PlacesRefused)
+    assert refused.rule == "unbound_number"
+    (place,) = refused.places
+    assert (place.path, place.change, place.source) == ("messages[0].content", "refused", "owner")

@@ -70,7 +70,6 @@ from rootguard.channels.gateway.upstream import (
     stream_fault,
     write_reply,
 )
-from rootguard.errors import RootGuardError
 from rootguard.session.profile import OnDoubt
 from rootguard.session.session import speak_to
 
@@ -404,13 +403,14 @@ class Gateway:
             unknown_fields=channel.unknown_fields,
         )
         try:
-            with channel.recording_refusals():
-                _check_address(service, request, out)
-                if service.shape is None:
-                    return channel, out, None, False
-                made, sent = examine(service.shape, out, body)
-        except RootGuardError as problem:
+            _check_address(service, request, out)
+            if service.shape is None:
+                return channel, out, None, False
+            made, sent = examine(service.shape, out, body)
+        except Exception as problem:
             refusal = find_refusal(problem, out.trail, body, is_private=out.is_private)
+            where = "" if refusal is None else refusal.field
+            channel.note_refusal(problem, source=out.source, path=where)
             if refusal is None:
                 raise
             raise _LocatedError(refusal) from None

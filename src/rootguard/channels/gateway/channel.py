@@ -6,14 +6,16 @@ reply through it and looks, when the reply is over, for identifiers that nobody 
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Final, Protocol
 
 from rootguard.channels.detection import Detector, merge
+from rootguard.channels.faults import rule_of
 from rootguard.channels.text.channel import NumberPolicy, TextChannel
-from rootguard.channels.text.edits import JsonSanitization, Sanitization
+from rootguard.channels.text.edits import Change, JsonSanitization, Sanitization
+from rootguard.errors import PrivateValueError
+from rootguard.events import ChangedPlace
 from rootguard.reading.claims import NOTHING, Expectation, Source
 from rootguard.session.declared import PersonConversation
 from rootguard.session.person import Person
@@ -160,14 +162,20 @@ class PersonChannel:
         self._person.refuse_tokens(strange)
         return strange
 
-    @contextmanager
-    def recording_refusals(self) -> Iterator[None]:
-        """While a request is inspected: an error that ends it is written down for the owner."""
-        try:
-            yield
-        except Exception as problem:
-            self._person.note_refusal(problem)
-            raise
+    def note_changes(self, places: Sequence[ChangedPlace]) -> None:
+        """Write down for the owner what of a request did not leave as it was written."""
+        self._person.note_changes(places)
+
+    def note_refusal(self, problem: Exception, *, source: str = "", path: str = "") -> None:
+        """Write down for the owner why a request was refused, and where the reason stands."""
+        rule = rule_of(problem)
+        roots = problem.roots if isinstance(problem, PrivateValueError) else ()
+        at = (path,) if path else ()
+        places = [
+            Change(path=at, kind="refused", root=root or None).place(source, at)
+            for root in (roots or ("",))
+        ]
+        self._person.note_refusal(problem, rule=rule, places=places if path or roots else ())
 
 
 class ReplyAudit:

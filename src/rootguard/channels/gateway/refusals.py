@@ -14,14 +14,13 @@ from functools import cache
 from typing import Final
 
 from rootguard.channels.faults import Code, Fault, fault_of
-from rootguard.channels.gateway.shapes import read_json
+from rootguard.channels.gateway.shapes import place_name, read_json
 from rootguard.errors import RootGuardError, TextBlockedError, TextRule
 from rootguard.language.names import concepts
 from rootguard.language.numbers import spoken
 
 _AROUND: Final = 48
 """Characters on either side that are looked at: a few words, by which a reader knows the place."""
-_NAME: Final = re.compile(r"[a-z][A-Za-z_-]{0,39}")
 _PIECE: Final = re.compile(r"[^\W\d_]+|\d[\d.,:/ -]*|[^\w]+|_")
 _TIDY: Final = (
     (re.compile(r"\s+"), " "),
@@ -108,7 +107,7 @@ class Refusal:
 
 
 def find_refusal(
-    problem: RootGuardError,
+    problem: Exception,
     trail: Sequence[int],
     body: bytes,
     *,
@@ -122,7 +121,7 @@ def find_refusal(
         return None
     try:
         whole = read_json(body.decode("utf-8"))
-        field, found = _follow(whole, path, is_private)
+        field, found = place_name(whole, path, is_private)
     except (ValueError, LookupError, RootGuardError):
         return None
     start, end = (blocked.start, blocked.end) if blocked else (None, None)
@@ -139,23 +138,6 @@ def find_refusal(
         excerpt=excerpt,
         hint=_RULES[blocked.rule] if blocked else _HINTS.get(fault.code, ""),
     )
-
-
-def _follow(
-    value: object, path: Sequence[int], is_private: Callable[[str], bool]
-) -> tuple[str, object]:
-    """What stands at a path, and how the place is called. A text on the way is JSON itself."""
-    called = ""
-    for place in path:
-        inner = read_json(value) if isinstance(value, str) else value
-        if isinstance(inner, dict):
-            name, value = list(inner.items())[place]
-            shown = name if _NAME.fullmatch(name) and not is_private(name) else f"<field {place}>"
-            called += f".{shown}" if called else shown
-        elif isinstance(inner, list):
-            value = inner[place]
-            called += f"[{place}]"
-    return called, value
 
 
 def _role(whole: object, path: Sequence[int]) -> str:

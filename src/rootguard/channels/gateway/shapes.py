@@ -15,13 +15,17 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 from rootguard.channels.faults import RequestRefusedError as Refused
 from rootguard.channels.gateway.channel import PersonChannel
-from rootguard.errors import RootGuardError, TextBlockedError
+from rootguard.channels.text.documents import changes_at
+from rootguard.channels.text.edits import Change
+from rootguard.errors import TextBlockedError
+from rootguard.events import ChangedPlace
 from rootguard.reading.claims import Dialogue, Source
 from rootguard.session.profile import UnknownFields
 
@@ -41,13 +45,15 @@ _SEALED = re.compile(r"[A-Za-z0-9+/_=-]{32,}")
 class OutgoingRequest:
     """One request on its way out: whose it is, whether media may pass, and what was replaced.
 
-    With `form_only` ids and kinds are checked and texts are left for later. When something is
-    refused, `trail` leads to it: the place of each field and item, from the body inwards.
+    With `form_only` ids and kinds are checked and texts are left for later. `trail` leads to what
+    is being inspected, and when something was refused to that: the place of each field and item,
+    from the body inwards.
     """
 
     __slots__ = (
         "_call",
         "_calls",
+        "_changes",
         "_channel",
         "_dialogue",
         "_form_only",
@@ -82,6 +88,7 @@ class OutgoingRequest:
         self.unknown_fields = unknown_fields
         self.replaced: Counter[str] = Counter()
         self.trail: list[int] = []
+        self._changes: list[tuple[tuple[int, ...], Change, Source]] = []
 
     def form(self) -> "OutgoingRequest":
         """The same request, to look at its form only."""
@@ -105,18 +112,26 @@ class OutgoingRequest:
         self._channel = self._channel.conversation(earlier, self._texts)
         self._texts.clear()
 
-    def within(self, place: int) -> None:
-        """Note that what is refused stands at this place of what it is a part of."""
-        self.trail.insert(0, place)
+    def changes(self, body: object = None) -> list[ChangedPlace]:
+        """What was changed, for the owner's log: where in the body, if there is one."""
+        made = []
+        for path, change, source in self._changes:
+            where = place_name(body, path, self.is_private)[0] if body is not None else ""
+            at = (where,) if where else ()
+            made.append(replace(change, path=at).place(source, at))
+        return made
+
+    @property
+    def source(self) -> Source:
+        """Who wrote what is being inspected."""
+        return self._source
 
     @contextmanager
     def speaking(self, source: Source) -> Iterator[None]:
         """While what a source wrote is inspected."""
         before, self._source = self._source, source
-        try:
-            yield
-        finally:
-            self._source = before
+        yield
+        self._source = before  # not after an error, as with the trail: it is told who wrote it
 
     def text(self, text: str) -> str:
         """The text as it may leave, in the words of whoever is speaking."""
@@ -127,7 +142,7 @@ class OutgoingRequest:
         expected = self._dialogue.expectation(source, self._call)
         made = self._channel.sanitize(text, source=source, expectation=expected)
         self._dialogue.heard(source, made.heard)
-        self.replaced.update(made.replaced)
+        self._note(made.replaced, changes_at((), made.replaced, made.released))
         return made.text
 
     def json(self, value: object) -> object:
@@ -138,7 +153,7 @@ class OutgoingRequest:
         source = self._source
         expected = self._dialogue.expectation(source, self._call)
         made = self._channel.sanitize_json(value, source=source, expectation=expected)
-        self.replaced.update(made.replaced)
+        self._note(made.replaced, made.changes)
         return made.value
 
     def arguments(self, tool: str, value: object) -> object:
@@ -148,9 +163,14 @@ class OutgoingRequest:
             return value
         expected = self._dialogue.arguments(self._channel.roots_of(tool))
         made = self._channel.sanitize_json(value, source=self._source, expectation=expected)
-        self.replaced.update(made.replaced)
+        self._note(made.replaced, made.changes)
         self._worked = bool(made.replaced.keys() & {"root", "number"})
         return made.value
+
+    def _note(self, replaced: Mapping[str, int], changes: Sequence[Change]) -> None:
+        self.replaced.update(replaced)
+        path = tuple(self.trail)
+        self._changes += ((path, change, self._source) for change in changes)
 
     def named(self, name: str, value: object) -> Mapping[str, object]:
         """A JSON value under its name, which is its context, as the two may leave."""
@@ -387,11 +407,9 @@ def list_of(shape: Shape) -> Shape:
         out.count(len(value))
         made = []
         for place, each in enumerate(value):
-            try:
-                made.append(shape(out, each))
-            except RootGuardError:
-                out.within(place)
-                raise
+            out.trail.append(place)
+            made.append(shape(out, each))
+            out.trail.pop()  # not after an error: it has to lead there
         return made
 
     return listed
@@ -406,11 +424,9 @@ def map_of(key: Shape, shape: Shape) -> Shape:
         out.count(len(value))
         made: dict[str, object] = {}
         for place, (name, each) in enumerate(value.items()):
-            try:
-                made[str(key(out, name))] = shape(out, each)
-            except RootGuardError:
-                out.within(place)
-                raise
+            out.trail.append(place)
+            made[str(key(out, name))] = shape(out, each)
+            out.trail.pop()
         if len(made) != len(value):
             raise Refused("bad_value")
         return made
@@ -426,17 +442,15 @@ def record(fields: Mapping[str, Shape], *, required: tuple[str, ...] = ()) -> Sh
             raise Refused("wrong_type")
         made: dict[str, object] = {}
         for place, (name, each) in enumerate(value.items()):
-            try:
-                if name in fields:
-                    made[name] = None if each is None else fields[name](out, each)
-                    continue
+            out.trail.append(place)
+            if name in fields:
+                made[name] = None if each is None else fields[name](out, each)
+            else:
                 more = out.unknown(name, each)
                 if more.keys() & fields.keys():  # a name that was changed into a known one
                     raise Refused("unknown_field")
-            except RootGuardError:
-                out.within(place)
-                raise
-            made |= more
+                made |= more
+            out.trail.pop()
         if any(value.get(name) is None for name in required):
             raise Refused("wrong_type")
         return made
@@ -542,11 +556,9 @@ def _schema(out: OutgoingRequest, value: object, owner: str) -> object:
     out.count(len(value))
     made: dict[str, object] = {}
     for place, (name, each) in enumerate(value.items()):
-        try:
-            made[name] = _keyword(out, name, each, owner)
-        except RootGuardError:
-            out.within(place)
-            raise
+        out.trail.append(place)
+        made[name] = _keyword(out, name, each, owner)
+        out.trail.pop()
     return made
 
 
@@ -581,7 +593,33 @@ def examine(shape: Shape, out: OutgoingRequest, body: bytes) -> tuple[dict[str, 
     made = shape(out, parsed)
     if not isinstance(made, dict):
         raise Refused("bad_json")
+    if changes := out.changes(parsed):
+        out.channel.note_changes(changes)
     return made, write_json(made).encode("utf-8")
+
+
+_NAME: Final = re.compile(r"[a-z][A-Za-z_-]{0,39}")
+
+
+def place_name(
+    value: object, path: Sequence[int], is_private: Callable[[str], bool]
+) -> tuple[str, object]:
+    """How a place is called, and what stands there. A text on the way is JSON itself.
+
+    A field is named if its name is a plain word and holds no declared identifier; otherwise its
+    position is.
+    """
+    called = ""
+    for place in path:
+        inner = read_json(value) if isinstance(value, str) else value
+        if isinstance(inner, dict):
+            name, value = list(inner.items())[place]
+            shown = name if _NAME.fullmatch(name) and not is_private(name) else f"<field {place}>"
+            called += f".{shown}" if called else shown
+        elif isinstance(inner, list):
+            value = inner[place]
+            called += f"[{place}]"
+    return called, value
 
 
 def _earlier(body: Mapping[str, object]) -> str | None:

@@ -86,7 +86,7 @@ class Remembered:
     released: Mapping[RootName, float]
     missing: frozenset[RootName] = frozenset()
     heard: Heard = SILENCE
-    written: tuple[str, ...] = ()
+    written: Mapping[str, int] = field(default_factory=dict)
     declared: tuple[str, ...] = ()
     finds: tuple[Edit, ...] = ()
     """In a conversation: the tokens of the profile, and those of finds where they stood."""
@@ -314,12 +314,16 @@ class TextChannel:
         """A text that is JSON: values by their keys, and every other byte as it was."""
         walk = Walk(self, source=source, expectation=expectation, tokens=tokens)
         made = walk.sanitize(document)
+        released: Counter[str] = Counter()
+        for each in made.changes:
+            if each.root is not None:
+                released[each.root] += each.times
         return Sanitization(
             text=rewritten(text, document, made.value),
             replaced=made.replaced,
             missing=made.missing,
             heard=Heard(numbers=True),
-            released=tuple(dict.fromkeys(each.root for each in made.changes if each.root)),
+            released=released,
         )
 
     def _recalled_or_read(self, text: str, context: str, first: TextLook) -> Sanitization:
@@ -359,7 +363,7 @@ class TextChannel:
     def _settled(self, text: str, context: str, looks: list[TextLook]) -> Sanitization:
         """The text when nothing changes any more; `looks` has the first, and gets the others."""
         counts: Counter[str] = Counter()
-        released: dict[str, None] = {}
+        released: Counter[str] = Counter()
         for _ in range(_ROUNDS):
             try:
                 edits = self._read(text, context, looks[-1])
@@ -370,14 +374,14 @@ class TextChannel:
             after = apply_edits(text, edits)
             changed = [edit for edit in edits if text[edit.start : edit.end] != edit.text]
             counts.update(edit.kind for edit in changed)
-            released.update((edit.of, None) for edit in changed if edit.of is not None)
+            released.update(edit.of for edit in changed if edit.of is not None)
             if after == text or self._rests(after, edits, context, looks):
                 return Sanitization(
                     text=after,
                     replaced=dict(counts),
                     missing=frozenset(looks[0].missing),
                     heard=looks[0].heard or SILENCE,
-                    released=tuple(released),
+                    released=dict(released),
                 )
             text = after
             looks.append(looks[0].again())
@@ -610,7 +614,13 @@ class TextChannel:
             written = page.original[start:end]
             answer = self._answer(root, kinds[root], written, look)
             kind = "number" if answer is None else "root"
-            yield Edit(start=start, end=end, text=answer or _ANSWER_HOLE, kind=kind)
+            yield Edit(
+                start=start,
+                end=end,
+                text=answer or _ANSWER_HOLE,
+                kind=kind,
+                of=None if answer is None else root,
+            )
 
     def _answer(self, root: RootName, kind: RootType, written: str, look: TextLook) -> str | None:
         """The released answer in the style of the place; None if there is none to write."""

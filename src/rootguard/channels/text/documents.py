@@ -9,7 +9,7 @@ identifier stands in them. What is too deep or too large, not JSON, or would los
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
@@ -302,7 +302,7 @@ class Walk:
             raise TextBlockedError("unreadable_document")
         if made.replaced:
             self._counts.update(made.replaced)
-            self._changes += changes_at((*self._place, made.text), made.replaced, ())
+            self._changes += changes_at((*self._place, made.text), made.replaced, {})
         return made.text
 
     def _text(self, text: str, path: tuple[str, ...]) -> str:
@@ -337,6 +337,8 @@ class Walk:
         if edit is None:
             return value
         self._counts.update((edit.kind,))
+        released = {} if edit.of is None else {edit.of: 1}
+        self._changes += changes_at(tuple(self._place), {edit.kind: 1}, released)
         return {"true": True, "false": False}.get(edit.text, edit.text)
 
     def _expected(self, label: str) -> Expectation:
@@ -382,22 +384,24 @@ class Walk:
             return number
         if edit.text != digits:
             self._counts.update((edit.kind,))
-            released = () if edit.of is None else (edit.of,)
+            released = {} if edit.of is None else {edit.of: 1}
             self._changes += changes_at(tuple(self._place), {edit.kind: 1}, released)
         self._missing.update(() if edit.missing is None else (edit.missing,))
         return _typed(edit, digits)
 
 
 def changes_at(
-    path: tuple[str | int, ...], replaced: Mapping[str, int], released: Collection[str]
+    path: tuple[str | int, ...], replaced: Mapping[str, int], released: Mapping[str, int]
 ) -> list[Change]:
     """What was changed in one text, by kind and root."""
     made = [
-        Change(path=path, kind=_KINDS.get(kind, kind))
-        for kind in replaced
+        Change(path=path, kind=_KINDS.get(kind, kind), times=times)
+        for kind, times in replaced.items()
         if kind != "root" or not released
     ]
-    return made + [Change(path=path, kind="value", root=each) for each in released]
+    return made + [
+        Change(path=path, kind="value", root=each, times=times) for each, times in released.items()
+    ]
 
 
 def _typed(edit: Edit, digits: str) -> object:

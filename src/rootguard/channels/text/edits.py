@@ -8,9 +8,10 @@ words. They are read as one text, with marks between them that nothing is read a
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from rootguard.events import ChangedPlace
 from rootguard.reading.claims import SILENCE, Heard
 from rootguard.values import RootName
 
@@ -32,6 +33,9 @@ class Edit:
     of: str | None = None
 
 
+_DIGITS = re.compile(r"[0-9]+")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
     """A place that is not what it was, for whoever sent it: where, what is there now, whose value.
@@ -44,6 +48,25 @@ class Change:
     path: tuple[str | int, ...]
     kind: str
     root: str | None = None
+    times: int = 1
+
+    def place(self, source: str, public: Container[object] = ()) -> ChangedPlace:
+        """The same for the owner's audit log, with who wrote it.
+
+        A key that is not `public` is its writer's choice, and its digits are left out.
+        """
+        return ChangedPlace(
+            path=".".join(
+                _DIGITS.sub("#", part)
+                if isinstance(part, str) and part not in public
+                else str(part)
+                for part in self.path
+            ),
+            change=self.kind,
+            root=self.root or "",
+            times=self.times,
+            source=source,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -51,14 +74,14 @@ class Sanitization:
     """A text that may leave, and how many replacements of which kind made it so.
 
     `missing`: roots without a value whose numbers were taken out. `heard`: what it leaves to the
-    texts after it. `released`: whose released values were written.
+    texts after it. `released`: whose released values were written, and how often.
     """
 
     text: str
     replaced: Mapping[str, int]
     missing: frozenset[RootName] = frozenset()
     heard: Heard = SILENCE
-    released: tuple[str, ...] = ()
+    released: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)

@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,11 @@ from rootguard.channels.mcp.proxy.offers import AmbiguousParameterError, Argumen
 from rootguard.channels.mcp.proxy.relay import ClientRequest, explained, worded
 from rootguard.channels.mcp.proxy.texts import OwnerTexts, is_personal
 from rootguard.channels.text.edits import Change
+from rootguard.events import ChangedPlace, PlacesRefused, to_record
 from rootguard.session import Person, load_profile
+from rootguard.session.person import few_places
 from rootguard.session.policy import TextRule
+from rootguard.vault import open_store
 from tests.support.canary import SENTINELS, leaks
 from tests.support.mcp_clients import write_profile
 from tests.support.mcp_proxies import DOUBLE, POLICY, Wire, proxy_command
@@ -195,6 +199,72 @@ def test_a_key_with_a_name_in_it_is_told_as_it_left() -> None:
     assert "Brandvold" not in str(change.path)
 
 
+def test_the_owners_log_has_what_the_client_is_told_and_no_value() -> None:
+    owner = person()
+    arguments = Arguments(owner)
+    reading = arguments.reading("score", "Liver score of the patient", TEXT)
+    note = "my ALT is 61, Orsolya Brandvold and again Orsolya Brandvold"
+    with telling() as told:
+        sent = arguments.fill(reading, {"content": note, "ast_47": {"ast": 47.318264}})
+    changed = owner.transcript()[-1]
+    assert isinstance(changed, PlacesRefused)
+    assert changed.sent
+    assert {(each.change, each.root or None) for each in changed.places} == {
+        (each.kind, each.root) for each in told
+    }
+    counts = {(each.path, each.change): each.times for each in changed.places}
+    assert counts["content", "identifier"] == 2
+    assert counts["ast_#.ast", "value"] == 1  # a key of the agent's own, without its digits
+    assert {each.source for each in changed.places} == {"tool"}
+    assert leaks(json.dumps(sent)) == []
+    written = json.dumps(to_record(changed))
+    assert not any(each in written for each in ("47", "61", "Orsolya", "Brandvold"))
+    known = len(owner.transcript())
+    arguments.fill(reading, {"content": "nothing of anybody"})
+    assert len(owner.transcript()) == known
+
+
+def test_a_number_that_is_taken_out_stands_in_the_log() -> None:
+    owner = person()
+    arguments = Arguments(owner)
+    asks = {"ast": {"type": "number", "description": "AST in U/L"}, "note": {"type": "string"}}
+    reading = arguments.reading("score", "", {"type": "object", "properties": asks})
+    sent = arguments.fill(reading, {"note": "it was 88.25, they say"})
+    assert "88.25" not in sent["note"]
+    changed = owner.transcript()[-1]
+    assert isinstance(changed, PlacesRefused)
+    assert changed.sent
+    assert [(each.path, each.change) for each in changed.places] == [("note", "number")]
+
+
+def test_a_refusal_stands_in_the_log_with_its_rule_root_and_place() -> None:
+    owner = person()
+    arguments = Arguments(owner)
+    unclear = {"type": "object", "properties": {"height": {"type": "number"}}}
+    reading = arguments.reading("bmi", "Body mass index of the patient", unclear)
+    with pytest.raises(AmbiguousParameterError) as refused:
+        arguments.fill(reading, {"height": 173.25})
+    arguments.note_refusal(refused.value, refused.value.refused)
+    assert owner.transcript()[-1] == PlacesRefused(
+        turn=len(owner.transcript()),
+        reason="AmbiguousParameterError",
+        rule="ambiguous_parameter",
+        places=(ChangedPlace(path="height", change="refused", root="ht", times=1, source="tool"),),
+    )
+
+
+def test_of_many_places_the_log_keeps_some_and_counts_the_rest() -> None:
+    place = ChangedPlace(path="x", change="email", root="", times=1, source="tool")
+    many = [replace(place, path=f"list.{at}") for at in range(100)]
+    kept = few_places([*many, place, place])
+    assert len(kept) == 33
+    assert sum(each.times for each in kept) == 102
+    assert kept[-1] == replace(place, path="", times=70)
+    assert few_places([place]) == (place,)
+    assert few_places([place, place]) == (replace(place, times=2),)
+    assert few_places([replace(place, path="y" * 500)])[0].path == "y" * 200
+
+
 def answered(problem: Exception) -> list[object]:
     kept: list[object] = []
     call = ClientRequest("tools/call", {}, lambda result, error: kept.append(result or error))
@@ -255,4 +325,14 @@ def test_explain_prints_live_and_no_value(tmp_path: Path) -> None:
     said = bytes(wire.errors).decode()
     assert "clinic: tools/call fine: ast: replaced by the released ast" in said
     assert leaks(said) == []
+    mine = load_profile(profile)
+    store = open_store(mine.store or "", create=False)
+    log = store.log(mine.principal)
+    store.close()
+    (entry,) = (each for each in log if isinstance(each.event, PlacesRefused))
+    assert (entry.service, entry.route) == ("clinic", "fine")
+    assert isinstance(entry.event, PlacesRefused)
+    assert entry.event.places == (
+        ChangedPlace(path="ast", change="value", root="ast", times=1, source="tool"),
+    )
     assert FAULTS["upstream_unauthorized"].status == 401

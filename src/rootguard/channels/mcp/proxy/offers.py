@@ -18,7 +18,7 @@ import hashlib
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ from typing import Any, Final, Literal
 
 from rootguard.channels.detection import Detector, make_detectors
 from rootguard.channels.detection.rules import DEFAULT_KINDS
-from rootguard.channels.faults import RequestRefusedError
+from rootguard.channels.faults import RequestRefusedError, rule_of
 from rootguard.channels.mcp.jsonrpc import Message
 from rootguard.channels.mcp.proxy.texts import IdentifierChannel, OwnerTexts, is_personal
 from rootguard.channels.text.channel import SourceReader, TextChannel
@@ -248,12 +248,6 @@ def telling() -> Iterator[list[Change]]:
         _TOLD.reset(before)
 
 
-def _tell(changes: Iterable[Change]) -> None:
-    told = _TOLD.get()
-    if told is not None:
-        told += changes
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ParameterReading:
     """Something with parameters, as it was understood."""
@@ -269,6 +263,8 @@ class ParameterReading:
     """Whether it is about a person's health or money, so that what it is sent is the owner's."""
     numeric: frozenset[str] = frozenset()
     """Parameters at the top that the schema declares as numbers."""
+    names: frozenset[str] = frozenset()
+    """What the schema calls its parameters, at every level."""
     choices: Mapping[str, frozenset[str]]
     """Texts that the schema itself lists, by parameter."""
     meant: Mapping[Path, tuple[str, str]] = field(default_factory=dict)
@@ -310,9 +306,17 @@ class Arguments:
             if isinstance(block.get("text"), str):
                 reader.learn(block["text"])
 
-    def note_refusal(self, problem: Exception) -> None:
-        """Write into the owner's audit log that a request was refused, and why, by its class."""
-        self._person.note_refusal(problem)
+    def note_refusal(self, problem: Exception, places: Iterable[Change]) -> None:
+        """Write into the owner's audit log that a request was refused, why and where."""
+        told = [each.place(self._source, set(each.path)) for each in places]  # of the schema
+        self._person.note_refusal(problem, rule=rule_of(problem), places=told)
+
+    def _tell(self, changes: Sequence[Change], names: frozenset[str] = frozenset()) -> None:
+        """Tell whoever sends a request what was changed in it, and write the same down."""
+        told = _TOLD.get()
+        if told is not None:
+            told += changes
+        self._person.note_changes([each.place(self._source, names) for each in changes])
 
     @cached_property
     def _known(self) -> Meanings:
@@ -387,6 +391,7 @@ class Arguments:
             private=private,
             personal=private or is_personal(name, description),
             numeric=_numeric(schema),
+            names=frozenset(_names(schema)),
             choices=_choices(schema),
             meant=meant,
         )
@@ -400,7 +405,7 @@ class Arguments:
         for binding in reading.tool_map.bindings if self._of_owner else ():
             self._sight(binding, arguments)
         given = arguments
-        arguments, stated = self._hold_stated(reading.tool_map.tool, arguments)
+        arguments, stated = self._hold_stated(reading, arguments)
         known: dict[tuple[str | int, ...], list[Change]] = {}
         for place, _, name in stated:
             known[place] = [Change(path=place, kind="value", root=name)]
@@ -430,8 +435,7 @@ class Arguments:
         # In the order in which they were given: what is not changed stays byte for byte.
         order = dict.fromkeys((*given, *made))
         made = {key: made[key] for key in order if key in made}
-        if _TOLD.get() is not None:
-            _tell(_changes(given, made, reading, known))
+        self._tell(list(_changes(given, made, reading, known)), reading.names)
         return made
 
     def _channel_for(
@@ -451,7 +455,7 @@ class Arguments:
         return self.identifiers
 
     def _hold_stated(
-        self, tool: str, arguments: Message
+        self, reading: ParameterReading, arguments: Message
     ) -> tuple[Message, list[tuple[Place, float, str]]]:
         """Arguments in which the numbers of observations only hold their places, and what to send.
 
@@ -464,10 +468,12 @@ class Arguments:
         made: list[tuple[Place, float, str]] = []
         for each in found:
             if each.measure is None:
-                where = tuple("*" if isinstance(part, int) else part for part in each.place)
+                # A key of the agent's own may have a value in it.
+                where = tuple(part if part in reading.names else "*" for part in each.place)
                 why = "it does not say in which unit"
                 raise AmbiguousParameterError(
-                    tool, Question(parameter=where, candidates=(each.name,), why=why)
+                    reading.tool_map.tool,
+                    Question(parameter=where, candidates=(each.name,), why=why),
                 )
             _set(held, each.place, _HELD)
             made.append((each.place, measured(each.measure, self._person), each.name))
@@ -498,7 +504,7 @@ class Arguments:
     def json(self, value: Message) -> Message:
         """A JSON object by the rules for texts."""
         made, changes = self._json(self.channel, value)
-        _tell(changes)
+        self._tell(changes)
         return made
 
     @shielded
@@ -514,7 +520,8 @@ class Arguments:
         if made.missing:
             raise MissingValueError(made.missing)
         if made.text != text:
-            _tell(changes_at((), made.replaced, made.released) or [Change(path=(), kind="text")])
+            told = changes_at((), made.replaced, made.released)
+            self._tell(told or [Change(path=(), kind="text")])
         return made.text
 
     def _json(
@@ -582,6 +589,19 @@ def _choices(schema: Mapping[str, object]) -> dict[str, frozenset[str]]:
         if isinstance(listed, list):
             found[name] = frozenset(choice for choice in listed if isinstance(choice, str))
     return found
+
+
+def _names(schema: object, depth: int = 0) -> Iterator[str]:
+    """The names of parameters in a schema."""
+    if isinstance(schema, list) and depth < MAX_DEPTH:
+        for each in schema:
+            yield from _names(each, depth + 1)
+    elif isinstance(schema, Mapping) and depth < MAX_DEPTH:
+        properties = schema.get("properties")
+        if isinstance(properties, Mapping):
+            yield from (name for name in properties if isinstance(name, str))
+        for each in schema.values():
+            yield from _names(each, depth + 1)
 
 
 def _is_public(reading: ParameterReading, key: str, value: object) -> bool:

@@ -249,7 +249,7 @@ class Relay:
         try:
             return self.rewriter.params(call.method, call.params)
         except RootGuardError as problem:
-            self.rewriter.note_refusal(problem)
+            self.rewriter.note_refusal(problem, refused_places(problem, fault_of(problem)))
             raise
 
     def ask(self, method: str, params: Message) -> Message:
@@ -521,14 +521,17 @@ class Relay:
                 code = int(error["code"]) if error is not None else rpc.INTERNAL_ERROR
                 self._reply(rpc.failure(name, {**rpc.plain(code), "code": code}))
                 return
+            speak_to(self.name, method)
             try:
                 with telling() as told:
                     cleaned = self.rewriter.reply(asked, result)
                 self._tell_callers(method, told)
             except Exception as problem:  # noqa: BLE001 - only its class decides what is said
                 fault = fault_of(problem)
+                refused = refused_places(problem, fault)
                 say(f"an answer to the server {self.name} was not sent: {fault.text}")
-                self._tell_callers(method, [*refused_places(problem, fault)])
+                self._tell_callers(method, [*refused])
+                self.rewriter.note_refusal(problem, refused)
                 self._reply(rpc.failure(name, rpc.refusal(fault)))
                 return
             self._reply(rpc.result(name, cleaned))

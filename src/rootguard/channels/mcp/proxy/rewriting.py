@@ -14,7 +14,7 @@ strings, binary data, schemas and names stay as they are.
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
@@ -22,6 +22,7 @@ from urllib.parse import quote, unquote
 from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.mcp.jsonrpc import Message
 from rootguard.channels.mcp.proxy.offers import Arguments, Offers, ParameterReading, ServerRequest
+from rootguard.channels.text.edits import Change
 
 if TYPE_CHECKING:
     from mcp.shared.uri_template import UriTemplate
@@ -136,9 +137,9 @@ class RequestRewriter:
         """Take values from a tool's result, if the owner's policy trusts the tool."""
         self._arguments.learn(server, _string(tool), result)
 
-    def note_refusal(self, problem: Exception) -> None:
-        """Write into the owner's audit log that a request was refused."""
-        self._arguments.note_refusal(problem)
+    def note_refusal(self, problem: Exception, places: Sequence[Change]) -> None:
+        """Write into the owner's audit log that a request was refused, and where."""
+        self._arguments.note_refusal(problem, places)
 
     def text(self, text: object) -> str:
         """A text by the usual rules."""
