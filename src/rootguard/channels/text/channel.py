@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 from rootguard.channels.detection import Detector, Found, Rules, merge
+from rootguard.channels.detection.rules import find_dates
 from rootguard.channels.text.documents import Walk, parsed, rewritten
 from rootguard.channels.text.edits import (
     Edit,
@@ -52,6 +53,7 @@ from rootguard.identifiers.registry import closes, opens
 from rootguard.identifiers.streaming import StreamRestorer
 from rootguard.language.fold import Runs, Spans, key_of
 from rootguard.language.numbers import HOLE
+from rootguard.reading.answers import Answer, AnswerReader, answer_words
 from rootguard.reading.claims import (
     NOTHING,
     SILENCE,
@@ -65,10 +67,9 @@ from rootguard.reading.claims import (
 from rootguard.reading.mentions import write
 from rootguard.reading.ordinary import CodeLines
 from rootguard.reading.page import Page, columns, read_page
-from rootguard.reading.subjects import clause_at, clauses
 from rootguard.session.declared import PersonConversation
 from rootguard.session.person import Person
-from rootguard.values import RootName, RootType
+from rootguard.values import RootName
 
 LEAST_CHARACTERS = 512
 """A shorter text is sanitized again as quickly as it is recalled."""
@@ -162,35 +163,9 @@ _DESK = re.compile(  # addresses of nobody in particular
     r"|[^@]+@(?:[\w-]+\.)*example\.",
     re.IGNORECASE,
 )
-_ANSWER_HOLE = "[answer]"
-_ANSWERS = (
-    *(
-        ("yes", "no"),
-        ("true", "false"),
-        ("y", "n"),
-        ("positive", "negative"),
-        ("present", "absent"),
-    ),
-    *(("female", "male"), ("f", "m"), ("woman", "man"), ("weiblich", "mannlich"), ("w", "m")),
-    *(
-        ("femme", "homme"),
-        ("mujer", "hombre"),
-        ("ja", "nein"),
-        ("oui", "non"),
-        ("si", "no"),
-        ("sim", "nao"),
-        ("tak", "nie"),
-        ("да", "нет"),
-    ),
-)
-"""Yes and no as people and forms write them."""
-_HALF = 0.5
-_TELLING = 6  # letters of a word that says which value is meant
-_BEFORE_ANSWER = re.compile(
-    r"(?:[\"'*_`)]{0,3}\s?(?:[:=|?→]|=>|->)\s{0,3}[\"'*_`]{0,3}|\s(?:status\s)?(?:is|was)\s[\"'*_`]?)"
-)
-_DENIED = re.compile(r"\b(?:non[- ]?|no |not (?:an? )?|never (?:been )?(?:an? )?|without )\Z")
-_OWNED = re.compile(r"\b(?:i am|i'm|im|i have|i've got|as) (?:an? )?(?:type [12] )?\Z")
+_ANSWERED = frozenset(("boolean", "category", "date"))
+_TOLD = frozenset(("owner", "trusted", "tool"))
+"""Whose sentences may tell of the owner: a model and a prompt know released values alone."""
 _SPELT_OUT = re.compile(r"[^\W\d_] [^\W\d_]|\+\d")  # two words of a name, a country's code
 _LINK = re.compile(r"[a-z]{2,8}://[^\s<>\"')\]]{1,2000}", re.IGNORECASE)
 _OF_PROGRAMS = frozenset(("person", "date", "postcode", "phone"))
@@ -201,7 +176,9 @@ _FORMS = TITLES | SUFFIXES
 _MOST_DECIMALS = 3  # of a computed value
 _LEAST_CODE = 4  # a token of fewer characters would be met by chance in a reply, and restored there
 _MANY_DIGITS = 6  # with fewer, an issued token may just as well be a value of a root
-_PLACEHOLDER = re.compile(r"\[(?:number|code|phone|date|email|person|address|ip|postcode|age)\]")
+_PLACEHOLDER = re.compile(
+    r"\[(?:number|code|phone|date|email|person|address|ip|postcode|age|answer)\]"
+)
 
 
 @dataclass(kw_only=True, slots=True, repr=False)
@@ -217,6 +194,8 @@ class TextLook:
     heard: Heard | None = None
     declared: tuple[str, ...] = ()
     finds: tuple[Edit, ...] = ()
+    asked: tuple[RootName, ...] = ()
+    """Roots with answers that are no numbers for which the text asks."""
 
     def again(self) -> "TextLook":
         """Another look at the same text. Values are released once for all looks: it is logged."""
@@ -530,6 +509,8 @@ class TextChannel:
         page = read_page(text, self._person.roots, self._person.formulas)
         doubts: list[Claim] = []
         read: list[tuple[int, int]] = []
+        edits += self._answered(page, look, Spans(taken))
+        taken = [*sure, *((edit.start, edit.end) for edit in edits)]
         if page.numbers or page.names:  # most texts have neither
             reading = read_claims(
                 page,
@@ -543,7 +524,10 @@ class TextChannel:
             edits += self._claimed(reading.claims, look, doubts)
             # What is read as a range, a version or a time is no telephone or record number.
             read = [(each.start, each.end) for each in reading.claims if each.reason in _READ]
-        edits += self._answered(page, look, Spans([*kept, *((e.start, e.end) for e in edits)]))
+        if look.asked:
+            heard = look.heard or SILENCE
+            asked = tuple(dict.fromkeys((*heard.asked, *look.asked)))
+            look.heard = replace(heard, asked=asked, asks=True)
         taken = [*read, *kept, *((edit.start, edit.end) for edit in edits)]
         # The name of a quantity is nobody's, whatever its words are ("globuli rossi", "Gewicht").
         named = [page.folded.span(name.start, name.end) for name in page.names if not name.subject]
@@ -581,67 +565,53 @@ class TextChannel:
                     if not claim.idle:
                         doubts.append(claim)
 
-    def _answered(self, page: Page, look: TextLook, taken: Spans) -> Iterator[Edit]:
-        """Answers to what is yes or no, or one of a few words: "diabetes: yes", "Sex: female".
+    def _answered(self, page: Page, look: TextLook, taken: Spans) -> list[Edit]:
+        """Answers that are no numbers: yes or no, a category's word, a day."""
+        reader = answer_reader(page, self._person, look.source)
+        if reader is None:
+            return []
+        edits = []
+        for answer in reader.read(look.expectation.asked):
+            start, end = page.folded.span(answer.start, answer.end)
+            if not taken.meet(start, end):
+                edits.append(self._answer(answer, start, end, look))
+        look.asked = reader.asks()
+        return edits
 
-        Said with the name itself ("I'm a smoker", "non-smoker") the answer is taken out.
-        """
-        text = page.plain
-        kinds = {root: each.type for root, each in self._person.roots.items()}
-        asked = [
-            (root, name.start, _answer_at(text, name.start, name.end, kinds[root].answers))
-            for name in page.names
-            for root in name.roots
-            if root is not None and kinds[root].name in ("boolean", "category")
-        ]
-        # By the last word of a title, too: "diabetes: yes" answers "Diagnosed diabetes".
-        named = Spans((name.start, name.end) for name in page.names)
-        for root, each in self._person.roots.items():
-            word = (each.title or "").rpartition(" ")[2].lower()
-            if each.type.name == "boolean" and len(word) >= _TELLING and word in page.runs.words:
-                asked += (
-                    (root, at, _answer_at(text, at, at + len(word), ()))
-                    for at in page.runs.places({word})
-                    if not named.meet(at, at + len(word))
-                )
-        said = clauses(page) if asked else ()
-        for root, at, place in asked:
-            if place is None or clause_at(said, at).subject in ("other", "nobody"):
-                continue
-            start, end = page.folded.span(*place)
-            if taken.meet(start, end):
-                continue
-            written = page.original[start:end]
-            answer = self._answer(root, kinds[root], written, look)
-            kind = "number" if answer is None else "root"
-            yield Edit(
-                start=start,
-                end=end,
-                text=answer or _ANSWER_HOLE,
-                kind=kind,
-                of=None if answer is None else root,
+    def _answer(self, answer: Answer, start: int, end: int, look: TextLook) -> Edit:
+        """The released answer as one is written there; a hole if there is none to write."""
+        number, kind = None, None
+        if answer.computed:
+            number = self._person.computed(answer.computed)
+            kind = next(
+                each.target.type for each in self._person.templates if each.name == answer.computed
             )
-
-    def _answer(self, root: RootName, kind: RootType, written: str, look: TextLook) -> str | None:
-        """The released answer in the style of the place; None if there is none to write."""
-        pair = next((pair for pair in _ANSWERS if written.lower() in pair), None)
-        teaches = look.source in ("owner", "trusted")
-        known = self._person.known(root)
-        if not known and not teaches:
-            look.missing.add(root)
-            return None
-        if kind.name == "boolean" and pair is None:
-            return None  # "non-smoker"
-        if root not in look.released:
-            if not known:
-                yes = written.lower() == pair[0] if pair is not None else written
-                self._person.sight(root, yes)
-            look.released[root] = self._person.number(root)
-        number = look.released[root]
-        word = pair[number < _HALF] if pair is not None else kind.written(number)
-        return (
-            word.upper() if written.isupper() else word.title() if written[:1].isupper() else word
+        elif answer.write is not None and self._has_answer(answer, look):
+            kind = self._person.roots[answer.root].type
+            if answer.root not in look.released:
+                look.released[answer.root] = self._person.number(answer.root)
+            number = look.released[answer.root]
+        if number is None or kind is None or answer.write is None:
+            return Edit(start=start, end=end, text=answer.hole, kind="number")
+        return Edit(
+            start=start,
+            end=end,
+            text=answer.write(kind, number),
+            kind="root",
+            of=answer.computed or answer.root,
         )
+
+    def _has_answer(self, answer: Answer, look: TextLook) -> bool:
+        """Whether the root has a value; it is taught now if it has none and its owner says it."""
+        if self._person.known(answer.root):
+            return True
+        if look.source in ("owner", "trusted") and answer.said is not None:
+            root = self._person.roots[answer.root]
+            if root.type.inside(answer.said, root.domain) is not None:
+                self._person.sight(answer.root, answer.said)
+                return True
+        look.missing.add(answer.root)
+        return False
 
     def _released(self, claim: Claim, look: TextLook) -> Edit:
         """A claim's released value, written as it stands there; a hole if there is none."""
@@ -772,6 +742,29 @@ class TextChannel:
         return f"[{kind}]"
 
 
+def has_answers(person: Person) -> bool:
+    """Whether a person has values that are no numbers."""
+    roots = (each.type.name for each in person.roots.values())
+    return not _ANSWERED.isdisjoint((*roots, *(each.target.type.name for each in person.templates)))
+
+
+def answer_reader(page: Page, person: Person, source: Source) -> AnswerReader | None:
+    """What looks for a person's answers in a page; None if there are only numbers to look for."""
+    if not has_answers(person):
+        return None
+    roots = tuple(each for each in person.roots.values() if each.type.name in _ANSWERED)
+    targets = tuple(
+        (each.name, (each.target.name.replace("_", " "), each.title))
+        for each in person.templates
+        if each.target.type.name == "date"
+    )
+    days: list[tuple[int, int]] = []
+    if targets or any(root.type.name == "date" for root in roots):
+        text = page.original
+        days = [page.folded.place(*day) for day in find_dates(text, Runs(text))]
+    return AnswerReader(page, answer_words(roots, targets), days=days, told=source in _TOLD)
+
+
 class SourceReader(TextChannel):
     """Reads what a trusted source says: teaches its values, and writes and releases nothing."""
 
@@ -829,6 +822,12 @@ class SourceReader(TextChannel):
             self._person.sight(claim.mention.root, claim.mention.number)
         return Edit(start=claim.start, end=claim.end, text=HOLE, kind="number")
 
+    def _answer(self, answer: Answer, start: int, end: int, look: TextLook) -> Edit:
+        """Teach the answer, release none."""
+        if not answer.computed:
+            self._has_answer(answer, look)
+        return Edit(start=start, end=end, text=answer.hole, kind="number")
+
 
 @contextmanager
 def _blocking_others(skip: int = 0) -> Iterator[None]:
@@ -847,23 +846,6 @@ def _blocking_others(skip: int = 0) -> Iterator[None]:
         raise
     except RootGuardError:
         raise TextBlockedError("number_refused") from None
-
-
-def _answer_at(text: str, start: int, end: int, answers: Sequence[str]) -> tuple[int, int] | None:
-    """Where the answer stands that belongs to a name, or the name if it is one itself."""
-    gap = _BEFORE_ANSWER.match(text, end)
-    if gap is not None:
-        words = answers or [word for pair in _ANSWERS for word in pair]
-        for word in sorted(words, key=len, reverse=True):
-            stop = gap.end() + len(word)
-            if text[gap.end() : stop] == word.lower() and not text[stop : stop + 1].isalnum():
-                return gap.end(), stop
-    if answers:
-        return None
-    denied = _DENIED.search(text, max(0, start - 12), start)
-    if denied is not None:
-        return denied.start(), end
-    return (start, end) if _OWNED.search(text, max(0, start - 24), start) else None
 
 
 def _meant(finds: Sequence[Found], page: Page, knows: Callable[[str], bool]) -> list[Found]:

@@ -3,8 +3,9 @@
 A tool about a person's health or money gets every text by the rules of the text channel. To any
 other tool agents send files, messages, queries and facts, in which an age or a height is mostly a
 thing's. Such a text is the owner's if it says so ("my", "the patient", a declared name), if a
-number in it is a clinical quantity, or if two quantities of a body or of somebody's money stand
-together. Otherwise identifiers alone are looked for, and the rest stays byte for byte.
+number in it is a clinical quantity, if it answers a yes or no, a category or a day, or if two
+quantities of a body or of somebody's money stand together. Otherwise identifiers alone are looked
+for, and the rest stays byte for byte.
 
 Decided by what is written and by public names, never by a true value. Reading draws nothing.
 """
@@ -17,12 +18,13 @@ from itertools import pairwise
 from typing import Final
 from urllib.parse import unquote
 
-from rootguard.channels.text.channel import TextChannel, TextLook
+from rootguard.channels.text.channel import TextChannel, TextLook, answer_reader, has_answers
 from rootguard.channels.text.edits import Edit
 from rootguard.channels.text.explanation import ExplainedNumber, Explainer
 from rootguard.channels.tools.words import data, text_words, words_of
+from rootguard.reading.answers import DAY_HOLE
 from rootguard.reading.claims import NOTHING
-from rootguard.reading.page import RootNames
+from rootguard.reading.page import RootNames, read_page
 from rootguard.session import Person
 from rootguard.template import Root
 from rootguard.values import RootName
@@ -60,6 +62,26 @@ class IdentifierChannel(TextChannel):
         return sorted(edits, key=lambda edit: edit.start)
 
 
+class AnswerFinder(TextChannel):
+    """Looks whether a document answers a yes or no, a category or a day, and changes nothing."""
+
+    __slots__ = ("found",)
+
+    def __init__(self, person: Person) -> None:
+        super().__init__(person)
+        self.found = False
+
+    def _sorted_edits(self, text: str, look: TextLook, begin: int) -> list[Edit]:  # noqa: ARG002
+        page = read_page(text, self._person.roots, self._person.formulas)
+        reader = answer_reader(page, self._person, "tool")
+        answers = [] if reader is None else reader.read()
+        # Any word behind a label is none yet: "region: eu-west-1".
+        self.found = self.found or any(
+            each.write is not None or each.hole == DAY_HOLE for each in answers
+        )
+        return []
+
+
 class OwnerTexts:
     """Tells the owner's texts from nobody's, for one person. Safe to share by threads."""
 
@@ -75,6 +97,11 @@ class OwnerTexts:
 
     def has_owners(self, part: Mapping[str, object]) -> bool:
         """Whether anything in arguments is the owner's. Texts of several lines are read alone."""
+        if has_answers(self._person):
+            finder = AnswerFinder(self._person)
+            finder.sanitize_json(part, source="tool")
+            if finder.found:
+                return True
         alone: list[str] = []
         rest = _ENCODER.encode(_apart(part, alone))
         return self.are_owners(rest) or any(map(self.are_owners, alone))
