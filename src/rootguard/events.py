@@ -19,11 +19,6 @@ class _OfVersion:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _OfTurn:
-    turn: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class RootNoised(_OfVersion):
     """A root's version was noised for the first time, at `micro_epsilon`."""
 
@@ -110,6 +105,11 @@ class ProfileErased:
     """A profile's values were deleted. What was spent on them stays spent."""
 
     principal: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _OfTurn:
+    turn: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

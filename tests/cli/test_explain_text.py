@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from rootguard.channels.detection import Rules
 from rootguard.channels.text.channel import TextChannel
+from rootguard.channels.text.documents import TextLook
 from rootguard.channels.text.explanation import Explainer
 from rootguard.cli.explain_text import REASONS, decisions_table
 from rootguard.cli.main import cli, main
@@ -64,7 +65,7 @@ def profile(tmp_path: Path) -> Path:
 
 def changed_places(channel: TextChannel, text: str, source: Source) -> list[tuple[int, int]]:
     """Where numbers of a text are replaced by the channel itself."""
-    edits, _ = channel.look(text, source=source)
+    edits = channel.read(text, "", TextLook(source=source))
     return [(each.start, each.end) for each in edits if each.kind in ("root", "number")]
 
 

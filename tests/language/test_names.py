@@ -10,6 +10,7 @@ import pytest
 
 from rootguard.channels.detection import Rules
 from rootguard.channels.text.channel import TextChannel
+from rootguard.channels.text.documents import TextLook
 from rootguard.channels.tools.words import Meanings, match, several, text_words, words_of
 from rootguard.evaluation.rq4_agent.replies import Aliases
 from rootguard.graph import Graph
@@ -225,7 +226,9 @@ def test_no_spelling_leaves_the_text_channel_raw() -> None:
     for name, spelling in _spellings():
         if name in ROOTS and not spelling.text.startswith(("serum", "plasma", "blut")):
             # Not what came of it: a released value may be written as the one that stood there.
-            made = Counter(edit.kind for edit in channel.look(_sentence(name, spelling))[0])
+            look = TextLook(source="owner")
+            read = channel.read(_sentence(name, spelling), "", look)
+            made = Counter(edit.kind for edit in read)
             # Of the words of a name none is taken for a person's.
             if made["root"] != 1 or (len(made) > 1 and not spelling.said):
                 raw.append((name, spelling.text))

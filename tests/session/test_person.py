@@ -33,7 +33,7 @@ from rootguard.errors import (
 from rootguard.events import RequestRefused, RootNoised, ValueReleased
 from rootguard.session import Person, Profile, parse_profile
 from rootguard.session.declared import issue_tokens
-from rootguard.session.draws import noise_once, sight_once
+from rootguard.session.draws import PrivateValues, noise_once, sight_once
 from rootguard.store import Record, Snapshot, Store
 from rootguard.values import MICRO, Principal, Raw, RootName
 from tests.support.canary import own_locals
@@ -213,7 +213,11 @@ def test_a_writer_between_looking_and_drawing_costs_nothing_twice(draw: str) -> 
     plan, raw = person._plans[AST], Raw(30.0)
 
     def noise() -> Record:
-        return noise_once(store, store.snapshot(OWNER), plan, person.roots, {AST: raw})[AST]
+        there = store.snapshot(OWNER)
+        values = PrivateValues(
+            store=store, person=there, plan=plan, roots=person.roots, raws={AST: raw}
+        )
+        return noise_once(values)[AST]
 
     store.other = noise
     if draw == "sight":

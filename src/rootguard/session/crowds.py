@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from rootguard.allocation import Plan
 from rootguard.errors import BudgetError, ErasedError
 from rootguard.sanitizer import sanitize
-from rootguard.session.draws import define, noise_once, noised, on_grid
+from rootguard.session.draws import PrivateValues, define, noise_once, noised, on_grid
 from rootguard.store import Commit, Record, Snapshot, Store, check_caps, tables
 from rootguard.template import Root
 from rootguard.values import Raw, RootName, to_micro
@@ -64,8 +64,11 @@ def noise_each(
 
 
 def _alone(store: Store, plan: Plan, roots: Mapping[RootName, Root], each: Declared) -> Outcome:
+    person = store.snapshot(each.person.name)
     try:
-        return noise_once(store, store.snapshot(each.person.name), plan, roots, each.raws)
+        return noise_once(
+            PrivateValues(store=store, person=person, plan=plan, roots=roots, raws=each.raws)
+        )
     except BudgetError as refusal:
         return refusal
 

@@ -242,52 +242,60 @@ def _kept_inputs(person: Snapshot, formula: KeptFormula) -> dict[RootName, Root]
     return inputs
 
 
-def _as_kept(
-    store: Store,
-    person: Snapshot,
-    plan: Plan,
-    raws: Mapping[RootName, Raw],
-    mapped: Mapping[RootName, RootMapping],
-) -> tuple[Plan, dict[RootName, Raw], dict[RootName, "_Fingerprints"]]:
-    """Plan and values in the store's units and on its grids, and by what values are known there."""
-    plan = on_grid(plan, mapped)
-    kept = {root: mapped[root].raw(raw) for root, raw in raws.items()}
-    prints = {root: _Fingerprints.of(store, person.name, root, plan, kept[root]) for root in kept}
-    return plan, kept, prints
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class PrivateValues:
+    """A person's values, sealed, with the plan to noise them under and the store to keep them in.
+
+    `person` is what the store held when they came; a race is noticed by it.
+    """
+
+    store: Store
+    person: Snapshot
+    plan: Plan
+    roots: Mapping[RootName, Root]
+    raws: Mapping[RootName, Raw]
+
+    def mapped(self) -> dict[RootName, RootMapping]:
+        """How their roots stand on what the store keeps; new names are not fixed yet."""
+        return mappings(self.person.quantities, self._roots())
+
+    def defined(self) -> dict[RootName, RootMapping]:
+        """The same, and new names are fixed in the store."""
+        return define(self.store, self.person.quantities, self._roots())
+
+    def _roots(self) -> list[Root]:
+        return [self.roots[root] for root in self.raws]
+
+    def as_kept(self, mapped: Mapping[RootName, RootMapping]) -> "PrivateValues":
+        """Plan and values in the store's units and on its grids."""
+        kept = {root: mapped[root].raw(raw) for root, raw in self.raws.items()}
+        return replace(self, plan=on_grid(self.plan, mapped), raws=kept)
+
+    def fingerprints(self) -> dict[RootName, "_Fingerprints"]:
+        """By what values are known in the store; of values as they are kept."""
+        return {
+            root: _Fingerprints.of(self.store, self.person.name, root, self.plan, raw)
+            for root, raw in self.raws.items()
+        }
 
 
-def shown_before(
-    store: Store,
-    person: Snapshot,
-    plan: Plan,
-    roots: Mapping[RootName, Root],
-    raws: Mapping[RootName, Raw],
-) -> list[RootName]:
+def never_noised(values: PrivateValues) -> list[RootName]:
     """The roots whose value was never noised, in any version: drawing them would cost."""
-    mapped = mappings(person.quantities, [roots[root] for root in raws])
-    _, _, prints = _as_kept(store, person, plan, raws, mapped)
+    prints = values.as_kept(values.mapped()).fingerprints()
     marks = {root: (each.point, each.number) for root, each in prints.items()}
-    known = store.find(person.name, marks)
-    return [root for root in raws if root not in known]
+    known = values.store.find(values.person.name, marks)
+    return [root for root in values.raws if root not in known]
 
 
-def noise_once(
-    store: Store,
-    person: Snapshot,
-    plan: Plan,
-    roots: Mapping[RootName, Root],
-    raws: Mapping[RootName, Raw],
-    *,
-    keep: bool = False,
-) -> dict[RootName, Record]:
+def noise_once(values: PrivateValues, *, keep: bool = False) -> dict[RootName, Record]:
     """The finest kept level of each root; a value that was never noised is noised now.
 
     A value is looked for among all versions of its root. With `keep`, a root that has a value
     keeps it, whatever is given. If a racing writer noised another value of the same root, ours is
     the next version. If the profile was erased since the snapshot, all of it is refused.
     """
-    mapped = define(store, person.quantities, [roots[root] for root in raws])
-    plan, raws, prints = _as_kept(store, person, plan, raws, mapped)
+    values = values.as_kept(values.defined())
+    store, person, raws, prints = values.store, values.person, values.raws, values.fingerprints()
     epoch, found = person.epoch, dict[RootName, Record]()
     for _ in range(MAX_RACES):
         wanted = {root: prints[root] for root in raws if root not in found}
@@ -295,7 +303,8 @@ def noise_once(
         versions = {root: person.newest.get(root, 0) + 1 for root in raws if root not in found}
         if not versions:
             return {root: found[root] for root in raws}
-        drawn = _draw(store, person, plan, {root: raws[root] for root in versions}, versions)
+        wanted_now = {root: raws[root] for root in versions}
+        drawn = _draw(replace(values, person=person, raws=wanted_now), versions)
         ours = [_record(*each, prints[root].point) for root, each in drawn.items()]
         kept = store.commit(person.name, ours, epoch=epoch)
         for record, there in zip(ours, kept, strict=True):
@@ -361,22 +370,18 @@ def sight_once(
     stands, and only that is charged.
     """
     person = current(store, principal, epoch)
-    return noise_once(store, person, plan, roots, {root: raw}, keep=True)[root]
+    value = PrivateValues(store=store, person=person, plan=plan, roots=roots, raws={root: raw})
+    return noise_once(value, keep=True)[root]
 
 
 _Draw = tuple[Sanitized, RootNoised | TableDrawKept]
 
 
-def _draw(
-    store: Store,
-    person: Snapshot,
-    plan: Plan,
-    raws: Mapping[RootName, Raw],
-    versions: Mapping[RootName, int],
-) -> dict[RootName, _Draw]:
+def _draw(values: PrivateValues, versions: Mapping[RootName, int]) -> dict[RootName, _Draw]:
     """New versions of roots: as a table showed them, else drawn; with what is to be charged."""
+    person, plan, raws = values.person, values.plan, values.raws
     principal = person.name
-    shown = _shown_in_tables(store, person, plan, raws)
+    shown = _shown_in_tables(values)
     prices = {str(root): to_micro(plan[root].epsilon) for root in raws if root not in shown}
     check_caps(person.ledger, prices, person.caps)
     fresh = {root: raw for root, raw in raws.items() if root not in shown}
@@ -398,16 +403,10 @@ def _draw(
     return drawn
 
 
-def refine_once(
-    store: Store,
-    person: Snapshot,
-    plan: Plan,
-    roots: Mapping[RootName, Root],
-    raws: Mapping[RootName, Raw],
-) -> dict[RootName, Record]:
+def refine_once(values: PrivateValues) -> dict[RootName, Record]:
     """Each root raised to the plan's level for it, if that is finer than what is kept."""
-    mapped = mappings(person.quantities, [roots[root] for root in raws])
-    plan, raws, prints = _as_kept(store, person, plan, raws, mapped)
+    values = values.as_kept(values.mapped())
+    store, person, raws, prints = values.store, values.person, values.raws, values.fingerprints()
     principal, epoch = person.name, person.epoch
     for _ in range(MAX_RACES):
         levels = {root: person.levels.get(root, ()) for root in raws}
@@ -416,7 +415,7 @@ def refine_once(
         if changed:
             raise PrivateValueError("never noised or changed since, so open with a value", changed)
         held = {root: to_micro(top.sanitized.epsilon) for root, top in tops.items()}
-        wanted = _affordable(held, plan)
+        wanted = _affordable(held, values.plan)
         prices = {str(root): wanted[root] - held[root] for root in wanted}
         if not prices:
             return tops
@@ -511,9 +510,7 @@ def _coarser(principal: Principal, levels: Sequence[Record], epsilon: Fraction) 
     )
 
 
-def _shown_in_tables(
-    store: Store, person: Snapshot, plan: Plan, raws: Mapping[RootName, Raw]
-) -> dict[RootName, Sanitized]:
+def _shown_in_tables(values: PrivateValues) -> dict[RootName, Sanitized]:
     """Those roots whose value a table has shown of this person, as it showed them; finest first.
 
     A table keeps no draw. It keeps keyed fingerprints of who was in it with which values, and the
@@ -521,6 +518,7 @@ def _shown_in_tables(
     name later is given the draw that the table showed. An erased profile is not: its entries are
     gone.
     """
+    store, person, plan, raws = values.store, values.person, values.plan, values.raws
     runs = person.runs
     if not runs or person.epoch:
         return {}

@@ -33,6 +33,7 @@ from rootguard.graph import Graph
 from rootguard.sanitizer import seal, select
 from rootguard.session.declared import issue_tokens
 from rootguard.session.draws import (
+    PrivateValues,
     current,
     kept_formulas,
     mappings,
@@ -112,37 +113,35 @@ def take_values(
         mine = {root: raw for root, raw in raws.items() if plans[root] is plan}
         if place:  # what the last plan drew counts towards the caps
             person = current(store, person.name, person.epoch)
-        records |= _take(store, person, plan, roots, mine, on_change, when)
+        values = PrivateValues(store=store, person=person, plan=plan, roots=roots, raws=mine)
+        records |= _take(values, on_change, when)
     return {root: records[root] for root in raws}
 
 
 def _take(
-    store: Store,
-    person: Snapshot,
-    plan: Plan,
-    roots: Mapping[RootName, Root],
-    raws: Mapping[RootName, Raw],
-    on_change: OnChange | None,
-    when: date | None,
+    values: PrivateValues, on_change: OnChange | None, when: date | None
 ) -> dict[RootName, Record]:
     """The values of one plan, each by what is to be done with one that changed."""
     by_choice: dict[OnChange, dict[RootName, Raw]] = {}
-    for root, raw in raws.items():
-        choice = on_change or ("ask" if roots[root].series else "draw")
-        if choice in ("drift", "daily") and not (roots[root].series or when is not None):
+    for root, raw in values.raws.items():
+        series = values.roots[root].series
+        choice = on_change or ("ask" if series else "draw")
+        if choice in ("drift", "daily") and not (series or when is not None):
             choice = "draw"  # in a profile it is said of all, and some of them are no series
         by_choice.setdefault(choice, {})[root] = raw
     asked = by_choice.get("ask", {})
     if asked:
-        refuse_changes(store, person, plan, roots, asked)  # before anything is drawn
+        refuse_changes(replace(values, raws=asked))  # before anything is drawn
     records: dict[RootName, Record] = {}
     for choice, mine in by_choice.items():
+        person = values.person
         if records:  # what was drawn counts towards the caps
-            person = current(store, person.name, person.epoch)
+            person = current(values.store, person.name, person.epoch)
+        chosen = replace(values, person=person, raws=mine)
         if choice == "drift" or choice == "daily":
-            records |= follow(store, person, plan, roots, mine, choice, when)
+            records |= follow(chosen, choice, when)
         else:
-            records |= noise_once(store, person, plan, roots, mine, keep=choice == "keep")
+            records |= noise_once(chosen, keep=choice == "keep")
     return records
 
 
@@ -378,7 +377,9 @@ class Guard:
             advantage=advantage,
             amounts=(budget, epsilon, turns),
         )
-        records = refine_once(store, person, plan, template.roots, raws)
+        records = refine_once(
+            PrivateValues(store=store, person=person, plan=plan, roots=template.roots, raws=raws)
+        )
         view = RecipientView(store, person, records)
         return Session(view, template, calibrate=calibrate)
 

@@ -22,7 +22,6 @@ A reading on a line only: between answers without an order nothing lies to drift
 import hashlib
 import hmac
 import struct
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
@@ -35,13 +34,12 @@ from rootguard.mechanisms import mechanism
 from rootguard.sanitizer import sanitize, stood_still
 from rootguard.session.draws import (
     MAX_RACES,
+    PrivateValues,
     contended,
     current,
-    define,
     finest_of,
+    never_noised,
     noised,
-    on_grid,
-    shown_before,
     tested,
 )
 from rootguard.store import Record, Snapshot, Store, check_caps
@@ -119,26 +117,18 @@ class KeyedWords:
         return "<words>"
 
 
-def follow(
-    store: Store,
-    person: Snapshot,
-    plan: Plan,
-    roots: Mapping[RootName, Root],
-    raws: Mapping[RootName, Raw],
-    how: Following,
-    when: date | None,
-) -> dict[RootName, Record]:
+def follow(values: PrivateValues, how: Following, when: date | None) -> dict[RootName, Record]:
     """What stands for these readings of this date: what was drawn before, or a draw of now."""
     if when is None:
         raise BudgetError(f'on_change="{how}" follows dated values; say of which date: when=date')
-    mapped = define(store, person.quantities, [roots[root] for root in raws])
-    plan = on_grid(plan, mapped)
+    values = values.as_kept(values.defined())
+    store, person = values.store, values.person
     found: dict[RootName, Record] = {}
-    for root, raw in raws.items():
-        if how == "drift" and not roots[root].type.on_a_line:
+    for root, raw in values.raws.items():
+        if how == "drift" and not values.roots[root].type.on_a_line:
             raise BudgetError(f'{root} has answers, not a line to drift on; use "daily" or "ask"')
         reading = _Reading(
-            store=store, plan=plan, root=roots[root], raw=mapped[root].raw(raw), when=when
+            store=store, plan=values.plan, root=values.roots[root], raw=raw, when=when
         )
         found[root] = reading.kept(person, how)
         person = current(store, person.name, person.epoch)
@@ -227,27 +217,18 @@ class _Reading:
         return ours[0] if list(kept) == ours else None
 
 
-def refuse_changes(
-    store: Store,
-    person: Snapshot,
-    plan: Plan,
-    roots: Mapping[RootName, Root],
-    raws: Mapping[RootName, Raw],
-) -> None:
+def refuse_changes(values: PrivateValues) -> None:
     """Refuse values that were never noised where others were, with what they would cost.
 
     For the owner alone: it says that a value changed.
     """
-    changed = [
-        root
-        for root in shown_before(store, person, plan, roots, raws)
-        if finest_of(person.levels.get(root, ())) is not None
-    ]
+    levels = values.person.levels
+    changed = [root for root in never_noised(values) if finest_of(levels.get(root, ())) is not None]
     if changed:
-        spent = person.ledger.spent
+        spent = values.person.ledger.spent
         raise ChangedValueError(
             tuple(changed),
-            {root: float(plan[root].epsilon) for root in changed},
+            {root: float(values.plan[root].epsilon) for root in changed},
             {root: float(spent.get(root, Fraction(0))) for root in changed},
         )
 

@@ -24,12 +24,12 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from rootguard.channels.detection import Detector, Found, Rules, merge
 from rootguard.channels.detection.rules import find_dates
-from rootguard.channels.text.documents import Walk, parsed, rewritten
+from rootguard.channels.text.documents import TextLook, Walk, parsed, rewritten
 from rootguard.channels.text.edits import (
     Edit,
     JsonSanitization,
@@ -181,27 +181,6 @@ _PLACEHOLDER = re.compile(
 )
 
 
-@dataclass(kw_only=True, slots=True, repr=False)
-class TextLook:
-    """What one look at a text rested on: the registry of tokens, the values, and who speaks."""
-
-    source: Source
-    expectation: Expectation = NOTHING
-    tokens: PersonConversation | None = None
-    mark: tuple[int, int] = (0, 0)
-    released: dict[RootName, float] = field(default_factory=dict)
-    missing: set[RootName] = field(default_factory=set)
-    heard: Heard | None = None
-    declared: tuple[str, ...] = ()
-    finds: tuple[Edit, ...] = ()
-    asked: tuple[RootName, ...] = ()
-    """Roots with answers that are no numbers for which the text asks."""
-
-    def again(self) -> "TextLook":
-        """Another look at the same text. Values are released once for all looks: it is logged."""
-        return replace(self, mark=(0, 0))
-
-
 class TextChannel:
     """One person's texts on their way to a service and back. Safe to share by threads."""
 
@@ -245,11 +224,15 @@ class TextChannel:
         `BudgetError` or `AccessError` if a value may not be released, and `StoreError` if the store
         does not answer.
         """
+        look = TextLook(source=source, expectation=expectation, tokens=tokens)
+        return self.sanitize_text(text, context, look)
+
+    def sanitize_text(self, text: str, context: str, look: TextLook) -> Sanitization:
+        """The same for who is shielded, such as a walk through a document."""
         with self._person.one_look():
             document = parsed(text)
             if document is not None:
-                return self._document(text, document, source, expectation, tokens)
-            look = TextLook(source=source, expectation=expectation, tokens=tokens)
+                return self._document(text, document, look)
             return self._recalled_or_read(text, context, look)
 
     @shielded
@@ -262,7 +245,8 @@ class TextChannel:
         tokens: PersonConversation | None = None,
     ) -> JsonSanitization:
         """A JSON value as it may leave: numbers by their keys, texts as texts."""
-        return Walk(self, source=source, expectation=expectation, tokens=tokens).sanitize(value)
+        look = TextLook(source=source, expectation=expectation, tokens=tokens)
+        return Walk(self, look).sanitize(value)
 
     def names_in(self, text: str) -> tuple[RootName, ...]:
         """The quantities that a text names, in order: of a call, what its result is about."""
@@ -282,17 +266,9 @@ class TextChannel:
         """Restores a reply that arrives in pieces."""
         return self._person.restorer()
 
-    def _document(
-        self,
-        text: str,
-        document: object,
-        source: Source,
-        expectation: Expectation,
-        tokens: PersonConversation | None,
-    ) -> Sanitization:
+    def _document(self, text: str, document: object, look: TextLook) -> Sanitization:
         """A text that is JSON: values by their keys, and every other byte as it was."""
-        walk = Walk(self, source=source, expectation=expectation, tokens=tokens)
-        made = walk.sanitize(document)
+        made = Walk(self, look).sanitize(document)
         released: Counter[str] = Counter()
         for each in made.changes:
             if each.root is not None:
@@ -345,7 +321,7 @@ class TextChannel:
         released: Counter[str] = Counter()
         for _ in range(_ROUNDS):
             try:
-                edits = self._read(text, context, looks[-1])
+                edits = self.read(text, context, looks[-1])
             except TextBlockedError as blocked:
                 if len(looks) > 1:  # the text is another one by now
                     blocked.start = blocked.end = None
@@ -425,24 +401,11 @@ class TextChannel:
             return False
         return issued is not None and not any(token in text for token in issued for text in texts)
 
-    def look(
-        self,
-        text: str,
-        *,
-        context: str = "",
-        source: Source = "owner",
-        expectation: Expectation = NOTHING,
-        tokens: PersonConversation | None = None,
-    ) -> tuple[list[Edit], Heard]:
-        """What is to be written where, in order, and what was heard.
+    def read(self, text: str, context: str, look: TextLook) -> list[Edit]:
+        """What is to be written where, in order; `look` gets what was heard.
 
-        For who is shielded: an error's frames have it.
+        For who is shielded: an error's frames have the text.
         """
-        look = TextLook(source=source, expectation=expectation, tokens=tokens)
-        edits = self._read(text, context, look)
-        return edits, look.heard or SILENCE
-
-    def _read(self, text: str, context: str, look: TextLook) -> list[Edit]:
         skip = len(context)
         with _blocking_others(skip):
             long = skip + len(text) > MAX_CHARACTERS
@@ -483,7 +446,7 @@ class TextChannel:
     def sanitize_key(
         self, text: str, *, detect: bool, tokens: PersonConversation | None = None
     ) -> Sanitization:
-        """A key of a JSON object: identifiers alone. For who is shielded, as `look`."""
+        """A key of a JSON object: identifiers alone. For who is shielded, as `read`."""
         with _blocking_others():
             look = TextLook(source="model", tokens=tokens)
             kept = self._kept(text, look)
@@ -776,22 +739,12 @@ class SourceReader(TextChannel):
         if isinstance(said, str) and said.lstrip()[:1] in ("{", "["):
             with suppress(ValueError, RecursionError):
                 said = json.loads(said)
-        Walk(self, source="trusted").sanitize(said)
+        Walk(self, TextLook(source="trusted")).sanitize(said)
 
-    def sanitize(
-        self,
-        text: str,
-        *,
-        context: str = "",
-        source: Source = "trusted",
-        expectation: Expectation = NOTHING,
-        tokens: PersonConversation | None = None,
-    ) -> Sanitization:
+    def sanitize_text(self, text: str, context: str, look: TextLook) -> Sanitization:
         """Nothing of the text is kept: what it says is in the clear."""
-        _, heard = self.look(
-            text, context=context, source=source, expectation=expectation, tokens=tokens
-        )
-        return Sanitization(text="", replaced={}, heard=heard)
+        self.read(text, context, look)
+        return Sanitization(text="", replaced={}, heard=look.heard or SILENCE)
 
     def sanitize_key(
         self,

@@ -10,7 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 from rootguard.channels.text.edits import (
@@ -20,7 +20,7 @@ from rootguard.channels.text.edits import (
     Sanitization,
 )
 from rootguard.errors import TextBlockedError
-from rootguard.reading.claims import NOTHING, Expectation, Heard, Source
+from rootguard.reading.claims import NOTHING, SILENCE, Expectation, Heard, Source
 from rootguard.values import RootName
 
 if TYPE_CHECKING:
@@ -131,18 +131,34 @@ def _scalars(value: object) -> Iterator[object]:
         yield value
 
 
-class TextReader(Protocol):
-    """Reads the texts, keys and numbers of a document: a `TextChannel`, or what only looks."""
+@dataclass(kw_only=True, slots=True, repr=False)
+class TextLook:
+    """What one look at a text rested on: the registry of tokens, the values, and who speaks."""
 
-    def sanitize(
-        self,
-        text: str,
-        *,
-        context: str,
-        source: Source,
-        expectation: Expectation,
-        tokens: "PersonConversation | None",
-    ) -> Sanitization:
+    source: Source
+    expectation: Expectation = NOTHING
+    tokens: "PersonConversation | None" = None
+    mark: tuple[int, int] = (0, 0)
+    released: dict[RootName, float] = field(default_factory=dict)
+    missing: set[RootName] = field(default_factory=set)
+    heard: Heard | None = None
+    declared: tuple[str, ...] = ()
+    finds: tuple[Edit, ...] = ()
+    asked: tuple[RootName, ...] = ()
+    """Roots with answers that are no numbers for which the text asks."""
+
+    def again(self) -> "TextLook":
+        """Another look at the same text. Values are released once for all looks: it is logged."""
+        return replace(self, mark=(0, 0))
+
+
+class TextReader(Protocol):
+    """Reads the texts, keys and numbers of a document: a `TextChannel`, or what only looks.
+
+    A text is read as it follows its context, which is not written.
+    """
+
+    def sanitize_text(self, text: str, context: str, look: TextLook) -> Sanitization:
         """A text as it may leave."""
         ...
 
@@ -152,48 +168,29 @@ class TextReader(Protocol):
         """A key as it may leave."""
         ...
 
-    def look(
-        self,
-        text: str,
-        *,
-        context: str,
-        source: Source,
-        expectation: Expectation,
-        tokens: "PersonConversation | None",
-    ) -> tuple[list[Edit], Heard]:
-        """What is to be written where, and what was heard."""
+    def read(self, text: str, context: str, look: TextLook) -> list[Edit]:
+        """What is to be written where; `look` gets what was heard."""
         ...
 
 
 class Walk:
-    """One walk through one document that a source wrote."""
+    """One walk through one document; every value in it is looked at as `look` says."""
 
     __slots__ = (
         "_awaited",
         "_changes",
         "_channel",
         "_counts",
-        "_expectation",
+        "_look",
         "_missing",
         "_nodes",
         "_place",
-        "_source",
-        "_tokens",
     )
 
-    def __init__(
-        self,
-        channel: TextReader,
-        *,
-        source: Source,
-        expectation: Expectation = NOTHING,
-        tokens: "PersonConversation | None" = None,
-    ) -> None:
+    def __init__(self, channel: TextReader, look: TextLook) -> None:
         self._channel = channel
-        self._tokens = tokens
-        self._source: Source = source
-        self._expectation = expectation
-        self._awaited = expectation.asked
+        self._look = look
+        self._awaited = look.expectation.asked
         self._counts: Counter[str] = Counter()
         self._missing: set[RootName] = set()
         self._nodes = 0
@@ -297,7 +294,7 @@ class Walk:
 
     def _key(self, key: str, taken: Container[str]) -> str:
         detect = _PLAIN_KEY.fullmatch(key) is None
-        made = self._channel.sanitize_key(key, detect=detect, tokens=self._tokens)
+        made = self._channel.sanitize_key(key, detect=detect, tokens=self._look.tokens)
         if made.text in taken:
             raise TextBlockedError("unreadable_document")
         if made.replaced:
@@ -307,13 +304,8 @@ class Walk:
 
     def _text(self, text: str, path: tuple[str, ...]) -> str:
         label = _label(path)
-        made = self._channel.sanitize(
-            text,
-            context=f"{label}: " if label else "",
-            source=self._source,
-            expectation=self._expected(label),
-            tokens=self._tokens,
-        )
+        context = f"{label}: " if label else ""
+        made = self._channel.sanitize_text(text, context, self._looking(self._expected(label)))
         self._answered(made.heard.answered)
         if made.replaced:
             self._counts.update(made.replaced)
@@ -326,13 +318,8 @@ class Walk:
         label = _label(path)
         if not label:
             return value
-        edits, _ = self._channel.look(
-            "true" if value else "false",
-            context=f"{label}: ",
-            source=self._source,
-            expectation=NOTHING,
-            tokens=self._tokens,
-        )
+        written = "true" if value else "false"
+        edits = self._channel.read(written, f"{label}: ", self._looking(NOTHING))
         edit = next((each for each in edits if each.start == 0), None)
         if edit is None:
             return value
@@ -341,16 +328,21 @@ class Walk:
         self._changes += changes_at(tuple(self._place), {edit.kind: 1}, released)
         return {"true": True, "false": False}.get(edit.text, edit.text)
 
+    def _looking(self, expectation: Expectation) -> TextLook:
+        """A look at one value: nothing that was found at another counts for it."""
+        whole = self._look
+        return TextLook(source=whole.source, expectation=expectation, tokens=whole.tokens)
+
     def _expected(self, label: str) -> Expectation:
         """What is expected of a value: under a telling key nothing but what the key says."""
         if label:
             return NOTHING
         if not self._awaited:  # another row
-            self._awaited = self._expectation.asked
-        return replace(self._expectation, asked=self._awaited)
+            self._awaited = self._look.expectation.asked
+        return replace(self._look.expectation, asked=self._awaited)
 
     def _answered(self, roots: Sequence[RootName]) -> None:
-        if len(self._expectation.asked) > 1:
+        if len(self._look.expectation.asked) > 1:
             self._awaited = tuple(root for root in self._awaited if root not in roots)
 
     def _number(self, number: float, path: tuple[str, ...], unit: str) -> object:
@@ -363,19 +355,14 @@ class Walk:
         told = [key for key in path if key.lower() not in _ARGUMENT_KEYS]
         for context in dict.fromkeys((" ".join(told), _label(path))):
             last = context == _label(path)
+            look = self._looking(self._expected(_label(path)))
             try:
-                edits, heard = self._channel.look(
-                    text,
-                    context=f"{context}: " if context else "",
-                    source=self._source,
-                    expectation=self._expected(_label(path)),
-                    tokens=self._tokens,
-                )
+                edits = self._channel.read(text, f"{context}: " if context else "", look)
             except TextBlockedError:
                 if last:
                     raise
                 continue
-            self._answered(heard.answered)
+            self._answered((look.heard or SILENCE).answered)
             edit = next((each for each in edits if each.start < len(digits)), None)
             if edit is not None and (last or edit.kind == "root" or edit.missing is not None):
                 break

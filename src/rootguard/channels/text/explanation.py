@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from rootguard.channels.detection import Detector, merge
-from rootguard.channels.text.documents import Walk, parsed, scalar_places
+from rootguard.channels.text.documents import TextLook, Walk, parsed, scalar_places
 from rootguard.channels.text.edits import Edit, Sanitization
 from rootguard.errors import shielded
 from rootguard.identifiers import Identifiers, new_key
@@ -98,23 +98,22 @@ class Explainer:
         self, text: str, *, source: Source, expectation: Expectation = NOTHING
     ) -> tuple[list[ExplainedNumber], Heard]:
         """The numbers of a text in order, and what it leaves to later texts."""
-        return self.read_any(text, source=source, expectation=expectation)
+        return self.read_any(text, "", TextLook(source=source, expectation=expectation))
 
     def read_any(
-        self, text: str, *, context: str = "", source: Source, expectation: Expectation
+        self, text: str, context: str, look: TextLook
     ) -> tuple[list[ExplainedNumber], Heard]:
         """The same for a text that is read after a context. For who is shielded."""
         document = parsed(text)
         if document is None:
-            return self.read(text, context=context, source=source, expectation=expectation)
+            return self.read(text, context, look)
         reader = _NotingReader(self, text)
-        _DocumentWalk(reader, source=source, expectation=expectation).sanitize(document)
+        _DocumentWalk(reader, look).sanitize(document)
         return reader.found, Heard(numbers=True)
 
-    def read(
-        self, text: str, *, context: str = "", source: Source, expectation: Expectation
-    ) -> tuple[list[ExplainedNumber], Heard]:
+    def read(self, text: str, context: str, look: TextLook) -> tuple[list[ExplainedNumber], Heard]:
         """The same for a text that is taken for no document."""
+        source, expectation = look.source, look.expectation
         if expectation.header:  # the rows of a table whose header came before
             context = f"{context}{expectation.header}\n"
         whole, begin = context + text, len(context)
@@ -203,19 +202,9 @@ class _NotingReader:
         """Go to the next key or value."""
         self._place += 1
 
-    def sanitize(
-        self,
-        text: str,
-        *,
-        context: str,
-        source: Source,
-        expectation: Expectation,
-        tokens: PersonConversation | None,  # noqa: ARG002
-    ) -> Sanitization:
+    def sanitize_text(self, text: str, context: str, look: TextLook) -> Sanitization:
         """A text as it is."""
-        found, heard = self._explainer.read_any(
-            text, context=context, source=source, expectation=expectation
-        )
+        found, heard = self._explainer.read_any(text, context, look)
         start, end = self._places[self._place]
         plain = self._text[start + 1 : end - 1] == text  # no escapes: places can be told
         self._here[self._place] = [
@@ -236,27 +225,16 @@ class _NotingReader:
         """A key as it is: it holds identifiers at most."""
         return Sanitization(text=text, replaced={})
 
-    def look(
-        self,
-        text: str,
-        *,
-        context: str,
-        source: Source,
-        expectation: Expectation,
-        tokens: PersonConversation | None,  # noqa: ARG002
-    ) -> tuple[list[Edit], Heard]:
+    def read(self, text: str, context: str, look: TextLook) -> list[Edit]:
         """A number: a walk looks with the whole path first, and the last look counts."""
-        found, heard = self._explainer.read(
-            text, context=context, source=source, expectation=expectation
-        )
+        found, look.heard = self._explainer.read(text, context, look)
         start, end = self._places[self._place]
         self._here[self._place] = [replace(n, start=start, end=end) for n in found[:1]]
-        edits = [
+        return [
             Edit(start=n.start, end=n.end, text=HOLE, kind="number", missing=n.root)
             for n in found
             if n.outcome not in ("keep", "identifier")
         ]
-        return edits, heard
 
 
 class _DocumentWalk(Walk):
@@ -264,8 +242,8 @@ class _DocumentWalk(Walk):
 
     __slots__ = ("_reader",)
 
-    def __init__(self, reader: _NotingReader, *, source: Source, expectation: Expectation) -> None:
-        super().__init__(reader, source=source, expectation=expectation)
+    def __init__(self, reader: _NotingReader, look: TextLook) -> None:
+        super().__init__(reader, look)
         self._reader = reader
 
     def _key(self, key: str, taken: Container[str]) -> str:

@@ -50,6 +50,22 @@ _WORDS = 256
 """Drawn at once, for speed alone: the stream is the same."""
 
 
+class SeededWords:
+    """32-bit words for the product's samplers from a seeded stream. For experiments alone."""
+
+    def __init__(self, source: np.random.Generator) -> None:
+        self._source = source
+        self._left: list[int] = []
+
+    def words(self, count: int) -> list[int]:
+        """As many integers as asked for, each uniform on 0 .. 2**32 - 1."""
+        while len(self._left) < count:
+            more = self._source.integers(0, 1 << 32, size=_WORDS, dtype=np.uint32)
+            self._left += more.tolist()
+        found, self._left = self._left[:count], self._left[count:]
+        return found
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgentCell:
     """One figure of the study. `asked` says which roots of the template are in play."""
@@ -70,22 +86,6 @@ class AgentCell:
         """What a session is called in the transcripts: readable, unique within a run."""
         parts = (self.template, self.asked, self.mechanism, str(float(self.epsilon)))
         return "/".join((*parts, self.budget, self.config, str(patient)))
-
-
-class SeededWords:
-    """32-bit words for the product's samplers from a seeded stream. For experiments alone."""
-
-    def __init__(self, source: np.random.Generator) -> None:
-        self._source = source
-        self._left: list[int] = []
-
-    def words(self, count: int) -> list[int]:
-        """As many integers as asked for, each uniform on 0 .. 2**32 - 1."""
-        while len(self._left) < count:
-            more = self._source.integers(0, 1 << 32, size=_WORDS, dtype=np.uint32)
-            self._left += more.tolist()
-        found, self._left = self._left[:count], self._left[count:]
-        return found
 
 
 def only(template: Template, roots: Iterable[RootName]) -> Template:

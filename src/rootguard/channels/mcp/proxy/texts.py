@@ -18,7 +18,8 @@ from itertools import pairwise
 from typing import Final
 from urllib.parse import unquote
 
-from rootguard.channels.text.channel import TextChannel, TextLook, answer_reader, has_answers
+from rootguard.channels.text.channel import TextChannel, answer_reader, has_answers
+from rootguard.channels.text.documents import TextLook
 from rootguard.channels.text.edits import Edit
 from rootguard.channels.text.explanation import ExplainedNumber, Explainer
 from rootguard.channels.tools.words import data, text_words, words_of
