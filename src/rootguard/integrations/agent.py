@@ -254,6 +254,21 @@ class AgentGuard:
         return self._channel.conversation(thread or self._own, ())
 
 
+class GuardedFront:
+    """What a framework's front begins with: one person's guard, made as `AgentGuard` says."""
+
+    def __init__(
+        self,
+        profile: str | os.PathLike[str] | Profile,
+        *,
+        service: str | None = None,
+        store: Store | None = None,
+        pins: Pins | None = None,
+    ) -> None:
+        super().__init__()  # of the framework's own class, where there is one beside this
+        self.guard = AgentGuard(profile, service=service, store=store, pins=pins)
+
+
 def asked_for(arguments: object) -> object:
     """A call's arguments without the numbers that it gives: what its result may be about.
 

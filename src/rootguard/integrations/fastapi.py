@@ -13,12 +13,11 @@ In Starlette alone, call `users.of(request.user.identity)`.
 """
 
 import os
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 from rootguard.channels.faults import fault_of
+from rootguard.channels.gateway.channel import OpenedLately
 from rootguard.errors import RootGuardError
 from rootguard.integrations.agent import AgentGuard
 from rootguard.session import Profile
@@ -38,35 +37,16 @@ class GuardedUsers:
         store: Store | None = None,
         most: int = 1000,
     ) -> None:
-        self._profile_of, self._service, self._store = profile_of, service, store
-        self._most = most
-        self._kept: OrderedDict[str, AgentGuard] = OrderedDict()
-        # `_lock` guards both tables and is not held while a store is waited for; a user's own lock
-        # is, so that two first requests do not open two guards.
-        self._lock = threading.Lock()
-        self._opening: dict[str, threading.Lock] = {}
+        self._guards = OpenedLately(
+            lambda user: AgentGuard(profile_of(user), service=service, store=store), most=most
+        )
 
     def __repr__(self) -> str:
-        return f"<guards of {len(self._kept)} users>"
+        return f"<guards of {len(self._guards)} users>"
 
     def of(self, user: str) -> AgentGuard:
         """The guard of a user. May wait for a store."""
-        with self._lock:
-            if user in self._kept:
-                self._kept.move_to_end(user)
-                return self._kept[user]
-            opening = self._opening.setdefault(user, threading.Lock())
-        with opening:
-            with self._lock:
-                if user in self._kept:  # whoever had the lock before has opened it
-                    return self._kept[user]
-            made = AgentGuard(self._profile_of(user), service=self._service, store=self._store)
-            with self._lock:
-                self._kept[user] = made
-                self._opening.pop(user, None)
-                while len(self._kept) > self._most:
-                    self._kept.popitem(last=False)
-            return made
+        return self._guards.of(user)
 
     def dependency(self, signed_in: Callable[..., str]) -> Callable[..., AgentGuard]:
         """What `Depends` takes: the guard of whom another dependency says is signed in."""

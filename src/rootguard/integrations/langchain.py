@@ -10,7 +10,6 @@ around it is.
 """
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
@@ -24,28 +23,14 @@ from langgraph.types import Command
 from langsmith.run_helpers import tracing_context
 
 from rootguard.channels.gateway.shapes import OutgoingRequest
-from rootguard.channels.tools import Pins
-from rootguard.integrations.agent import AgentGuard, ToolRefusedError
+from rootguard.integrations.agent import AgentGuard, GuardedFront, ToolRefusedError
 from rootguard.integrations.langgraph import GuardedAgent, guarded_messages, thread_of
-from rootguard.session import Profile
-from rootguard.store import Store
 
 _CALL: ContextVar[tuple[Any, RunnableConfig | None]] = ContextVar("_CALL")
 
 
-class RootGuardMiddleware(AgentMiddleware):  # type: ignore[misc]
+class RootGuardMiddleware(GuardedFront, AgentMiddleware):  # type: ignore[misc]
     """Guards an agent's model and tools; `bind` guards what goes in and comes out."""
-
-    def __init__(
-        self,
-        profile: str | os.PathLike[str] | Profile,
-        *,
-        service: str | None = None,
-        store: Store | None = None,
-        pins: Pins | None = None,
-    ) -> None:
-        super().__init__()
-        self.guard = AgentGuard(profile, service=service, store=store, pins=pins)
 
     def bind(self, agent: Any) -> "GuardedAgent":
         """The agent as its owner uses it: raw words in, restored replies out."""

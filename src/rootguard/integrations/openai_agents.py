@@ -12,7 +12,6 @@ sessions and traces hold no raw value, and restores the reply.
 
 import asyncio
 import json
-import os
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,10 +24,7 @@ from agents.tool import FunctionTool
 from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.gateway.openai import RESPONSES
 from rootguard.channels.gateway.shapes import OutgoingRequest
-from rootguard.channels.tools import Pins
-from rootguard.integrations.agent import AgentGuard, ToolRefusedError, mapped_texts
-from rootguard.session import Profile
-from rootguard.store import Store
+from rootguard.integrations.agent import AgentGuard, GuardedFront, ToolRefusedError, mapped_texts
 
 
 def guarded_items(out: OutgoingRequest, told: str | None, items: object) -> tuple[Any, Any]:
@@ -39,18 +35,8 @@ def guarded_items(out: OutgoingRequest, told: str | None, items: object) -> tupl
     return made.get("instructions"), made["input"]
 
 
-class RootGuardAgents:
+class RootGuardAgents(GuardedFront):
     """The guard of one person's agents."""
-
-    def __init__(
-        self,
-        profile: str | os.PathLike[str] | Profile,
-        *,
-        service: str | None = None,
-        store: Store | None = None,
-        pins: Pins | None = None,
-    ) -> None:
-        self.guard = AgentGuard(profile, service=service, store=store, pins=pins)
 
     def agent(self, agent: Any) -> Any:
         """A copy of an agent whose model, tools and MCP servers are guarded."""

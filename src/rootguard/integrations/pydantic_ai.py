@@ -11,7 +11,6 @@ before the agent has it, so that its message history and its spans hold no raw v
 """
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -26,26 +25,13 @@ from pydantic_core import to_jsonable_python
 
 from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.gateway.shapes import OutgoingRequest
-from rootguard.channels.tools import Pins
-from rootguard.integrations.agent import AgentGuard, ToolFailedError, ToolRefusedError
-from rootguard.session import Profile
-from rootguard.store import Store
+from rootguard.integrations.agent import AgentGuard, GuardedFront, ToolFailedError, ToolRefusedError
 
 _SILENT = frozenset(("tool-availability-delta", "compaction"))
 
 
-class RootGuardCapability(AbstractCapability[Any]):  # type: ignore[misc]
+class RootGuardCapability(GuardedFront, AbstractCapability[Any]):  # type: ignore[misc]
     """Guards an agent's model and tools; `bind` guards what goes in and comes out."""
-
-    def __init__(
-        self,
-        profile: str | os.PathLike[str] | Profile,
-        *,
-        service: str | None = None,
-        store: Store | None = None,
-        pins: Pins | None = None,
-    ) -> None:
-        self.guard = AgentGuard(profile, service=service, store=store, pins=pins)
 
     def bind(self, agent: Any) -> "GuardedPydanticAgent":
         """The agent as its owner uses it: raw words in, restored replies out."""

@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from rootguard.channels.api_keys import ApiKeys, load_keys
 from rootguard.channels.faults import FAULTS, Code, RequestRefusedError
 from rootguard.channels.gateway.app import INSPECTING, GatewaySettings, RateLimit, build_app
-from rootguard.channels.gateway.channel import ChannelCache, PersonChannel, ReplyAudit
+from rootguard.channels.gateway.channel import OpenedLately, PersonChannel, ReplyAudit
 from rootguard.channels.gateway.shapes import MAX_DEPTH, MAX_ITEMS
 from rootguard.channels.gateway.telemetry import Tracing
 from rootguard.channels.gateway.upstream import (
@@ -434,7 +434,7 @@ def test_people_who_called_least_lately_make_room() -> None:
         opened.append(profile)
         return Unguarded()
 
-    channels = ChannelCache(open_channel, most=2)
+    channels = OpenedLately(open_channel, most=2)
     for profile in ("a", "b", "a", "c", "a", "b"):
         channels.of(profile)
     assert opened == ["a", "b", "c", "b"]

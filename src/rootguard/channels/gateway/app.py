@@ -31,7 +31,7 @@ from rootguard.channels.api_keys import ApiKeys
 from rootguard.channels.faults import FAULTS, Code, fault_of
 from rootguard.channels.faults import RequestRefusedError as Refused
 from rootguard.channels.gateway.anthropic import COUNT_TOKENS, MESSAGES
-from rootguard.channels.gateway.channel import ChannelCache, PersonChannel, ReplyAudit
+from rootguard.channels.gateway.channel import OpenedLately, PersonChannel, ReplyAudit
 from rootguard.channels.gateway.openai import (
     CHAT,
     COMPLETIONS,
@@ -269,7 +269,7 @@ class Gateway:
     ) -> None:
         self.settings = settings
         self.metrics = Metrics()
-        self._channels = ChannelCache(open_channel, most=settings.people)
+        self._channels = OpenedLately(open_channel, most=settings.people)
         self._rates = RateLimit(settings.per_minute)
         self._tracing = Tracing(enabled=settings.traced)
         self._under_way = 0

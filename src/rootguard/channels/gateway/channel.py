@@ -8,7 +8,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Final, Protocol
+from typing import Final, Generic, Protocol, TypeVar
 
 from rootguard.channels.detection import Detector, merge
 from rootguard.channels.faults import rule_of
@@ -21,6 +21,8 @@ from rootguard.session.declared import PersonConversation
 from rootguard.session.person import Person
 from rootguard.session.profile import OnDoubt, UnknownFields
 from rootguard.values import RootName
+
+Opened = TypeVar("Opened")
 
 _AUDITED: Final = 64 * 1024
 """Characters of a reply that are kept to be audited. What is found is a count for the owner, so a
@@ -242,34 +244,37 @@ class _AuditedRestorer:
         return self._inner.close()
 
 
-class ChannelCache:
-    """The channels of those who called lately; the one unused longest makes room."""
+class OpenedLately(Generic[Opened]):
+    """What was opened for those who called lately; the one unused longest makes room."""
 
-    def __init__(self, open_channel: Callable[[str], PersonChannel], *, most: int) -> None:
-        self._open = open_channel
+    def __init__(self, opened: Callable[[str], Opened], *, most: int) -> None:
+        self._open = opened
         self._most = most
-        self._kept: OrderedDict[str, PersonChannel] = OrderedDict()
+        self._kept: OrderedDict[str, Opened] = OrderedDict()
         # `_lock` guards both tables and is never held while a store is waited for. A lock for each
-        # profile is: two first calls of one person must not open two channels, and one person's
-        # slow store must not hold up the others.
+        # key is: two first calls of one person must not open twice, and one person's slow store
+        # must not hold up the others.
         self._lock = threading.Lock()
         self._opening: dict[str, threading.Lock] = {}
 
-    def of(self, profile: str) -> PersonChannel:
-        """The channel of a profile, opened now if it is not open. May wait for a store."""
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def of(self, key: str) -> Opened:
+        """What this key stands for, opened now if it is not open. May wait for a store."""
         with self._lock:
-            if profile in self._kept:
-                self._kept.move_to_end(profile)
-                return self._kept[profile]
-            opening = self._opening.setdefault(profile, threading.Lock())
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+            opening = self._opening.setdefault(key, threading.Lock())
         with opening:
             with self._lock:  # whoever had the lock before may have opened it
-                if profile in self._kept:
-                    return self._kept[profile]
-            channel = self._open(profile)
+                if key in self._kept:
+                    return self._kept[key]
+            made = self._open(key)
             with self._lock:
-                self._kept[profile] = channel
-                self._opening.pop(profile, None)
+                self._kept[key] = made
+                self._opening.pop(key, None)
                 while len(self._kept) > self._most:
                     self._kept.popitem(last=False)
-            return channel
+            return made
