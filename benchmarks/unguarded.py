@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from rootguard.channels.gateway.channel import PersonChannel, Restorer
 from rootguard.channels.text.edits import JsonSanitization, Sanitization
+from rootguard.events import ChangedPlace
 from rootguard.reading.claims import NOTHING, Expectation, Source
 from rootguard.session.profile import OnDoubt, UnknownFields
 from rootguard.values import RootName
@@ -83,3 +84,9 @@ class Unguarded(PersonChannel):
     @contextmanager
     def recording_refusals(self) -> Iterator[None]:
         yield
+
+    def note_changes(self, places: Sequence[ChangedPlace]) -> None:
+        """There is no owner's log."""
+
+    def note_refusal(self, problem: Exception, *, source: str = "", path: str = "") -> None:
+        """There is no owner's log."""
