@@ -16,7 +16,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from typing import Any, Final, Literal
 
 from rootguard.language.fold import Spans, bare, fold
@@ -810,3 +810,80 @@ def _month_and_year(months: Sequence[str], of: str) -> Writer:
 
 def _year_alone(kind: RootType, number: float) -> str:
     return str(_released_day(kind, number).year)
+
+
+# -- when a number was told of ----------------------------------------------------------------
+
+_WHEN_BEHIND: Final = 40
+_WHEN_BEFORE: Final = 60
+_NOW: Final = re.compile(
+    r"(?<![^\W_])(?:now|today|this morning|current(?:ly)?|at the moment|jetzt|heute|maintenant"
+    r"|aujourd'hui|ahora|hoy|adesso|oggi|agora|hoje)(?![^\W_])"
+)
+_EARLIER: Final = re.compile(
+    r"(?<![^\W_])(?:previous(?:ly)?|earlier|back then|last time|the time before|before that"
+    r"|formerly|fruher|vorher|zuletzt|auparavant|avant|antes|anteriormente|prima"
+    r"|in precedenza|dropped from"
+    r"|went (?:up |down )?from|rose from|fell from|up from|down from|used to be)(?![^\W_])"
+)
+_NEXT_PART: Final = re.compile(r"[,;]|(?<![^\W_])(?:and|und|et|y|e)(?![^\W_])")
+_YESTERDAY: Final = frozenset(("yesterday", "gestern", "hier", "ayer", "ieri", "ontem"))
+_DAYS_BACK: Final = re.compile(
+    r"(\d{1,3}) (day|week|tag|woche|jour|semaine|dia|semana|giorn|settiman)"
+)
+_WEEKS: Final = frozenset(("week", "woche", "semaine", "semana", "settiman"))
+
+
+def told_when(
+    page: Page,
+    place: tuple[int, int],
+    between: tuple[int, int],
+    days: Sequence[tuple[int, int]],
+    today: date,
+) -> date | Literal["now", "earlier"]:
+    """Of when a number at a place tells: a day, now, or some time before; where nothing says, now.
+
+    `between` are the ends of the numbers before and behind it; all places are of the folded text.
+    """
+    text = page.plain
+    line, stop = text.rfind("\n", 0, place[0]) + 1, text.find("\n", place[1])
+    last = min(between[1], place[1] + _WHEN_BEHIND, len(text) if stop < 0 else stop)
+    over = _NEXT_PART.search(text, place[1], last)
+    behind = (place[1], last if over is None else over.start())
+    before = (max(between[0], place[0] - _WHEN_BEFORE, line), place[0])
+    for (start, end), nearest in ((behind, min), (before, max)):
+        found: list[tuple[int, date | Literal["now", "earlier"]]] = []
+        for first, last in days:
+            if start <= first and last <= end:
+                original = page.original[slice(*page.folded.span(first, last))]
+                said, _ = _day_in(original, "en")
+                found.append((first, "earlier" if said is None else date.fromisoformat(said)))
+        found += ((m.start(), "now") for m in _NOW.finditer(text, start, end))
+        found += ((m.start(), "earlier") for m in _EARLIER.finditer(text, start, end))
+        found += (
+            (m.start(), _day_back(m[0], today))
+            for m in _ago().finditer(text, start, end)
+            if _NOW.fullmatch(m[0]) is None
+        )
+        found += (
+            (m.start(), "earlier")
+            for m in _MONTH_WORD.finditer(text, start, end)
+            if m[1] in _month_names() and not any(a <= m.start() < b for a, b in days)
+        )
+        if found:
+            _, when = nearest(found, key=lambda each: each[0])
+            return "now" if when == today else when
+    return "now"
+
+
+_MONTH_WORD: Final = re.compile(r"(?<![^\W_])(?:in|im|en|em|on|am) (?:\d{1,2}\.? )?([a-z]{3,10})")
+
+
+def _day_back(said: str, today: date) -> date | Literal["earlier"]:
+    """The day that so many days or weeks ago was; longer spans name no day."""
+    if said in _YESTERDAY:
+        return today - timedelta(days=1)
+    match = _DAYS_BACK.search(said)
+    if match is None:
+        return "earlier"
+    return today - timedelta(days=int(match[1]) * (7 if match[2] in _WEEKS else 1))

@@ -9,7 +9,7 @@ every later number for it is ignored. Numbers and identifiers go in and do not c
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 from types import MappingProxyType
 from typing import Final, Self
 
@@ -21,7 +21,7 @@ from rootguard.errors import (
     UnknownNameError,
     shielded,
 )
-from rootguard.events import ChangedPlace, PlacesRefused, TokenRefused
+from rootguard.events import ChangedPlace, PlacesRefused, TokenRefused, ValueReleased
 from rootguard.expressions import to_text
 from rootguard.graph import Graph
 from rootguard.identifiers import Conversations, Identifiers, Kind
@@ -39,10 +39,11 @@ from rootguard.session.draws import current, kept_formulas, sight_once
 from rootguard.session.guard import Notice, set_lifetime, take_values, tier_of, warn_owner
 from rootguard.session.policy import TextRule
 from rootguard.session.profile import Profile
+from rootguard.session.series import drawn_on
 from rootguard.session.session import Answers, RecipientView, Tokens, described
 from rootguard.store import Snapshot, Store
 from rootguard.template import Root, Template
-from rootguard.values import Form, RootName
+from rootguard.values import Form, RootName, to_micro
 
 __all__ = ["Person", "PersonConversation", "Replacement"]
 
@@ -165,6 +166,34 @@ class Person(Answers):
     def trusts(self, *tools: str) -> bool:
         """Whether the owner's policy trusts a tool, by any of its names, to teach values."""
         return not self._sources.isdisjoint(tools)
+
+    def number_on(self, root: str, day: date) -> float | None:
+        """A root's draw of a date, if draws are kept by their date (`daily`) and one was made then.
+
+        None for a service in a tier: its level is made of what stands now.
+        """
+        name = RootName(root)
+        with self._lock:
+            if name not in self._plans or self._view.access is not None:
+                return None
+            record = drawn_on(self._view.store, self.principal, name, day)
+            if record is None:
+                return None
+            self._view.disclose_draw(record)
+            value = self._home(root).shown(record.sanitized)
+            self._transcript.append(
+                ValueReleased(
+                    turn=self._transcript.next_turn,
+                    name=f"{root} on {day.isoformat()}",
+                    formula="",
+                    value=value,
+                    rests_on=(name,),
+                    levels=(to_micro(record.sanitized.epsilon),),
+                    recipient="",
+                    tier="",
+                )
+            )
+            return value
 
     def known(self, root: str) -> bool:
         """Whether this root has a released value."""

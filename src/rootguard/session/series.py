@@ -44,7 +44,7 @@ from rootguard.session.draws import (
 )
 from rootguard.store import Record, Snapshot, Store, check_caps
 from rootguard.template import Root
-from rootguard.values import MICRO, Domain, Raw, RootName, Sanitized, to_micro
+from rootguard.values import MICRO, Domain, Principal, Raw, RootName, Sanitized, to_micro
 
 Following = Literal["drift", "daily"]
 
@@ -177,18 +177,16 @@ class _Reading:
     def _of_its_day(self, person: Snapshot) -> Record | None:
         """The draw that was made of this date."""
         name = self.root.name
-        mark = self._mark(person, f"day\x00{self.when.isoformat()}")
-        known = self.store.find(person.name, {name: (mark,)})
-        if name not in known:
+        known = drawn_on(self.store, person.name, name, self.when)
+        if known is None:
             return None
-        version = known[name].sanitized.version
+        version = known.sanitized.version
         return finest_of(
             self.store.return_to(person.name, {name: version}, epoch=person.epoch)[name]
         )
 
     def _mark(self, person: Snapshot, what: str) -> bytes:
-        context = f"{person.name}\x00{self.root.name}\x00{what}".encode(errors="surrogatepass")
-        return hmac.digest(self.store.fingerprint_key, b"series\x00" + context, hashlib.sha256)
+        return _mark(self.store, person.name, self.root.name, what)
 
     def _draw(self, person: Snapshot, *, with_test: bool) -> Record | None:
         """A fresh draw, with its test if there is one; None if another writer was first."""
@@ -217,6 +215,17 @@ class _Reading:
         return ours[0] if list(kept) == ours else None
 
 
+def _mark(store: Store, principal: Principal, root: RootName, what: str) -> bytes:
+    context = f"{principal}\x00{root}\x00{what}".encode(errors="surrogatepass")
+    return hmac.digest(store.fingerprint_key, b"series\x00" + context, hashlib.sha256)
+
+
+def drawn_on(store: Store, principal: Principal, root: RootName, when: date) -> Record | None:
+    """What was drawn of a date under `daily`. Which draw stands now is not changed."""
+    mark = _mark(store, principal, root, f"day\x00{when.isoformat()}")
+    return store.find(principal, {root: (mark,)}).get(root)
+
+
 def refuse_changes(values: PrivateValues) -> None:
     """Refuse values that were never noised where others were, with what they would cost.
 
@@ -233,4 +242,4 @@ def refuse_changes(values: PrivateValues) -> None:
         )
 
 
-__all__ = ["DriftTest", "Following", "follow", "refuse_changes", "tested"]
+__all__ = ["DriftTest", "Following", "drawn_on", "follow", "refuse_changes", "tested"]

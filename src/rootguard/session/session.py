@@ -358,6 +358,14 @@ class RecipientView:
                 epoch=self.person.epoch,
             )
 
+    def disclose_draw(self, record: Record) -> None:
+        """Write down that this recipient, who is in no tier, was given a draw of another time."""
+        drawn = record.sanitized
+        given = Disclosure(
+            service="", tier="", root=drawn.root, version=drawn.version, position=record.position
+        )
+        self.store.disclose(self.principal, [given], None, epoch=self.person.epoch)
+
 
 class _Part:
     """One template's values, computed from the roots as the recipient gets them. Not locked.
@@ -480,6 +488,11 @@ class _Part:
             mechanism=ledger.mechanism_of(root),
             draws=ledger.draws[root],
         )
+
+    def shown(self, drawn: Sanitized) -> float:
+        """A draw of one of its roots on this template's scale."""
+        value = self._mapped[drawn.root].shown(drawn).value
+        return self.roots[drawn.root].domain.clamp(value)
 
     def _take_up(self, root: RootName) -> None:
         found = self._view.find(root)

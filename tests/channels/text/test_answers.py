@@ -1,8 +1,13 @@
 """Answers to what is yes or no in texts and JSON: released, taken out, or another's."""
 
+from datetime import date, datetime, timedelta
+from pathlib import Path
+
 import pytest
 
+from rootguard import Guard
 from rootguard.channels.text.channel import TextChannel
+from rootguard.events import ValueReleased
 from rootguard.session.person import Person
 from rootguard.session.profile import parse_profile
 from rootguard.store import MemoryStore
@@ -63,3 +68,85 @@ def test_answers_of_many_people_do_not_tell_who_smokes() -> None:
 def test_what_a_tool_says_of_a_root_without_a_value_is_taken_out() -> None:
     said = "diagnosed with diabetes: yes"
     assert channel().sanitize(said, source="tool").text == "diagnosed with diabetes: [answer]"
+
+
+SUGAR = """
+name = "sugar"
+title = "Sugar"
+[roots.glu]
+lower = 40
+upper = 400
+unit = "mg/dL"
+aliases = ["glucose"]
+series = true
+[roots.ast]
+lower = 7
+upper = 272
+unit = "U/L"
+[target]
+name = "points"
+formula = "glu + ast"
+"""
+
+
+def measured(folder: Path, store: MemoryStore, glucose: float, day: date, how: str) -> None:
+    """One reading of a day, noised by its owner's own program."""
+    (folder / "sugar.toml").write_text(SUGAR)
+    Guard.open(
+        str(folder / "sugar.toml"),
+        values={"glu": glucose, "ast": 23},
+        budget=1,
+        when=day,
+        on_change=how,  # type: ignore[arg-type]
+        store=store,
+    )
+
+
+def read_by_day(folder: Path, how: str) -> tuple[TextChannel, Person, date]:
+    today = datetime.now().astimezone().date()
+    store = MemoryStore()
+    for days, glucose in ((7, 150.0), (1, 140.0), (0, 131.0)):
+        measured(folder, store, glucose, today - timedelta(days=days), how)
+    text = f'templates = ["./sugar.toml"]\nbudget = "1"\non_change = "{how}"\n'
+    profile = parse_profile(text, file=str(folder / "me.toml"))
+    person = Person.open(profile, store=store)
+    return TextChannel(person, near_private="redact"), person, today
+
+
+def test_a_past_value_is_answered_from_the_draw_of_its_day(tmp_path: Path) -> None:
+    channel, person, today = read_by_day(tmp_path, "daily")
+    spent = person._view.store.ledger(person.principal).micro["glu"]
+    week = today - timedelta(days=7)
+    now = person.number("glu")
+    then, yesterday = (person.number_on("glu", today - timedelta(days=d)) for d in (7, 1))
+    assert then is not None
+    assert yesterday is not None
+    for said, left in {
+        f"My glucose was 150 on {week}": f"My glucose was {then:.1f} on {week}",
+        f"{week}: glucose 150": f"{week}: glucose {then:.1f}",
+        "My glucose was 140 yesterday, now 131": f"My glucose was {yesterday:.1f} yesterday, now "
+        f"{now:.1f}",
+        "Glucose was 150 last week, now 131": f"Glucose was [number] last week, now {now:.1f}",
+        "My glucose was 99 on 2020-01-01": "My glucose was [number] on 2020-01-01",
+        "previous glucose 150, current glucose 131": f"previous glucose [number], current glucose "
+        f"{now:.1f}",
+    }.items():
+        assert channel.sanitize(said, source="owner").text == left
+    # Never by another draw.
+    assert person._view.store.ledger(person.principal).micro["glu"] == spent
+    assert any(event.name == f"glu on {week}" for event in released(person))
+
+
+def test_without_dates_in_the_store_a_past_value_is_taken_out(tmp_path: Path) -> None:
+    channel, person, today = read_by_day(tmp_path, "draw")
+    week = today - timedelta(days=7)
+    now = f"{person.number('glu'):.1f}"
+    said = f"My glucose was 150 on {week}, now 131"
+    assert channel.sanitize(said).text == f"My glucose was [number] on {week}, now {now}"
+    # A root that is no series has one value, whenever it was told.
+    ast = f"{person.number('ast'):.1f}"
+    assert channel.sanitize("My AST was 23 last week").text == f"My AST was {ast} last week"
+
+
+def released(person: Person) -> list[ValueReleased]:
+    return [event for event in person.transcript() if isinstance(event, ValueReleased)]

@@ -25,6 +25,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Literal, cast
 
 from rootguard.channels.detection import Detector, Found, Rules, merge
@@ -53,7 +54,7 @@ from rootguard.identifiers.registry import closes, opens
 from rootguard.identifiers.streaming import StreamRestorer
 from rootguard.language.fold import Runs, Spans, key_of
 from rootguard.language.numbers import HOLE
-from rootguard.reading.answers import Answer, AnswerReader, answer_words
+from rootguard.reading.answers import Answer, AnswerReader, answer_words, told_when
 from rootguard.reading.claims import (
     NOTHING,
     SILENCE,
@@ -484,6 +485,7 @@ class TextChannel:
                 begin=begin,
             )
             look.heard = look.heard or reading.heard
+            self._date(page, reading.claims, look)
             edits += self._claimed(reading.claims, look, doubts)
             # What is read as a range, a version or a time is no telephone or record number.
             read = [(each.start, each.end) for each in reading.claims if each.reason in _READ]
@@ -502,6 +504,23 @@ class TextChannel:
         placed = Spans([*kept, *((edit.start, edit.end) for edit in edits)])
         edits += self._doubted(doubts, placed)
         return sorted(edits, key=lambda edit: edit.start)
+
+    def _date(self, page: Page, claims: Sequence[Claim], look: TextLook) -> None:
+        """Note which numbers of a series tell of another time than now."""
+        told = [each for each in claims if each.root and self._person.roots[each.root].series]
+        if not told:
+            return
+        days = [page.folded.place(*day) for day in find_dates(page.original, Runs(page.original))]
+        dated = Spans(days)
+        others = [n for n in page.numbers if not dated.meet(n.start, n.end)]
+        today = datetime.now().astimezone().date()
+        for claim in told:
+            start, end = page.folded.place(claim.start, claim.end)
+            before = max((n.end for n in others if n.end <= start), default=0)
+            behind = min((n.start for n in others if n.start >= end), default=len(page.plain))
+            when = told_when(page, (start, end), (before, behind), days, today)
+            if when != "now":
+                look.earlier[claim.start, claim.end] = when
 
     def _claimed(
         self, claims: Sequence[Claim], look: TextLook, doubts: list[Claim]
@@ -584,8 +603,12 @@ class TextChannel:
             value = self._person.computed(claim.computed)
             text = HOLE if value is None else _as_written(claim.writing, value)
         elif claim.mention is not None and claim.root is not None:
-            value = self._value(claim.root, claim.mention.number, look)
-            text = write(claim.mention, value)
+            when = look.earlier.get((claim.start, claim.end), "now")
+            if when == "now":
+                value = self._value(claim.root, claim.mention.number, look)
+            elif when != "earlier":  # as it was drawn then, or not at all
+                value = self._person.number_on(claim.root, when)
+            text = HOLE if value is None else write(claim.mention, value)
         kind = "number" if value is None else "root"
         return Edit(
             start=claim.start,

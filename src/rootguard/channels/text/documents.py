@@ -11,7 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol, TypeGuard
+from datetime import date
+from typing import TYPE_CHECKING, Literal, Protocol, TypeGuard
 
 from rootguard.channels.text.edits import (
     Change,
@@ -144,12 +145,14 @@ class TextLook:
     heard: Heard | None = None
     declared: tuple[str, ...] = ()
     finds: tuple[Edit, ...] = ()
+    earlier: dict[tuple[int, int], date | Literal["now", "earlier"]] = field(default_factory=dict)
+    """Numbers of a series that tell of another time, and of which."""
     asked: tuple[RootName, ...] = ()
     """Roots with answers that are no numbers for which the text asks."""
 
     def again(self) -> "TextLook":
         """Another look at the same text. Values are released once for all looks: it is logged."""
-        return replace(self, mark=(0, 0))
+        return replace(self, mark=(0, 0), earlier={})
 
 
 class TextReader(Protocol):
