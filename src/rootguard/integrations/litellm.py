@@ -81,6 +81,8 @@ class RootGuardGuardrail(CustomGuardrail):  # type: ignore[misc]
         response: Any,
     ) -> Any:
         """A reply with identifiers put back; the one that is logged stays as it is."""
+        if data.get("stream"):
+            return response  # restored piece by piece before; this one is for LiteLLM's logs
         return self._shown(response, _thread_of(data))
 
     async def async_post_call_streaming_iterator_hook(
