@@ -3,7 +3,7 @@
 `tables` takes data frames and `files` takes files larger than memory; both hand Arrow record
 batches to one `kernel`. `mechanisms.keyed` makes the noise: exact, cryptographic, and the same
 again for the same row under the same key. `keys` says where that key comes from, `register`
-what a store keeps of a run. `spark` runs the kernel in the tasks of a cluster. Nothing imports this
+what a store keeps of a run. `engines` runs the kernel in the tasks of a cluster. Nothing imports this
 package but the command line.
 """
 
@@ -18,7 +18,7 @@ except ImportError:
     ) from None
 
 from rootguard.batch.restore import restore_ids
-from rootguard.batch.spark import SparkRelease, sanitize_spark
+from rootguard.batch.engines.spark import SparkRelease, sanitize_spark
 from rootguard.batch.tables import TableRelease, sanitize
 
 __all__ = ["SparkRelease", "TableRelease", "restore_ids", "sanitize", "sanitize_spark"]

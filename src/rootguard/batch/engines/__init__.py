@@ -1,0 +1,1 @@
+"""The kernel inside other engines: the tasks of a Spark cluster."""
