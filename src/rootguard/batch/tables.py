@@ -229,6 +229,11 @@ def _series(series: Any) -> Array:  # noqa: ANN401 - pandas has no types
     return pa.array(cells, pa.string())
 
 
+def frame_to_arrow(frame: Table) -> Table:
+    """A whole pandas data frame as Arrow, its columns read as `sanitize` reads them."""
+    return pa.table({str(name): _series(frame[name]) for name in frame.columns})
+
+
 def _form_of(table: Table) -> _Form:
     package = type(table).__module__.partition(".")[0]
     if package == "pandas" and hasattr(table, "columns"):

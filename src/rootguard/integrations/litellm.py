@@ -12,9 +12,10 @@ In the proxy's configuration, with this file's module on the path:
           service: assistant
 
 Requests are read whole, as the gateway reads them, so callers go on sending their own words and
-restored replies. LiteLLM logs the request as it was sent; the copy of the caller's that it keeps
-beside is changed as well. It logs a reply as the caller reads it, with identifiers put back: turn
-message logging off in its settings if its logs go anywhere else. Numbers stay the released ones.
+restored replies. LiteLLM logs request and reply as they were sent: the copy of the caller's request
+that it keeps beside is changed as well, and the texts of the restored reply are taken out of what
+its loggers get. List this guardrail last among those after the call: a later one would read, and
+may note, the restored reply.
 """
 
 import asyncio
@@ -25,6 +26,8 @@ from typing import Any, Final
 
 import litellm
 from litellm.integrations.custom_guardrail import CustomGuardrail
+from litellm.types.guardrails import GuardrailEventHooks
+from pydantic import BaseModel
 
 from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.gateway.channel import Restorer
@@ -94,6 +97,25 @@ class RootGuardGuardrail(CustomGuardrail):  # type: ignore[misc]
         """A streamed reply, restored piece by piece."""
         async for chunk in self._streamed(response, _thread_of(request_data)):
             yield chunk
+
+    def should_run_guardrail(self, data: Any, event_type: Any) -> bool:
+        """As configured; and always for what is logged."""
+        if event_type == GuardrailEventHooks.logging_only:
+            return True
+        return bool(super().should_run_guardrail(data, event_type))
+
+    async def async_logging_hook(self, kwargs: Any, result: Any, call_type: str) -> tuple[Any, Any]:
+        """What LiteLLM's loggers get: without the texts that only the caller reads."""
+        return self.logging_hook(kwargs, result, call_type)
+
+    def logging_hook(self, kwargs: Any, result: Any, call_type: str) -> tuple[Any, Any]:  # noqa: ARG002
+        kwargs.pop("served_output_texts", None)
+        payload = kwargs.get("standard_logging_object")
+        if isinstance(payload, dict) and "response" in payload:
+            # LiteLLM has laid the restored texts over the reply there; `result` is as it came.
+            came = result if isinstance(result, BaseModel) else None
+            payload["response"] = None if came is None else came.model_dump()
+        return kwargs, result
 
     async def apply_guardrail(
         self,

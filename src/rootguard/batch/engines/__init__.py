@@ -1,1 +1,1 @@
-"""The kernel inside other engines: the tasks of a Spark cluster."""
+"""The kernel inside other engines: Spark's and Dask's tasks, and a DuckDB query's rows."""

@@ -4,9 +4,6 @@ A task may run twice at once (speculation), again (a lost executor) or on any cu
 changes nothing: the noise is a function of the key, the id and the value, so every run of a task
 makes the same rows, and there is no draw to protect from being made twice. Executors therefore
 write nothing down; the driver alone speaks to the store, before it hands the table over.
-
-The kernel is built in each Python worker from what travels with the task: public knowledge and
-either the key itself or the name of a file on the executors that holds it.
 """
 
 import secrets
@@ -22,6 +19,7 @@ import pyarrow as pa
 
 from rootguard.allocation import Plan
 from rootguard.batch.columns import Array, Layout, RecordBatch, Schema, foreign_errors_as, lay_out
+from rootguard.batch.engines.tasks import ReleaseTask, made_of, ready_kernel
 from rootguard.batch.job import (
     OnConflict,
     check_choice,
@@ -29,7 +27,7 @@ from rootguard.batch.job import (
     conflict_counts,
     differing,
 )
-from rootguard.batch.kernel import REJECTS, EntrySink, Kernel
+from rootguard.batch.kernel import Kernel
 from rootguard.batch.keys import Secret, read_key
 from rootguard.batch.register import (
     Fresh,
@@ -48,7 +46,6 @@ from rootguard.errors import (
     shielded,
 )
 from rootguard.identifiers import Kind
-from rootguard.mechanisms.exact import Words
 from rootguard.mechanisms.keyed import Prf
 from rootguard.store import Store
 from rootguard.store.tables import entry_type
@@ -60,8 +57,6 @@ DataFrame = Any
 
 # Either keeps a task's bytes, and the key among them, from being read on the way to an executor.
 _ENCRYPTING = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
-_KERNELS = 4
-"""Kernels that a worker keeps ready: a worker serves many tasks, of few runs at a time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,7 +117,7 @@ def sanitize_spark(
     keys = secret.keys()
     if store is not None and fresh == "changed":
         version = standing_version(store, plan, version)
-    task = _Task(
+    task = ReleaseTask(
         run=secrets.token_hex(8),
         template=template,
         plan=plan,
@@ -147,14 +142,14 @@ def sanitize_spark(
     return SparkRelease(table=table, rejects=rejects, version=version, fresh=False)
 
 
-def _planned(df: DataFrame, task: "_Task") -> tuple[DataFrame, DataFrame]:
+def _planned(df: DataFrame, task: ReleaseTask) -> tuple[DataFrame, DataFrame]:
     return (
         df.mapInArrow(_rows(task), _schema(df, task.layout)),
         df.mapInArrow(_told(task), _SIDE),
     )
 
 
-def _with_store(df: DataFrame, task: "_Task", secret: Secret, fresh: Fresh) -> SparkRelease:
+def _with_store(df: DataFrame, task: ReleaseTask, secret: Secret, fresh: Fresh) -> SparkRelease:
     """What only the driver can do: serve the people whom the store knows, and keep the run."""
     store = secret.store
     if store is None:
@@ -189,7 +184,7 @@ def _with_store(df: DataFrame, task: "_Task", secret: Secret, fresh: Fresh) -> S
     )
 
 
-def _register(df: DataFrame, task: "_Task", register: Register) -> None:
+def _register(df: DataFrame, task: ReleaseTask, register: Register) -> None:
     """Fetch the fingerprints of all rows."""
     found = df.mapInArrow(_fingerprints(task), _FINGERPRINTS).persist()
     found.count()  # in all executors at once; what follows only fetches
@@ -199,7 +194,7 @@ def _register(df: DataFrame, task: "_Task", register: Register) -> None:
     found.unpersist()
 
 
-def _split(df: DataFrame, task: "_Task", people: frozenset[int]) -> tuple[DataFrame, DataFrame]:
+def _split(df: DataFrame, task: ReleaseTask, people: frozenset[int]) -> tuple[DataFrame, DataFrame]:
     """The rows of people with these tags, and all others."""
     if not people:
         return df.limit(0), df
@@ -208,7 +203,7 @@ def _split(df: DataFrame, task: "_Task", people: frozenset[int]) -> tuple[DataFr
 
 
 def _of_people(
-    task: "_Task", people: frozenset[int], *, theirs: bool
+    task: ReleaseTask, people: frozenset[int], *, theirs: bool
 ) -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
     def rows(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         return task.of_people(batches, people, theirs=theirs)
@@ -216,7 +211,7 @@ def _of_people(
     return rows
 
 
-def _check_conflicts(df: DataFrame, task: "_Task") -> None:
+def _check_conflicts(df: DataFrame, task: ReleaseTask) -> None:
     """Refuse different values under one id, by grouping fingerprints in the cluster."""
     from pyspark.sql import functions
 
@@ -248,12 +243,12 @@ def _mark_names(roots: Sequence[RootName]) -> list[str]:
     return ["tag", "row", *(f"m{place}" for place in range(len(roots)))]
 
 
-def _served(df: DataFrame, task: "_Task", kernel: Kernel) -> tuple[DataFrame, DataFrame]:
+def _served(df: DataFrame, task: ReleaseTask, kernel: Kernel) -> tuple[DataFrame, DataFrame]:
     """Rows that the driver works on itself. They are few: people opened one by one."""
     released, told = [], []
     schema = _schema(df, task.layout)
     for batch in df.toArrow().to_batches(max_chunksize=ROWS):
-        made, rejects = _made(kernel, task.row_column, batch)
+        made, rejects = made_of(kernel, task.row_column, batch)
         released.append(made)
         told.append(rejects)
     session = df.sparkSession
@@ -267,130 +262,32 @@ _SIDE = "row long, column string, reason string"
 _FINGERPRINTS = "entries binary, rows long"
 
 
-def _rows(task: "_Task") -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
+def _rows(task: ReleaseTask) -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
     def rows(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         return (released for released, _ in task(batches))
 
     return rows
 
 
-def _told(task: "_Task") -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
+def _told(task: ReleaseTask) -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
     def told(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         return (rejects for _, rejects in task(batches))
 
     return told
 
 
-def _marks(task: "_Task") -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
+def _marks(task: ReleaseTask) -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
     def marks(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
-        return map(partial(_marked, _ready(task), task.row_column), batches)
+        return map(partial(_marked, ready_kernel(task), task.row_column), batches)
 
     return marks
 
 
-def _filtered(kernel: Kernel, people: Words, theirs: bool, batch: RecordBatch) -> RecordBatch:
-    entries, there = kernel.entries(batch)
-    found = there & np.isin(entries["tag"], people)
-    return batch.filter(pa.array(found if theirs else ~found))
-
-
-def _fingerprints(task: "_Task") -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
+def _fingerprints(task: ReleaseTask) -> Callable[[Iterator[RecordBatch]], Iterator[RecordBatch]]:
     def fingerprints(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
         return task.fingerprints(batches)
 
     return fingerprints
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class _Task:
-    """What travels to the workers. Holds the key, unless the workers have it in a file."""
-
-    run: str
-    template: Template
-    plan: Plan
-    layout: Layout
-    calibrate: bool
-    version: int
-    row_column: str | None
-    key: bytes | None
-    key_file: str | None
-    check: bytes
-    """Made from the key: a worker whose file holds another one stops."""
-    identifier_key: bytes | None
-    exact: bool
-    """Whether ids are people exactly as written."""
-
-    def __call__(self, batches: Iterator[RecordBatch]) -> Iterator[tuple[RecordBatch, RecordBatch]]:
-        """Each batch as it is released, and its side table."""
-        # By `map`, not in a loop: a generator's frame would hold the batch when an error leaves.
-        return map(partial(_made, _ready(self), self.row_column), batches)
-
-    def fingerprints(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
-        """The fingerprints of each batch's people, for the driver to keep."""
-        found: list[tuple[bytes, int]] = []
-        kernel = self.kernel(lambda drawn, _, rows: found.append((drawn.tobytes(), rows)))
-        for _ in map(partial(_made, kernel, None), batches):
-            yield pa.RecordBatch.from_arrays(
-                [
-                    pa.array([entries for entries, _ in found], pa.binary()),
-                    pa.array([rows for _, rows in found], pa.int64()),
-                ],
-                names=["entries", "rows"],
-            )
-            found.clear()
-
-    def of_people(
-        self, batches: Iterator[RecordBatch], people: frozenset[int], *, theirs: bool
-    ) -> Iterator[RecordBatch]:
-        """Those rows of each batch that are of these people, or all but those."""
-        kernel, sought = self.kernel(), np.array(sorted(people), np.uint64)
-        return map(partial(_filtered, kernel, sought, theirs), batches)
-
-    @shielded
-    def kernel(self, sink: EntrySink | None = None) -> Kernel:
-        key = self.key
-        if key is None and self.key_file is not None:
-            key = read_key(Path(self.key_file))
-        prf = None if key is None else Prf(key, exact=self.exact)
-        if prf is None or not secrets.compare_digest(prf.key_for("check"), self.check):
-            raise StoreKeyError("a key file on an executor holds another key than the driver's")
-        return Kernel(
-            self.template,
-            self.plan,
-            prf,
-            self.layout,
-            identifier_key=self.identifier_key,
-            calibrate=self.calibrate,
-            version=self.version,
-            sink=sink,
-        )
-
-    def __repr__(self) -> str:
-        return "<task>"
-
-
-_ready_kernels: dict[str, Kernel] = {}
-
-
-def _ready(task: _Task) -> Kernel:
-    """The run's kernel, built once in each worker."""
-    if task.run not in _ready_kernels:
-        while len(_ready_kernels) >= _KERNELS:
-            del _ready_kernels[next(iter(_ready_kernels))]
-        _ready_kernels[task.run] = task.kernel()
-    return _ready_kernels[task.run]
-
-
-@shielded
-def _made(
-    kernel: Kernel, row_column: str | None, batch: RecordBatch
-) -> tuple[RecordBatch, RecordBatch]:
-    """One batch in Spark's types."""
-    with foreign_errors_as(
-        NoiseError("a part of the table could not be worked on; nothing was released")
-    ):
-        released, rejects = kernel.apply(batch)
-        return _plain(released), _numbered(rejects, batch, row_column)
 
 
 @shielded
@@ -409,24 +306,6 @@ def _marked(kernel: Kernel, row_column: str | None, batch: RecordBatch) -> Recor
         ]
         names = _mark_names(list(kernel.layout.columns))
         return pa.RecordBatch.from_arrays(columns, names=names).filter(pa.array(there))
-
-
-def _plain(batch: RecordBatch) -> RecordBatch:
-    """Spark knows no categories."""
-    arrays = [
-        array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-        for array in batch.columns
-    ]
-    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
-
-
-def _numbered(rejects: RecordBatch, batch: RecordBatch, row_column: str | None) -> RecordBatch:
-    """The side table with the table's own row numbers; a place in a batch means nothing."""
-    rows: Array = pa.nulls(len(rejects), pa.int64())
-    if row_column is not None:
-        rows = batch.column(row_column).take(rejects.column("row")).cast(pa.int64())
-    arrays = [rows, rejects.column("column"), rejects.column("reason")]
-    return pa.RecordBatch.from_arrays(arrays, schema=REJECTS)
 
 
 def _schema(df: DataFrame, layout: Layout) -> Schema:
