@@ -145,6 +145,7 @@ def speak_to(service: str, route: str = "") -> None:
     RECIPIENT.set(Recipient(service=_plain(service), route=_plain(route)))
 
 
+@lru_cache(maxsize=1024)  # a service and its tools are named with every call
 def _plain(text: str) -> str:
     return _PLAIN.sub("", text)[:_LONGEST].strip()
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, Literal
 
 from rootguard.channels.detection import Detector, make_detectors
@@ -41,6 +41,7 @@ from rootguard.channels.tools.shapes import Place
 from rootguard.channels.tools.shapes import stated as stated_in
 from rootguard.channels.tools.words import Meanings, meanings
 from rootguard.errors import PrivateValueError, RootGuardError, shielded
+from rootguard.events import ChangedPlace
 from rootguard.language.units import convert
 from rootguard.reading.claims import Expectation, Source
 from rootguard.session import Person
@@ -62,9 +63,11 @@ LISTED: Final[Mapping[str, tuple[Listing, str, str]]] = {
 """By method: what is listed, under which key, and what an entry goes by."""
 # What a client sends back as it came; it passes only if the server said it.
 _OPAQUE: Final = ("nextCursor", "requestState", "taskId")
+_PLAIN_RESULT: Final = frozenset(("content", "structuredContent", "isError", "resultType"))
 Path = tuple[str, ...]
 _HELD: Final = True
 """Holds the place of a bound parameter while the rest is sanitized, which leaves it alone."""
+_BARE: Final = (bool, int, float, type(None))
 _SHORT: Final = 24
 """Characters of a text that may be nothing but a number with its unit ("61.375 micromol/L")."""
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")  # a key that TOML has without quotes
@@ -140,6 +143,8 @@ class Offers:
                 self._complete -= {"resources", "templates"}
 
     def learn(self, method: str, params: Mapping[str, Any], result: Message) -> None:
+        if method not in LISTED and not _tells(result):
+            return
         with self._lock:
             if method in LISTED:
                 self._learn_list(method, params, result)
@@ -172,6 +177,15 @@ class Offers:
             self._complete.discard(listing)  # a client that reads on, or not, has begun anew
         else:
             self._complete.add(listing)
+
+
+def _tells(result: Message) -> bool:
+    """Whether a result may have something to remember; one of plain texts has not."""
+    content = result.get("content")
+    return not result.keys() <= _PLAIN_RESULT or not (
+        isinstance(content, list)
+        and all(isinstance(each, dict) and each.get("type") == "text" for each in content)
+    )
 
 
 def _entries(*values: object) -> Iterator[Message]:
@@ -248,6 +262,11 @@ def telling() -> Iterator[list[Change]]:
         _TOLD.reset(before)
 
 
+@lru_cache(maxsize=4096)  # the same parameters of the same tools, again and again
+def _placed(change: Change, source: str, names: frozenset[str]) -> ChangedPlace:
+    return change.place(source, names)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ParameterReading:
     """Something with parameters, as it was understood."""
@@ -316,7 +335,7 @@ class Arguments:
         told = _TOLD.get()
         if told is not None:
             told += changes
-        self._person.note_changes([each.place(self._source, names) for each in changes])
+        self._person.note_changes([_placed(each, self._source, names) for each in changes])
 
     @cached_property
     def _known(self) -> Meanings:
@@ -391,7 +410,7 @@ class Arguments:
             private=private,
             personal=private or is_personal(name, description),
             numeric=_numeric(schema),
-            names=frozenset(_names(schema)),
+            names=frozenset(names_in(schema)),
             choices=_choices(schema),
             meant=meant,
         )
@@ -461,6 +480,8 @@ class Arguments:
 
         One whose unit is not said is refused.
         """
+        if all(isinstance(value, _BARE) for value in arguments.values()):
+            return arguments, []  # nothing in them names anything
         found = stated_in(arguments, self._known)
         if not found:
             return arguments, []
@@ -591,17 +612,17 @@ def _choices(schema: Mapping[str, object]) -> dict[str, frozenset[str]]:
     return found
 
 
-def _names(schema: object, depth: int = 0) -> Iterator[str]:
+def names_in(schema: object, depth: int = 0) -> Iterator[str]:
     """The names of parameters in a schema."""
     if isinstance(schema, list) and depth < MAX_DEPTH:
         for each in schema:
-            yield from _names(each, depth + 1)
+            yield from names_in(each, depth + 1)
     elif isinstance(schema, Mapping) and depth < MAX_DEPTH:
         properties = schema.get("properties")
         if isinstance(properties, Mapping):
             yield from (name for name in properties if isinstance(name, str))
         for each in schema.values():
-            yield from _names(each, depth + 1)
+            yield from names_in(each, depth + 1)
 
 
 def _is_public(reading: ParameterReading, key: str, value: object) -> bool:
@@ -673,6 +694,10 @@ def _changes(
     By comparing the two, so that nothing changes untold, whatever changed it.
     """
     for path in _differences(given, made, ()):
+        if path in reading.meant and path not in known:
+            kind, name = reading.meant[path]  # type: ignore[index]  # it is there
+            yield Change(path=path, kind=kind, root=name)
+            continue
         public = tuple("*" if isinstance(part, int) else part for part in path)
         ends = range(len(public), 0, -1)
         found = next((public[:end] for end in ends if public[:end] in reading.meant), None)
@@ -691,10 +716,13 @@ def _differences(
     """The places of `after` that differ. A key that is another one is named as it is now."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key, value in after.items():
-            if key in before:
-                yield from _differences(before[key], value, (*path, key))
-            else:
+            if key not in before:
                 yield (*path, key)
+            elif not isinstance(value, dict | list):
+                if type(before[key]) is not type(value) or before[key] != value:
+                    yield (*path, key)
+            else:
+                yield from _differences(before[key], value, (*path, key))
         if not before.keys() <= after.keys() and after.keys() <= before.keys():
             yield path
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):

@@ -473,7 +473,8 @@ class Relay:
             self.offers.learn(call.method, waiting.params, result)
             if call.method == "tools/call":
                 self._learn(waiting.params.get("name"), result)
-            restored = self.restorer.result(call.method, result)
+            called = self.rewriter.names_of(waiting.params.get("name"))
+            restored = self.restorer.result(call.method, result, called)
             if call.method in UNENDING:
                 restored = renamed(restored, call.name)
         except Exception as problem:  # noqa: BLE001 - only its class decides what is said

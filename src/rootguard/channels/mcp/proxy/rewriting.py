@@ -14,14 +14,21 @@ strings, binary data, schemas and names stay as they are.
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
 from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.mcp.jsonrpc import Message
-from rootguard.channels.mcp.proxy.offers import Arguments, Offers, ParameterReading, ServerRequest
+from rootguard.channels.mcp.proxy.offers import (
+    Arguments,
+    Offers,
+    ParameterReading,
+    ServerRequest,
+    names_in,
+)
 from rootguard.channels.text.edits import Change
 
 if TYPE_CHECKING:
@@ -62,6 +69,10 @@ _AS_IT_IS: Final = frozenset(
 # JSON whose keys are a tool's own: there `name` or `data` is no field of the protocol.
 _WHOLE: Final = frozenset(("structuredContent", "input", "arguments"))
 _BINARY: Final = frozenset(("blob", "data"))
+_FIELDS: Final = frozenset(
+    ("content", "isError", "structuredContent", "text", "type", "resultType", "complete", "_meta")
+)
+_SPOKEN: Final = re.compile(r"[^\W_]")
 _APART: Final = "\n;\n"
 """Between texts: nothing that is issued holds it or runs over it."""
 MAX_DEPTH: Final = 64
@@ -132,6 +143,11 @@ class RequestRewriter:
             roots = result.get("roots")
             return {"roots": [self._root(root) for root in _objects(roots)]}
         raise RequestRefusedError("unknown_kind")
+
+    def names_of(self, tool: object) -> frozenset[str]:
+        """What the schemas of a tool that was called name. A reply has tokens elsewhere."""
+        known = self._understood.get(("tool", str(tool)))
+        return frozenset() if known is None else known[1].names
 
     def learn(self, server: str, tool: object, result: Message) -> None:
         """Take values from a tool's result, if the owner's policy trusts the tool."""
@@ -290,6 +306,8 @@ class RequestRewriter:
         if before is not None and before[0] is offer:
             return before[1]
         reading = self._arguments.reading(name, str(offer.get("description") or ""), schema)
+        given = frozenset(names_in(offer.get("outputSchema")))
+        reading = replace(reading, names=reading.names | given)
         self._understood[sort, name] = (offer, reading)
         return reading
 
@@ -447,11 +465,11 @@ class ReplyRestorer:
     def __init__(self, restore: Callable[[str], str]) -> None:
         self._restore = restore
 
-    def result(self, method: str, content: Message) -> Message:
-        """A result; lists are schemas and names, which stay."""
+    def result(self, method: str, content: Message, names: frozenset[str] = frozenset()) -> Message:
+        """A result; lists are schemas and names, which stay. `names` are those of a schema."""
         if method.endswith("/list") or method in ("initialize", "server/discover"):
             return content
-        if not self._touched(content):
+        if not self._touched(content, names):
             return content
         if method == "completion/complete":
             return {key: self.anything(value) for key, value in content.items()}
@@ -483,9 +501,19 @@ class ReplyRestorer:
             return named if len(named) == len(made) else made
         return value
 
-    def _touched(self, content: Message) -> bool:
-        """Whether there may be a token anywhere: one look for all texts is quick."""
-        texts = list(_texts(content))
+    def _touched(self, content: Message, names: frozenset[str]) -> bool:
+        """Whether there may be a token anywhere: one look for all texts is quick.
+
+        None at all is quicker: it asks the vault what was issued. Names of the protocol and of the
+        tool's schemas are no tokens, nor is what has neither letter nor digit.
+        """
+        texts = [
+            text
+            for text in _texts(content)
+            if text not in _FIELDS and text not in names and _SPOKEN.search(text)
+        ]
+        if not texts:
+            return False
         if any("\\" in text for text in texts):  # JSON in a text may spell a token with escapes
             return True
         whole = _APART.join(texts)
@@ -586,18 +614,24 @@ def _last_text(messages: object) -> str:
     return "\n".join(text for text in said if isinstance(text, str))
 
 
-def _texts(value: object) -> Iterator[str]:
+def _texts(value: object) -> list[str]:
     """Every text, keys too, but not what is binary."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each)
-    elif isinstance(value, dict):
-        for key, inside in value.items():
-            yield key
-            if key not in _BINARY or not isinstance(inside, str):
-                yield from _texts(inside)
+    found: list[str] = []
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, str):
+            found.append(each)
+        elif isinstance(each, list):
+            left += each
+        elif isinstance(each, dict):
+            found += each
+            left += (
+                inside
+                for key, inside in each.items()
+                if key not in _BINARY or not isinstance(inside, str)
+            )
+    return found
 
 
 def _parsed(text: str) -> object:
