@@ -13,6 +13,7 @@ from rootguard.cli.options import (
     json_option,
     plan_options,
     preset_option,
+    repeated_option,
     store_option,
     template_argument,
 )
@@ -51,21 +52,19 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--in", "source", type=_FILE, required=True, help="CSV or Parquet file to read.")
 @click.option("--out", "target", type=_FILE, required=True, help="CSV or Parquet file to write.")
 @click.option("--id", "id_column", required=True, metavar="COLUMN", help="Who each row is about.")
-@click.option(
+@repeated_option(
     "--identifier",
     "identifiers",
-    type=_Pair(),
-    multiple=True,
-    metavar="COLUMN=KIND",
-    help="Replace by tokens: code, phone, date, email or person; repeatable.",
+    _Pair(),
+    "COLUMN=KIND",
+    "Replace by tokens: code, phone, date, email or person; repeatable.",
 )
-@click.option(
+@repeated_option(
     "--column",
     "columns",
-    type=_Pair(),
-    multiple=True,
-    metavar="ROOT=COLUMN",
-    help="The column of a root that is called otherwise; repeatable.",
+    _Pair(),
+    "ROOT=COLUMN",
+    "The column of a root that is called otherwise; repeatable.",
 )
 @click.option("--rejects", type=_FILE, help="Where to tell of rows left out, without values.")
 @click.option(
@@ -73,20 +72,18 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     type=_FILE,
     help="Secret of the noise instead of the store's; made, for you alone, if it is not there.",
 )
-@click.option(
+@preset_option(
     "--on-conflict",
-    type=click.Choice(["refuse", "charge"]),
-    default="refuse",
-    show_default=True,
-    help="Different values of a root under one id: refuse the table, or noise and charge each.",
+    click.Choice(["refuse", "charge"]),
+    "refuse",
+    "Different values of a root under one id: refuse the table, or noise and charge each.",
 )
-@click.option(
+@preset_option(
     "--fresh",
-    type=click.Choice(["never", "changed"]),
-    default="never",
-    show_default=True,
-    help="Draw everybody anew if a value changed since the last release, so that it does not show"
-    " whose; each pays again. Needs a store.",
+    click.Choice(["never", "changed"]),
+    "never",
+    "Draw everybody anew if a value changed since the last release, so that it does not show whose;"
+    " each pays again. Needs a store.",
 )
 @plan_options
 @calibrate_option

@@ -12,6 +12,7 @@ from rootguard.cli.options import (
     mechanism_option,
     population_option,
     preset_option,
+    repeated_option,
     template_argument,
 )
 from rootguard.cli.output import EXIT_CODES, console, number, progress_bar, table, write_json
@@ -59,12 +60,12 @@ _NAMES = {
     10,
     "How many mentions a conversation has, with --miss-rate.",
 )
-@click.option(
+@repeated_option(
     "--hide",
-    type=HideType(),
-    multiple=True,
-    metavar="ROOT=DISTANCE",
-    help="Start from this in place of what the template advises; repeatable.",
+    "hide",
+    HideType(),
+    "ROOT=DISTANCE",
+    "Start from this in place of what the template advises; repeatable.",
 )
 @population_option
 @json_option

@@ -31,6 +31,7 @@ from rootguard.cli.options import (
     json_option,
     print_warnings,
     read_private,
+    repeated_option,
     shared_warnings,
     store_option,
     tell_owner,
@@ -86,20 +87,19 @@ class _Entered:
     show_default=True,
     help="Where the profile is written; its policy goes beside it.",
 )
-@click.option(
+@repeated_option(
     "--template",
     "templates",
-    type=TemplateType(),
-    multiple=True,
-    metavar="NAME_OR_FILE",
-    help="What is calculated from your values; repeatable. Asked for when left out.",
+    TemplateType(),
+    "NAME_OR_FILE",
+    "What is calculated from your values; repeatable. Asked for when left out.",
 )
-@click.option(
+@repeated_option(
     "--hide",
-    type=HideType(),
-    multiple=True,
-    metavar="ROOT=DISTANCE",
-    help="Hide a value this far, in its unit or in %; repeatable. Asked for when left out.",
+    "hide",
+    HideType(),
+    "ROOT=DISTANCE",
+    "Hide a value this far, in its unit or in %; repeatable. Asked for when left out.",
 )
 @click.option("--advantage", type=EpsilonType(), help="As in `rootguard plan`; 0.5 unless given.")
 @click.option("--budget", type=EpsilonType(), help="Total epsilon of each template, not --hide.")
@@ -184,12 +184,11 @@ def command(
     wanted = {**given.get("hide", {}), **dict(hide)}
     goals = None if budget is not None else _goals(chosen, wanted, asking=asking and not hide)
     most = advantage if advantage is not None else given.get("advantage")
-    names = _entries(templates, out) or [template.name for template in chosen]
     setup = _Setup(
         out=out,
         policy=policy,
         chosen=chosen,
-        names=names,
+        names=_entries(templates, out) or [template.name for template in chosen],
         principal=principal,
         store=_store(url, out),
         budget=budget,

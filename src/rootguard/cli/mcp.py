@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rootguard.cli.addresses import is_loopback, key_from, listen_at
-from rootguard.cli.options import json_option, preset_option, vault_url
+from rootguard.cli.options import file_option, json_option, preset_option, vault_url
 from rootguard.cli.output import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -143,11 +143,8 @@ def serve(
 @_profile
 @click.option("--service", help="The service behind, as the profile's policy calls it.")
 @click.option("--url", help="Of a server on HTTP, in place of a command.")
-@click.option(
-    "--config",
-    "config_path",
-    type=click.Path(dir_okay=False),
-    help="An mcpServers file: sit in front of all servers that it lists.",
+@file_option(
+    "--config", "config_path", "An mcpServers file: sit in front of all servers that it lists."
 )
 @_pins
 @preset_option(
@@ -208,18 +205,8 @@ def proxy(
 @command.command("inspect", epilog=EXIT_CODES)
 @_profile
 @click.option("--url", help="Of a server on HTTP, in place of a command.")
-@click.option(
-    "--config",
-    "config_path",
-    type=click.Path(dir_okay=False),
-    help="An mcpServers file: look at all servers that it lists.",
-)
-@click.option(
-    "--openapi",
-    "openapi_path",
-    type=click.Path(dir_okay=False),
-    help="An OpenAPI document: its operations are read as tools.",
-)
+@file_option("--config", "config_path", "An mcpServers file: look at all servers that it lists.")
+@file_option("--openapi", "openapi_path", "An OpenAPI document: its operations are read as tools.")
 @_pins
 @click.option(
     "--pin",

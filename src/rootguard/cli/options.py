@@ -127,6 +127,18 @@ def preset_option(
     return click.option(name, type=kind, default=default, show_default=True, help=says)
 
 
+def repeated_option(
+    name: str, parameter: str, kind: click.ParamType[Any], metavar: str, says: str
+) -> Callable[[_Command], _Command]:
+    """An option that may be given several times."""
+    return click.option(name, parameter, type=kind, multiple=True, metavar=metavar, help=says)
+
+
+def file_option(name: str, parameter: str, says: str) -> Callable[[_Command], _Command]:
+    """An option that names a file."""
+    return click.option(name, parameter, type=click.Path(dir_okay=False), help=says)
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 mechanism_option = preset_option(
     "--mechanism", click.Choice(LINE_MECHANISMS), "geometric", "Noise distribution."

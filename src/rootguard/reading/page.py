@@ -18,7 +18,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from rootguard.language import names, units
 from rootguard.language.fold import Folded, Openings, Runs, Spans, bare, first_words, fold
@@ -291,8 +291,7 @@ class Page:
     """Where public reference ranges stand: in cells under such a header, and after such words."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """A stretch of a line between two marks."""
 
     start: int

@@ -76,18 +76,40 @@ class Caution:
 class Learned:
     """The chosen formula and everything that chose it."""
 
-    form: FormName
-    formula: Node
-    coefficients: Mapping[str, float]
-    wmape: float
-    r2: float
+    chosen: Score
+    fit: Fit
     baseline: float
     """The error, in percent, of saying the median of the other rows."""
     scores: tuple[Score, ...]
-    cautions: tuple[Caution, ...]
+    cautions: tuple[Caution, ...] = ()
     rows: int
     folds: int
     seed: int
+
+    @property
+    def form(self) -> FormName:
+        """The name of the form that was chosen."""
+        return self.chosen.form
+
+    @property
+    def wmape(self) -> float:
+        """Its cross-validated error, in percent."""
+        return self.chosen.wmape or 0.0
+
+    @property
+    def r2(self) -> float:
+        """The part of the target's variance that it explains, cross-validated."""
+        return self.chosen.r2 or 0.0
+
+    @property
+    def formula(self) -> Node:
+        """The form with its numbers."""
+        return self.fit.formula()
+
+    @property
+    def coefficients(self) -> Mapping[str, float]:
+        """Its numbers, by what they are multiplied with."""
+        return MappingProxyType(self.fit.coefficients())
 
 
 def learn(
@@ -130,22 +152,16 @@ def learn(
         problem = "no form of these columns says anything about the target"
         remedy = "name other roots with --roots, or plan with the uniform allocation"
         raise CohortError(rows.file, f"column {rows.target_name}", problem, remedy)
-    baseline = _baseline(target, part)
-    fit, (wmape, r2) = fits[chosen.form], (chosen.wmape or 0.0, chosen.r2 or 0.0)
     learned = Learned(
-        form=chosen.form,
-        formula=fit.formula(),
-        coefficients=MappingProxyType(fit.coefficients()),
-        wmape=wmape,
-        r2=r2,
-        baseline=baseline,
+        chosen=chosen,
+        fit=fits[chosen.form],
+        baseline=_baseline(target, part),
         scores=tuple(scores),
-        cautions=(),
         rows=len(rows),
         folds=folds,
         seed=seed,
     )
-    return replace(learned, cautions=tuple(_cautions(rows, learned, fit, bounds)))
+    return replace(learned, cautions=tuple(_cautions(rows, learned, bounds)))
 
 
 def _score(
@@ -252,7 +268,8 @@ def choose(scores: list[Score]) -> Score | None:
     return min(near, key=lambda score: score.terms)  # ties: the order of FORMS
 
 
-def _cautions(rows: PublicRows, learned: Learned, fit: Fit, bounds: Bounds) -> list[Caution]:
+def _cautions(rows: PublicRows, learned: Learned, bounds: Bounds) -> list[Caution]:
+    fit = learned.fit
     found: list[Caution] = []
 
     def warn(kind: WarningKind, text: str) -> None:

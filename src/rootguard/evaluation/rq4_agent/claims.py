@@ -34,7 +34,7 @@ from rootguard.evaluation.rq4_agent.figures import (
 from rootguard.evaluation.rq4_agent.patients import (
     AGENT_CONFIGURATIONS,
     PUBLISHED_ACTIVE,
-    AgentConfiguration,
+    AgentCell,
     PatientGroup,
 )
 from rootguard.evaluation.rq4_agent.study import TRANSCRIPTS, Grid, Transcripts, run_sessions
@@ -177,10 +177,7 @@ class AgentMean:
 
     scope: Scope
     measure: Measure
-    budget: Turns
-    epsilon: Fraction
-    mechanism: MechanismName
-    config: AgentConfiguration
+    cell: AgentCell
     value: float
     se: float
     rq1: float | None
@@ -236,13 +233,12 @@ def of_scope(rows: Iterable[AgentRow], scope: Scope) -> list[AgentRow]:
 
 def means(rows: Sequence[AgentRow], scope: Scope, measure: Measure) -> list[AgentMean]:
     """Means over the paper's eight templates; a cell that lacks one of them has none."""
-    groups: dict[tuple[Turns, Fraction, MechanismName, AgentConfiguration], list[AgentRow]] = {}
+    groups: dict[AgentCell, list[AgentRow]] = {}
     for row in of_scope(rows, scope):
-        c = row.cell
-        if getattr(row, measure) is not None and c.template in PAPER_TEMPLATES:
-            groups.setdefault((c.budget, c.epsilon, c.mechanism, c.config), []).append(row)
+        if getattr(row, measure) is not None and row.cell.template in PAPER_TEMPLATES:
+            groups.setdefault(row.cell.overall, []).append(row)
     found = []
-    for (budget, epsilon, name, config), members in groups.items():
+    for cell, members in groups.items():
         if len(members) != len(PAPER_TEMPLATES):
             continue
         beside = [(row.rq1, row.rq1_sd) for row in members if measure == "wmape"]
@@ -252,10 +248,7 @@ def means(rows: Sequence[AgentRow], scope: Scope, measure: Measure) -> list[Agen
             AgentMean(
                 scope=scope,
                 measure=measure,
-                budget=budget,
-                epsilon=epsilon,
-                mechanism=name,
-                config=config,
+                cell=cell,
                 value=sum(getattr(row, measure) for row in members) / len(members),
                 se=mean_se(getattr(row, f"{measure}_se") for row in members),
                 rq1=sum(m for m, _ in known) / len(known) if whole else None,
@@ -283,7 +276,8 @@ def compare_agent(rows: Sequence[AgentRow]) -> list[ComparedAgent]:
     """Ours beside every published cell that was run."""
     ours: dict[tuple[str, str, float, str, str, str], tuple[float, float]] = {}
     for mean in means(rows, "published", "wmape"):
-        key = ("wmape", mean.budget, float(mean.epsilon), "", mean.mechanism, mean.config)
+        c = mean.cell
+        key = ("wmape", c.budget, float(c.epsilon), c.template, c.mechanism, c.config)
         ours[key] = (mean.value, mean.se)
     for row in of_scope(rows, "published"):
         c = row.cell
@@ -331,8 +325,9 @@ def ordering(rows: Sequence[AgentRow], scope: Scope = "published") -> Ordered:
     """Whether all > roots >= opt in the mean wMAPE of each cell."""
     found: dict[tuple[str, ...], dict[str, float]] = {}
     for mean in means(rows, scope, "wmape"):
-        key = (mean.mechanism, mean.budget, epsilon_text(mean.epsilon))
-        found.setdefault(key, {})[mean.config] = mean.value
+        cell = mean.cell
+        key = (cell.mechanism, cell.budget, epsilon_text(cell.epsilon))
+        found.setdefault(key, {})[cell.config] = mean.value
     trios = {k: v for k, v in found.items() if {"all", "roots", "opt"} <= v.keys()}
     broken = [k for k, v in trios.items() if not v["all"] > v["roots"] >= v["opt"]]
     return Ordered(
@@ -379,9 +374,11 @@ def _sheet(title: str, backend: str, lines: _Lines) -> Sheet:
 
 def _mean_lines(found: Iterable[AgentMean]) -> _Lines:
     lines: _Lines = {}
-    for m in sorted(found, key=lambda m: (m.mechanism, m.epsilon, TURNS[m.budget])):
-        line = lines.setdefault((m.mechanism, f"ε = {epsilon_text(m.epsilon)}", m.budget), {})
-        line[m.config] = with_error(m.value, m.se)
+    found = sorted(found, key=lambda m: (m.cell.mechanism, m.cell.epsilon, TURNS[m.cell.budget]))
+    for m in found:
+        c = m.cell
+        line = lines.setdefault((c.mechanism, f"ε = {epsilon_text(c.epsilon)}", c.budget), {})
+        line[c.config] = with_error(m.value, m.se)
     return lines
 
 
@@ -438,7 +435,7 @@ def agent_comparison_sheets(
     """How many cells match, the 27 means beside the paper and RQ1, and what does not match."""
     backend = _backends(rows)
     beside: dict[tuple[str, float, str, str], AgentMean] = {
-        (m.budget, float(m.epsilon), m.mechanism, m.config): m
+        (m.cell.budget, float(m.cell.epsilon), m.cell.mechanism, m.cell.config): m
         for m in means(rows, "published", "wmape")
     }
     lines = []
@@ -493,16 +490,20 @@ def agent_figures(rows: Sequence[AgentRow]) -> dict[str, Drawing]:
 
     def draw() -> "Figure | None":
         found = means(rows, "published", "wmape")
-        name = next((m.mechanism for m in found), None)
-        found = [m for m in found if m.mechanism == name]
-        if not found:
+        name = next((m.cell.mechanism for m in found), None)
+        cells = {m.cell: m for m in found if m.cell.mechanism == name}
+        if not cells:
             return None
-        epsilons = sorted({m.epsilon for m in found})
+        epsilons = sorted({cell.epsilon for cell in cells})
         synthetic = any(row.synthetic for row in rows)
         figure, panels = new_figure(PAGE, 2.6, (1, len(epsilons)), synthetic=synthetic)
         for axes, epsilon in zip(panels, epsilons, strict=True):
             for config in AGENT_CONFIGURATIONS:
-                line = {m.budget: m for m in found if (m.epsilon, m.config) == (epsilon, config)}
+                line = {
+                    cell.budget: mean
+                    for cell, mean in cells.items()
+                    if (cell.epsilon, cell.config) == (epsilon, config)
+                }
                 have = [b for b in TURNS if b in line]
                 if have:
                     axes.errorbar(

@@ -68,7 +68,10 @@ class SeededWords:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgentCell:
-    """One figure of the study. `asked` says which roots of the template are in play."""
+    """One figure of the study; without a template, a mean over them.
+
+    `asked` says which roots of the template are in play.
+    """
 
     budget: Turns
     epsilon: Fraction
@@ -76,6 +79,11 @@ class AgentCell:
     asked: Asked
     mechanism: MechanismName
     config: AgentConfiguration
+
+    @property
+    def overall(self) -> "AgentCell":
+        """The cell of the mean that this one goes into."""
+        return replace(self, template="", asked="declared")
 
     @property
     def plain(self) -> UtilityCell:
