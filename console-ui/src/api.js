@@ -48,7 +48,8 @@ function sent(body, options = {}) {
 }
 
 export async function post(path, body = {}) {
-  await ask(path, sent(body));
+  const answer = await ask(path, sent(body));
+  return answer.status === 204 ? null : answer.json();
 }
 
 /** The events of a POST that is answered by an event stream, one {event, data} after another. */

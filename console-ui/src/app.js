@@ -18,8 +18,9 @@ import * as graph from "./views/graph.js";
 import * as known from "./views/known.js";
 import * as ledger from "./views/ledger.js";
 import { login } from "./views/login.js";
+import * as values from "./views/values.js";
 
-const VIEWS = { known, boundary, graph, ledger, choose, attack };
+const VIEWS = { known, boundary, values, choose, ledger, graph, attack };
 const main = document.getElementById("main");
 const tabs = document.getElementById("tabs");
 const tools = document.getElementById("tools");
@@ -59,8 +60,10 @@ function route({ focus = true } = {}) {
   shown = { name, end: view.show(content, { me, feed, query, remember }) ?? null };
   document.title = `${view.title} · RootGuard console`;
   for (const link of tabs.querySelectorAll("a")) {
-    if (link.dataset.view === name) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.dataset.view === name) {
+      link.setAttribute("aria-current", "page");
+      link.scrollIntoView({ block: "nearest", inline: "center", behavior: "instant" });
+    } else link.removeAttribute("aria-current");
   }
   if (focus) {
     window.scrollTo(0, 0);
@@ -134,7 +137,7 @@ function stateOf(feed) {
 const theme = themeButton();
 
 function frame() {
-  tabs.hidden = !me;
+  tabs.toggleAttribute("data-empty", !me);
   tabs.replaceChildren(
     ...Object.entries(VIEWS).map(([name, view]) =>
       h("a", { href: `#/${name}`, "data-view": name }, h("span", null, view.tab ?? view.title)),

@@ -94,3 +94,8 @@ export function note(sentence, { error = false, busy = false, retry } = {}) {
   const className = error ? "note error" : busy ? "note busy" : "note";
   return h("div", { class: className, role: error ? "alert" : null }, text, again);
 }
+
+/** Everything that the console shows, as one file. */
+export function exportLink() {
+  return h("a", { class: "button", href: "api/export", download: "rootguard.json" }, "Export");
+}

@@ -1,5 +1,5 @@
-// Everything that crossed the boundary: first the latest page, then the live stream, and in the
-// background the older pages. Views listen; none of them owns it.
+// The audit log: first the latest page, then the live stream, and in the background the older pages.
+// Views listen; none of them owns it.
 
 import { get } from "./api.js";
 
@@ -15,6 +15,8 @@ export class Feed extends EventTarget {
   state = "loading";
   problem = "";
   complete = false;
+  /** Whether the latest page is here: what is drawn before would move when it comes. */
+  loaded = false;
   #source = null;
   #stopped = false;
   #tries = 0;
@@ -32,6 +34,7 @@ export class Feed extends EventTarget {
       this.crossings = body.crossings;
       this.total = body.total;
       this.#first = body.first;
+      this.loaded = true;
       this.dispatchEvent(new Event("older"));
       this.#listen();
       this.#older();

@@ -37,8 +37,15 @@ export function plural(many, one, more = `${one}s`) {
   return `${count(many)} ${many === 1 ? one : more}`;
 }
 
+const RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+
+/** A unit as people write it: 10⁹/L for 10^9/L. */
+export function written(unit) {
+  return unit.replace(/\^(\d+)/g, (_, digits) => [...digits].map((each) => RAISED[each]).join(""));
+}
+
 export function withUnit(value, unit) {
-  return unit ? `${value} ${unit}` : value;
+  return unit ? `${value} ${written(unit)}` : value;
 }
 
 const CLOCK = new Intl.DateTimeFormat("en-GB", {

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
 
 AXE = Path(__file__).parents[2] / "console-ui" / "node_modules" / "axe-core" / "axe.min.js"
-VIEWS = ("known", "boundary", "graph", "ledger", "choose", "attack")
+VIEWS = ("known", "boundary", "values", "choose", "ledger", "graph", "attack")
 READY = {
     "known": ".known-by",
     "boundary": ".crossing",
+    "values": ".entry",
     "graph": ".node.target",
     "ledger": "table >> nth=0",
     "choose": ".slider input",
@@ -160,7 +161,7 @@ def test_everything_can_be_done_with_a_keyboard(page: "Page", there: World) -> N
     page.locator(".slider input").focus()
     page.keyboard.press("Home")
     assert "epsilon 0.005" in str(page.locator(".slider input").get_attribute("aria-valuetext"))
-    page.get_by_label("2k+1", exact=True).focus()
+    page.get_by_label("2k+1 = 9", exact=True).focus()
     page.keyboard.press("ArrowRight")
     page.wait_for_function("() => location.hash.includes('turns=3k%2B1')")
 
@@ -223,7 +224,7 @@ def test_waiting_emptiness_and_failure_are_said_in_a_sentence(page: "Page", ther
     page.get_by_role("alert").get_by_text("The vault is not available just now.").wait_for()
     page.unroute("**/api/ledger")
     page.get_by_role("button", name="Try again").click()
-    page.get_by_role("table", name="By root").wait_for()
+    page.get_by_role("table", name="By value").wait_for()
 
     page.route("**/api/live*", lambda route: route.abort())
     page.route("**/api/crossings*", lambda route: route.fulfill(body=nothing))

@@ -6,14 +6,18 @@ Needs Playwright and Chromium.
 
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
-from tests.support.consoles import FORGING, TELLING, chromium, opened, world
+from rootguard.errors import RootGuardError
+from rootguard.session.session import speak_to
+from tests.support.consoles import FORGING, GOALS, TELLING, chromium, opened, world
 
 FOLDER = Path(__file__).parents[2] / "docs" / "images"
 READY = {
     "known": ".known-by",
     "boundary": ".crossing",
+    "values": ".entry",
     "graph": ".node.target",
     "ledger": "table >> nth=0",
     "choose": ".hider input",
@@ -27,12 +31,20 @@ def main(folder: Path) -> None:
     with (
         chromium() as browser,
         tempfile.TemporaryDirectory() as place,
-        world(Path(place)) as running,
+        world(Path(place), GOALS) as running,
     ):
         running.chat(TELLING)
         running.upstream.says = lambda _: FORGING
         running.chat("And what about my platelets, they were 180?")
-        running.person().release("fib4")
+        person = running.person()
+        speak_to("liver-clinic", "MCP")
+        for name in ("age", "ast", "fib4"):
+            person.release(name)
+        person.derive("ast / alt")
+        speak_to("insurer", "MCP")
+        person.release("age")
+        with suppress(RootGuardError):
+            person.release("income")
         for theme in ("light", "dark"):
             for size, (width, height) in SIZES.items():
                 page = opened(
@@ -49,6 +61,7 @@ def main(folder: Path) -> None:
                     if view == "attack":
                         page.get_by_role("button", name="Start the attack").click()
                         page.get_by_role("button", name="Attack again").wait_for()
+                    page.locator(".state[data-state=live]").wait_for()
                     page.screenshot(path=folder / f"console-{view}-{size}-{theme}.png")
                 page.context.close()
 

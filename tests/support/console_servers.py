@@ -11,7 +11,7 @@ import httpx2
 from rootguard.channels.api_keys import ApiKeys
 from rootguard.channels.http_server import make_server
 from rootguard.console import AccessControl, Console, Viewer, of_profile, own_key
-from rootguard.session import Person, parse_profile
+from rootguard.session import Person, load_profile, parse_profile
 from rootguard.store import Store
 from tests.support.patience import PATIENCE
 from tests.support.upstream import serving
@@ -73,10 +73,17 @@ def console(
     *viewers: Viewer, keys: ApiKeys | None = None, hosts: frozenset[str] | None = LOOPBACK
 ) -> Iterator[Served]:
     """A console on loopback; with several viewers each has the key and profile of their name."""
-    people = {each.principal: each for each in viewers}
+    people = {str(each.principal): each for each in viewers}
     first = viewers[0].principal
+
+    def opened(name: str) -> Viewer:
+        viewer = people[name]
+        if viewer.profile is None:
+            return viewer
+        return of_profile(load_profile(viewer.profile), viewer.store, viewer.profile)
+
     page = Console(
-        AccessControl(lambda name: people[name], keys=keys or own_key(KEY, first), profile=first),  # type: ignore[index]
+        AccessControl(opened, keys=keys or own_key(KEY, first), profile=first),
         hosts=hosts,
     )
     server = make_server(page.alone(), shutdown_timeout=10)

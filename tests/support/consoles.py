@@ -192,12 +192,16 @@ class World:
         return self._person
 
 
-def write_profile(folder: Path) -> Path:
-    """The person's profile, with every root declared."""
+BUDGET = 'budget = "0.9"'
+GOALS = "[hide]\nage = 5\nast = 3\nalt = 3\nplt = 15"
+
+
+def write_profile(folder: Path, how_much: str = BUDGET) -> Path:
+    """The person's profile, with every root declared, under a budget or under goals."""
     values = "\n".join(f"{root} = {value}" for root, value in RAW.items())
     profile = folder / "me.toml"
     profile.write_text(
-        f'templates = ["fib4"]\nbudget = "0.9"\nprincipal = "patient-7"\non_doubt = "refuse"\n\n'
+        f'templates = ["fib4"]\nprincipal = "patient-7"\non_doubt = "refuse"\n{how_much}\n\n'
         f"[values]\n{values}\n\n"
         f'[identifiers]\nname = "{NAME}"\nrecord = "{RECORD}"\n',
         encoding="utf-8",
@@ -230,9 +234,9 @@ def program(command: str, arguments: Sequence[str], environment: dict[str, str])
 
 
 @contextmanager
-def world(folder: Path) -> Iterator[World]:
+def world(folder: Path, how_much: str = BUDGET) -> Iterator[World]:
     """A gateway behind a key, with its console, an SQLite vault and a service of our own."""
-    profile = write_profile(folder)
+    profile = write_profile(folder, how_much)
     keys = folder / "keys.toml"
     digest = hashlib.sha256(KEY.encode()).hexdigest()
     keys.write_text(f'[keys]\n"{digest}" = "me.toml"\n', encoding="utf-8")

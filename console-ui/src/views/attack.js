@@ -3,7 +3,8 @@
 import { events } from "../api.js";
 import { Chart } from "../chart.js";
 import { choice, h, note, say, table } from "../dom.js";
-import { number, oneDecimal, percent, plural } from "../format.js";
+import { number, oneDecimal, percent, plural, written } from "../format.js";
+import { titlesOf } from "../titles.js";
 import { NO_TEMPLATE, templateChoice } from "./template.js";
 
 export const title = "Attack yourself";
@@ -50,6 +51,7 @@ const fine = (value) => `${value >= 1 ? oneDecimal(value) : number(value, 2)}\u0
 
 export function show(place, { me, query, remember }) {
   if (me.templates.length === 0) return void place.append(note(NO_TEMPLATE));
+  const title = titlesOf(me);
   let template = null;
   let turns = [];
   let root = "";
@@ -160,8 +162,8 @@ export function show(place, { me, query, remember }) {
     const roots = me.templates.find((each) => each.name === template)?.roots ?? [];
     root = roots[0] ?? "";
     const pick = choice(
-      "Root",
-      roots.map((name) => [name, name]),
+      "Value",
+      roots.map((name) => [name, title(name)]),
       root,
       (name) => {
         root = name;
@@ -180,7 +182,11 @@ export function show(place, { me, query, remember }) {
           "figcaption",
           null,
           h("h2", null, "Synthetic people: how far off its guesses are"),
-          h("p", { class: "help" }, "mean over the roots, the median person · higher is safer"),
+          h(
+            "p",
+            { class: "help" },
+            "mean over the values, the median person, against a MAP adversary that asks in ever smaller windows (zoom), at the same total budget",
+          ),
           off.legend,
         ),
         off.element,
@@ -218,7 +224,8 @@ export function show(place, { me, query, remember }) {
       you.set(estimates());
       synthetic.set(others());
       const unit = own()[0]?.unit;
-      for (const each of about) each.textContent = unit ? `${root}, in ${unit}` : root;
+      for (const each of about)
+        each.textContent = unit ? `${title(root)}, in ${written(unit)}` : title(root);
     }
     return {
       take(turn) {
@@ -243,7 +250,7 @@ export function show(place, { me, query, remember }) {
             "Turn by turn",
             [
               ">Turn",
-              "Root",
+              "Value",
               "Asked",
               ">Estimate of you",
               ">Synthetic: truth",
@@ -254,7 +261,7 @@ export function show(place, { me, query, remember }) {
             ],
             turns.map((each) => [
               each.turn,
-              each.root,
+              title(each.root),
               each.asked,
               number(each.guarded?.estimate, 5),
               number(each.synthetic.truth, 5),
@@ -279,8 +286,8 @@ export function show(place, { me, query, remember }) {
     const { roots, most } = moved(turns);
     if (roots === 0) return "The guard answered nothing about you.";
     return most < 0.05
-      ? `Its estimates of your ${plural(roots, "root")} have not moved since their first answer.`
-      : `Its estimates of your ${plural(roots, "root")} have moved by ${percent(most)} at most since their first answer.`;
+      ? `Its estimates of your ${plural(roots, "value")} have not moved since their first answer.`
+      : `Its estimates of your ${plural(roots, "value")} have moved by ${percent(most)} at most since their first answer.`;
   }
 
   function verdictOf() {
@@ -291,7 +298,7 @@ export function show(place, { me, query, remember }) {
         ? `has stayed ${fine(last)} off`
         : `went from ${fine(first)} off to ${fine(last)}`;
     };
-    return `${plural(numbers(turns).length, "turn")} about every root. ${ownSentence()} About synthetic people its guess ${way(independent)} under independent noising, and ${way(guarded)} behind RootGuard.`;
+    return `${plural(numbers(turns).length, "turn")} about every value. ${ownSentence()} About synthetic people its guess ${way(independent)} under independent noising, and ${way(guarded)} behind RootGuard.`;
   }
 
   async function run() {

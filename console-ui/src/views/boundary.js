@@ -1,8 +1,9 @@
 // The audit log, live, newest first.
 
-import { h, note, say, select } from "../dom.js";
+import { exportLink, h, note, say, select } from "../dom.js";
 import { clock, count, day, number, plural, whole, withUnit } from "../format.js";
 import { Rows } from "../rows.js";
+import { kindOf, titlesOf } from "../titles.js";
 
 export const title = "Audit log";
 export const about =
@@ -61,7 +62,10 @@ function passes({ service, root, show }) {
       (show === "paid" && each.cost > 0));
 }
 
-const asked = (each) => each.name || each.formula || UNNAMED[each.kind] || "–";
+function asked(each, title) {
+  if (each.kind === "forged") return kindOf(each.name);
+  return (each.name && title(each.name)) || each.formula || UNNAMED[each.kind] || "–";
+}
 const secondLine = (each) => each.reason || (each.name && each.formula ? each.formula : "");
 
 function cost(each) {
@@ -69,7 +73,7 @@ function cost(each) {
   return FREE.has(each.kind) ? "free" : "–";
 }
 
-function answer(each, digits = 5) {
+function answer(each, digits = 3) {
   if (each.value === null || each.value === undefined) return "";
   return withUnit(number(each.value, digits), each.unit);
 }
@@ -86,7 +90,7 @@ function badge(each) {
   return h("span", { class: "badge", "data-kind": each.kind }, KINDS[each.kind] ?? each.kind);
 }
 
-function draw(each) {
+function draw(each, title) {
   const plain = each.kind === "released";
   return h(
     "div",
@@ -112,7 +116,7 @@ function draw(each) {
     h(
       "div",
       { role: "gridcell", class: "asked" },
-      h("b", { class: each.formula && !each.name ? "code" : null }, asked(each)),
+      h("b", { class: each.formula && !each.name ? "code" : null }, asked(each, title)),
       h("small", { class: each.reason ? null : "code" }, secondLine(each)),
     ),
     h(
@@ -124,13 +128,13 @@ function draw(each) {
     h(
       "div",
       { role: "gridcell", class: "rests" },
-      each.rests_on.map((root) => h("span", { class: "chip" }, root)),
+      each.rests_on.map((root) => h("span", { class: "chip" }, title(root))),
     ),
     h("div", { role: "gridcell", class: each.cost > 0 ? "cost paid" : "cost" }, cost(each)),
   );
 }
 
-function details(dialog, each) {
+function details(dialog, each, title) {
   const close = h(
     "button",
     { type: "button", class: "quiet", onclick: () => dialog.close() },
@@ -140,16 +144,16 @@ function details(dialog, each) {
     ["When", whole(each.at)],
     ["Service", each.service || "none"],
     ["Tier", each.tier],
-    ["Asked", each.name],
+    ["Asked", each.name && [title(each.name), " ", h("code", null, each.name)]],
     ["Formula", each.formula && h("code", null, each.formula)],
-    ["Answered", answer(each, 17)],
+    ["Answered", answer(each, 6)],
     ["Reason", each.reason],
-    ["Your values", each.rests_on.join(", ")],
-    ["Cost", each.cost > 0 ? `epsilon ${number(each.cost, 9)}` : "nothing"],
+    ["Your values", each.rests_on.map(title).join(", ")],
+    ["Cost", each.cost > 0 ? `epsilon ${number(each.cost, 3)}` : "nothing"],
     ["Route", each.route],
   ].filter(([, value]) => value);
   dialog.replaceChildren(
-    h("header", null, h("h2", null, asked(each)), badge(each), close),
+    h("header", null, h("h2", null, asked(each, title)), badge(each), close),
     h("p", null, MEANS[each.kind] ?? ""),
     untold(each)
       ? h(
@@ -181,7 +185,7 @@ function figures(feed) {
   return [
     ["entries", count(feed.total)],
     ["answers at no cost", count(free)],
-    ["epsilon paid", number(paid, 4)],
+    ["epsilon paid", number(paid, 3)],
     ["refused", count(refused)],
     ["unknown identifiers", count(forged)],
   ];
@@ -193,7 +197,10 @@ export function show(place, { me, feed, query, remember }) {
     root: query.get("root") ?? "",
     show: query.get("show") ?? "",
   };
-  const roots = [...new Set(me.templates.flatMap((each) => each.roots))].sort();
+  const title = titlesOf(me);
+  const roots = [...new Set(me.templates.flatMap((each) => each.roots))]
+    .map((name) => [name, title(name)])
+    .sort((a, b) => a[1].localeCompare(b[1]));
   let held = null;
   let missed = 0;
 
@@ -212,7 +219,7 @@ export function show(place, { me, feed, query, remember }) {
     filter.service,
     change("service"),
   );
-  const byRoot = select("Root", options("All roots", roots), filter.root, change("root"));
+  const byRoot = select("Value", [["", "All values"], ...roots], filter.root, change("root"));
   const byKind = select("Show", SHOW, filter.show, change("show"));
   const pause = h("button", { type: "button", "aria-pressed": "false", onclick: hold }, "Pause");
   const stats = h("dl", { class: "figures" });
@@ -248,14 +255,22 @@ export function show(place, { me, feed, query, remember }) {
   const empty = h("div", null);
   const rows = new Rows({
     body,
-    draw,
+    draw: (each) => draw(each, title),
     key: (each) => each.id,
-    open: (each) => details(dialog, each),
+    open: (each) => details(dialog, each, title),
   });
 
   place.append(
     stats,
-    h("div", { class: "bar" }, byService.element, byRoot.element, byKind.element, pause),
+    h(
+      "div",
+      { class: "bar" },
+      byService.element,
+      byRoot.element,
+      byKind.element,
+      pause,
+      exportLink(),
+    ),
     progress,
     grid,
     empty,
@@ -342,7 +357,7 @@ export function show(place, { me, feed, query, remember }) {
     const stopped = event.detail
       .filter((each) => each.kind === "refused" || each.kind === "forged")
       .at(-1);
-    if (stopped) say(`${KINDS[stopped.kind]}: ${asked(stopped)}, ${stopped.service}.`);
+    if (stopped) say(`${KINDS[stopped.kind]}: ${asked(stopped, title)}, ${stopped.service}.`);
   }
 
   function older() {

@@ -1,7 +1,7 @@
 // How much to choose: what each budget buys and what it leaves an adversary, from the same table that
 // `rootguard explain` prints.
 
-import { get } from "../api.js";
+import { get, post } from "../api.js";
 import { Chart } from "../chart.js";
 import { choice, freshId, h, note, say, select, table } from "../dom.js";
 import { number, percent, withUnit } from "../format.js";
@@ -14,8 +14,8 @@ export const about =
 
 const INDEPENDENT = "all";
 const CONFIGURATIONS = {
-  roots: ["Even", "RootGuard, the budget split evenly over the roots"],
-  opt: ["Weighted", "RootGuard, each root's part by how much it moves the target"],
+  roots: ["Even", "Each value noised once, the budget split evenly"],
+  opt: ["Weighted", "Each value noised once, more budget where it moves the target more"],
   calibrated: ["Calibrated", "Weighted, and corrected by public population figures"],
   population: ["Population", "Planned and corrected for the population"],
 };
@@ -47,11 +47,25 @@ export function show(place, { me, query, remember }) {
   let wanted = Number(query.get("epsilon")) || 0.1;
   let data = null;
   let asking = null;
+  let measuring = null;
   let charts = [];
   const controls = h("div", { class: "bar" }, template.element);
   const hiding = h("section", { class: "hiding card", "aria-label": "How far to hide" });
   const body = h("div", null);
-  place.append(controls, hiding, body);
+  const settings = h("div", { class: "bar" });
+  const budgets = h(
+    "section",
+    { "aria-labelledby": "under-a-budget" },
+    h("h2", { id: "under-a-budget" }, "Under one budget for everything"),
+    h(
+      "p",
+      { class: "help" },
+      "For who would rather fix epsilon: the same, beside independent noising at the same total budget.",
+    ),
+    settings,
+    body,
+  );
+  place.append(controls, hiding, budgets);
 
   function keep() {
     remember({ ...asked, plan: config, epsilon: String(wanted) });
@@ -61,14 +75,26 @@ export function show(place, { me, query, remember }) {
     Object.assign(asked, part);
     keep();
     load();
-    if (part.template) hide();
+    if (part.template) {
+      settings.replaceChildren();
+      hide();
+    }
   }
 
   async function hide() {
     hiding.replaceChildren(note("Measuring what hiding costs…", { busy: true }));
     try {
-      const { body: found } = await get("goals", { template: asked.template });
-      hiding.replaceChildren(...hidingSlider(found));
+      const { template } = asked;
+      const { body: found } = await get("goals", { template });
+      const named = (hide) => Object.entries(hide).map(([name, far]) => [`hide.${name}`, far]);
+      const ask = async (hide) => {
+        measuring?.abort();
+        measuring = new AbortController();
+        const query = { template, ...Object.fromEntries(named(hide)) };
+        return (await get("goals", query, { signal: measuring.signal })).body;
+      };
+      const save = (hide) => post("goals", { template, hide });
+      hiding.replaceChildren(...hidingSliders(found, { ask, save }));
     } catch (problem) {
       hiding.replaceChildren(note(problem.message, { error: true, retry: hide }));
     }
@@ -209,10 +235,11 @@ export function show(place, { me, query, remember }) {
   /** Made once, so that a keyboard stays where it is while the curves change. */
   function build() {
     const { choices } = data;
+    const values = me.templates.find((each) => each.name === asked.template).roots.length;
     const offered = choices.configurations.filter((name) => name !== INDEPENDENT);
     if (!offered.includes(config)) config = offered.at(-1);
     const capital = (name) => name[0].toUpperCase() + name.slice(1);
-    controls.append(
+    settings.append(
       select(
         "Mechanism",
         choices.mechanisms.map((name) => [name, capital(name)]),
@@ -220,8 +247,11 @@ export function show(place, { me, query, remember }) {
         (name) => change({ mechanism: name }),
       ).element,
       choice(
-        "Number of questions, for k values",
-        choices.turns.map((each) => [each, each]),
+        `Number of questions, for your k = ${values} values`,
+        choices.turns.map((each) => [
+          each,
+          `${each} = ${Number(each[0]) * values + 1 || values + 1}`,
+        ]),
         asked.turns,
         (each) => change({ turns: each }),
       ),
@@ -240,7 +270,7 @@ export function show(place, { me, query, remember }) {
 
   function render() {
     end();
-    if (controls.children.length === 1) build();
+    if (settings.children.length === 0) build();
     const opened = body.querySelector("details")?.open ?? false;
     const parts = PARTS.map((part) => panel(part, (index) => move(index, true)));
     const budget = slider((index) => move(index, false));
@@ -330,63 +360,139 @@ export function show(place, { me, query, remember }) {
   load();
   return () => {
     asking?.abort();
+    measuring?.abort();
     end();
   };
 }
 
-/** A slider in years and units: how far values are hidden, and both sides of what that means. */
-function hidingSlider(found) {
-  const id = freshId("hide");
-  const start = found.choices.findIndex((each) => each.scale === 1);
-  const input = h("input", {
-    id,
-    type: "range",
-    min: 0,
-    max: found.choices.length - 1,
-    step: 1,
-    value: start,
-  });
+/** Two significant digits: nobody thinks in "5.37 years". */
+const round = (value) => Number(value.toPrecision(2));
+
+/** A slider for each value, in its unit; both sides of what that means; and a way to keep it. */
+function hidingSliders(found, { ask, save }) {
+  const hide = new Map(found.values.map((each) => [each.name, each.hide]));
   const said = h("p", { class: "lead said" });
-  const place = h("div", null);
-  const far = (each) => withUnit(number(each.hide, 3), each.unit);
-  function move() {
-    const each = found.choices[Number(input.value)];
-    const hidden = each.values.map((value) => `${value.title} within ${far(value)}`).join(", ");
+  const effect = h("div", { class: "effect" });
+  const status = h("p", { class: "help", role: "status" });
+  const trouble = h("div", null);
+  const toml = h("pre", { class: "code", tabindex: "0", "aria-label": "Lines for the profile" });
+  const keep = h("button", { type: "button", class: "main", onclick: store }, "Save in my profile");
+  const far = (each, value) => withUnit(number(value, 3), each.unit);
+  let due = 0;
+  let last = found;
+
+  function slider(each) {
+    const id = freshId("hide");
+    const low = Math.log(Math.max(each.least, (each.advised ?? each.hide) / 16));
+    const high = Math.log(each.most);
+    const place = (value) => Math.round(((Math.log(value) - low) / (high - low)) * 100);
+    const input = h("input", { id, type: "range", min: 0, max: 100, step: 1 });
+    input.value = place(each.hide);
+    const shown = h("output", { for: id });
+    const tell = () => {
+      const value = hide.get(each.name);
+      shown.textContent = far(each, value);
+      input.setAttribute("aria-valuetext", `${each.title} hidden within ${far(each, value)}`);
+    };
+    input.addEventListener("input", () => {
+      const part = Number(input.value) / 100;
+      hide.set(each.name, part === 1 ? each.most : round(Math.exp(low + part * (high - low))));
+      tell();
+      status.textContent = "";
+      clearTimeout(due);
+      due = setTimeout(measure, 250);
+    });
+    tell();
+    const advised = each.advised ? `advised: ${far(each, each.advised)}` : each.because;
+    return h(
+      "div",
+      { class: "hider", "data-root": each.name },
+      h("label", { for: id }, each.title),
+      shown,
+      input,
+      h(
+        "p",
+        { class: "ends help" },
+        h("span", null, "nearer"),
+        h("span", null, advised),
+        h("span", null, "further"),
+      ),
+    );
+  }
+
+  async function measure() {
+    try {
+      last = await ask(Object.fromEntries(hide));
+      trouble.replaceChildren();
+      tell();
+      say(said.textContent);
+    } catch (problem) {
+      if (problem.name !== "AbortError")
+        trouble.replaceChildren(note(problem.message, { error: true, retry: measure }));
+    }
+  }
+
+  async function store() {
+    keep.disabled = true;
+    try {
+      const { noised } = await save(Object.fromEntries(hide));
+      trouble.replaceChildren();
+      status.textContent = noised
+        ? "Saved. What is noised already stays as it is; a value that you enter or change under Values uses the new goals. Programs that are running use them after they are started again."
+        : "Saved. Values that are noised from now on use the new goals.";
+    } catch (problem) {
+      trouble.replaceChildren(note(problem.message, { error: true }));
+    } finally {
+      keep.disabled = false;
+    }
+  }
+
+  function tell() {
+    const hidden = last.values.map((each) => `${each.title} within ${far(each, each.hide)}`);
     const classes =
-      each.wrong_class_rate === null
+      last.wrong_class_rate === null
         ? ""
-        : ` and ${number(each.wrong_class_rate, 3)} % of people land in another class`;
+        : `, and ${number(last.wrong_class_rate, 3)} % of people land in another class`;
     const useless =
-      each.target_error >= each.median_error
-        ? ` That is of no use: the public median is ${number(each.median_error, 3)} % off.`
+      last.target_error >= last.median_error
+        ? ` That is of no use: the public median, which tells nothing about you, is ${number(last.median_error, 3)} % off.`
         : "";
-    said.textContent = `${hidden}. ${found.target} is ${number(each.target_error, 3)} % off${classes}.${useless}${each.advised ? " Advised." : ""}`;
-    input.setAttribute("aria-valuetext", hidden);
-    place.replaceChildren(
+    said.textContent = `${hidden.join(", ")}. ${last.target} is ${number(last.target_error, 3)} % off${classes}.${useless}`;
+    toml.textContent = ["[hide]", ...[...hide].map(([name, value]) => `${name} = ${value}`)].join(
+      "\n",
+    );
+    effect.replaceChildren(
       table(
         "Each value",
         ["Value", ">Hidden within", ">Average error", ">Best guess stays off by"],
-        each.values.map((value) => [
-          value.title,
-          far(value),
-          withUnit(number(value.error, 3), value.unit),
-          withUnit(number(value.adversary, 3), value.unit),
+        last.values.map((each) => [
+          each.title,
+          far(each, each.hide),
+          withUnit(number(each.error, 3), each.unit),
+          withUnit(number(each.adversary, 3), each.unit),
         ]),
         { hideCaption: true },
       ),
     );
   }
-  input.addEventListener("input", move);
-  move();
+
+  tell();
+  const right = number(50 + last.advantage * 50, 3);
   return [
     h("h2", null, "How far shall your values be hidden?"),
-    h("div", { class: "hider" }, h("label", { for: id }, "Nearer or further"), input),
+    h("div", { class: "hiders" }, found.values.map(slider)),
     said,
-    place,
+    trouble,
+    effect,
     h(
       "p",
       { class: "help" },
-      "Of two people that far apart in one value nobody picks the right one more than three times in four, however much they ask (MAP, any number of questions). On synthetic people. Write your choice under [hide] in your profile.",
+      `Of two people that far apart in one value nobody picks the right one more than ${right} times in 100, however much they ask (any adversary, any number of questions). Of two people that far apart in every value: ${number(50 + last.joint * 50, 3)} times in 100. Errors, class rate and best guess (MAP) are of synthetic people.`,
     ),
+    found.can_save
+      ? h("div", { class: "bar" }, keep)
+      : h("p", { class: "help" }, "Write this into your profile to keep it:"),
+    found.can_save ? "" : toml,
+    status,
   ];
 }

@@ -7,6 +7,7 @@ import { number, percent, share, withUnit } from "../format.js";
 import { NO_TEMPLATE, templateChoice } from "./template.js";
 
 export const title = "Graph";
+export const about = "How what is asked for follows from your values, and where the budget goes.";
 
 const KINDS = { root: "Root", derived: "Derived", target: "Target" };
 const THIN = 1.5;
@@ -129,7 +130,7 @@ function nodeCard(node) {
       "Epsilon",
       node.epsilon !== null &&
         node.epsilon !== undefined &&
-        `${number(node.epsilon, 6)} (${share(node.share ?? 0)} of the budget)`,
+        `${number(node.epsilon, 3)} (${share(node.share ?? 0)} of the budget)`,
     ],
     ["Expected error", offBy(node)],
     ["Amplification under independent noising", node.kind !== "root" && amplified(node)],
@@ -293,7 +294,7 @@ function tables(data) {
     KINDS[node.kind],
     node.formula ? h("code", null, node.formula) : "–",
     bounds(node),
-    node.epsilon === null || node.epsilon === undefined ? "–" : number(node.epsilon, 6),
+    node.epsilon === null || node.epsilon === undefined ? "–" : number(node.epsilon, 3),
     node.share === null || node.share === undefined ? "–" : share(node.share),
     offBy(node),
     amplified(node),
@@ -358,7 +359,7 @@ export function show(place, { me, query, remember }) {
       h(
         "p",
         { class: "lead" },
-        `Epsilon ${number(data.budget, 6)} in all, ${data.mechanism} noise. Each root is noised once; everything to its right is computed from that and costs nothing.`,
+        `Epsilon ${number(data.budget, 3)} in all, ${data.mechanism} noise. Each root is noised once; everything to its right is computed from that and costs nothing.`,
       ),
       h("div", { class: "split" }, h("figure", null, canvas, legend()), card),
       h("section", { class: "tables", "aria-label": "The graph as tables" }, tables(data)),

@@ -3,6 +3,7 @@
 import { get } from "../api.js";
 import { h, note, svg } from "../dom.js";
 import { list, number, withUnit } from "../format.js";
+import { inWords, strip } from "../timeline.js";
 
 export const title = "What do they know about me?";
 export const tab = "Known";
@@ -42,17 +43,30 @@ function scale(value, range) {
   );
 }
 
-function card(service, values) {
+function card(service, values, entries) {
   const who = service || "Your own programs";
+  const told = values.length
+    ? `${who === service ? `${service} was` : "They were"} told about ${list(values.map(([value]) => value.title))}. Nine times in ten the truth lies in the coloured range; nobody can narrow it by asking more.`
+    : "Was told none of your values.";
   return h(
     "section",
     { class: "card known-by", "data-service": service },
-    h("h2", null, who),
     h(
-      "p",
-      null,
-      `${who === service ? `${service} was` : "They were"} told about ${list(values.map(([value]) => value.title))}. Nine times in ten the truth lies in the coloured range; nobody can narrow it by asking more.`,
+      "header",
+      { class: "with" },
+      h("h2", null, who),
+      service
+        ? h(
+            "a",
+            { href: `#/boundary?service=${encodeURIComponent(service)}` },
+            "Every entry",
+            h("span", { class: "sr" }, ` about ${service}`),
+          )
+        : null,
     ),
+    h("p", null, told),
+    h("p", { class: "help" }, inWords(entries)),
+    strip(who, entries),
     values.map(([value, range]) =>
       h(
         "div",
@@ -80,9 +94,15 @@ export function show(place, { feed }) {
   const body = h("div", null);
   place.append(body);
   let over = false;
+  let known = null;
 
   function draw(data) {
+    known = data;
+    if (!feed.loaded && feed.state !== "failed") return;
+    const focused = document.activeElement?.closest(".known-by")?.dataset.service;
     const services = new Map();
+    const entries = Map.groupBy(feed.crossings, (each) => each.service);
+    for (const [service, own] of entries) if (service && inWords(own)) services.set(service, []);
     for (const value of data.values) {
       for (const { service, range } of value.recipients) {
         if (!services.has(service)) services.set(service, []);
@@ -101,7 +121,16 @@ export function show(place, { feed }) {
       body.replaceChildren(note("Nobody was told anything about you yet."), rest);
       return;
     }
-    body.replaceChildren(...[...services].sort().map(([name, values]) => card(name, values)), rest);
+    const cards = [...services].sort((a, b) => a[0].localeCompare(b[0]));
+    body.replaceChildren(
+      h(
+        "div",
+        { class: "cards" },
+        cards.map(([name, values]) => card(name, values, entries.get(name) ?? [])),
+      ),
+      rest,
+    );
+    if (focused) body.querySelector(`[data-service="${CSS.escape(focused)}"] a`)?.focus();
   }
 
   async function load(first) {
@@ -120,11 +149,16 @@ export function show(place, { feed }) {
     clearTimeout(later);
     later = setTimeout(() => load(false), 300);
   };
+  const older = () => known && draw(known);
   feed.addEventListener("newer", again);
+  feed.addEventListener("older", older);
+  feed.addEventListener("state", older);
   load(true);
   return () => {
     over = true;
     clearTimeout(later);
     feed.removeEventListener("newer", again);
+    feed.removeEventListener("older", older);
+    feed.removeEventListener("state", older);
   };
 }

@@ -2,12 +2,12 @@
 
 import { get } from "../api.js";
 import { Chart } from "../chart.js";
-import { h, note, select, table } from "../dom.js";
+import { exportLink, h, note, select, table } from "../dom.js";
 import { list, number, plural, whole } from "../format.js";
 
 export const title = "Ledger";
 export const about =
-  "What has been spent on each root, what is left, and which service has seen what.";
+  "What has been spent on each value, what is left, and which service has seen what.";
 
 const KINDS = {
   "derived-level": "lower level",
@@ -15,7 +15,7 @@ const KINDS = {
   totals: "total until an erasure",
   service: "given to a service",
 };
-const epsilon = (value) => (value === null || value === undefined ? "–" : number(value, 6));
+const epsilon = (value) => (value === null || value === undefined ? "–" : number(value, 3));
 
 function meter(spent, cap, label) {
   const fill = h("i", null);
@@ -43,7 +43,7 @@ function totals(data) {
   const pairs = [["epsilon spent", epsilon(total.spent)]];
   if (capped(total)) pairs.push(["epsilon left", epsilon(total.left)], ["cap", epsilon(total.cap)]);
   pairs.push(
-    ["roots noised", roots.filter((root) => root.spent > 0).length],
+    ["values noised", roots.filter((root) => root.spent > 0).length],
     ["refinements", charges.filter((each) => each.kind === "refined").length],
     ["services", new Set(data.disclosures.map((each) => each.service)).size],
   );
@@ -84,13 +84,13 @@ function byRoot(data) {
   ]);
   return [
     table(
-      "By root",
+      "By value",
       [
-        "Root",
+        "Value",
         ">Epsilon spent",
         ...(caps ? [">Left", "Spent of its cap"] : []),
         ">Versions",
-        "Kept at epsilon",
+        "Stored at epsilon",
       ],
       rows,
     ),
@@ -108,7 +108,7 @@ function byRoot(data) {
 function byService(data) {
   const roots = data.roots.map((each) => each.root);
   const services = [...new Set(data.disclosures.map((each) => each.service))].sort();
-  if (services.length === 0) return note("No service has been given a root yet.");
+  if (services.length === 0) return note("No service has been given a value yet.");
   const rows = services.map((service) => {
     const own = data.disclosures.filter((each) => each.service === service);
     const tiers = [...new Set(own.map((each) => each.tier))].filter(Boolean);
@@ -116,7 +116,7 @@ function byService(data) {
       const seen = own.filter((each) => each.root === root).map((each) => each.epsilon);
       return seen.length ? epsilon(Math.max(...seen)) : "–";
     });
-    return [service, tiers.join(", ") || "–", ...cells];
+    return [service || "Without a policy", tiers.join(", ") || "–", ...cells];
   });
   const names = data.roots.map((each) => `>${each.label}`);
   return [
@@ -124,7 +124,7 @@ function byService(data) {
     h(
       "p",
       { class: "help under" },
-      "The epsilon of the best version of each root that the service was given. Pooled, services know no more than the best of them.",
+      "The epsilon of the best version of each value that the service was given. Pooled, services know no more than the best of them.",
     ),
   ];
 }
@@ -178,10 +178,10 @@ function overTime(data, ends, chosen) {
     const ys = heights(root);
     chart.set([xs, ys]);
     chart.describe(
-      `Epsilon spent over time on ${root || "all roots"}: ${epsilon(ys.at(-1))} after ${plural(charges.length, "charge")}.`,
+      `Epsilon spent over time on ${names.find(([name]) => name === root)?.[1] ?? "all values"}: ${epsilon(ys.at(-1))} after ${plural(charges.length, "charge")}.`,
     );
   };
-  const pick = select("Root", [["", "All roots"], ...names], chosen.root, draw);
+  const pick = select("Value", [["", "All values"], ...names], chosen.root, draw);
   draw(pick.box.value);
   ends.push(() => chart.destroy());
   return h(
@@ -198,12 +198,13 @@ function overTime(data, ends, chosen) {
 }
 
 function charged(data) {
+  const labels = new Map(data.roots.map((each) => [each.root, each.label]));
   const rows = data.charges
     .toReversed()
     .map((each) => [
       typeof each.at === "number" ? whole(each.at) : "–",
       KINDS[each.kind] ?? each.kind,
-      each.root || "all",
+      labels.get(each.root) ?? (each.root || "all"),
       each.version ?? "–",
       epsilon(each.epsilon),
       epsilon(each.level),
@@ -215,7 +216,7 @@ function charged(data) {
     h("summary", null, `Every charge (${data.charges.length})`),
     table(
       "Charges, newest first",
-      ["When", "What", "Root", ">Version", ">Paid", ">Level after", ">Total after"],
+      ["When", "What", "Value", ">Version", ">Paid", ">Level after", ">Total after"],
       rows,
       { hideCaption: true },
     ),
@@ -240,7 +241,7 @@ export function show(place, { feed }) {
     }
     const tiers = tierText(data.tiers);
     body.replaceChildren(
-      totals(data),
+      h("div", { class: "with" }, totals(data), exportLink()),
       overTime(data, ends, chosen),
       h(
         "section",

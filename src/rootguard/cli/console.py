@@ -59,8 +59,9 @@ def command(
 ) -> None:
     """Show the audit log on a local page, what each answer cost, and what a budget would give you.
 
-    The page reads the vault, which holds noised values only; it draws nothing and spends nothing.
-    It listens on this machine only and asks for a key, which is in the address that is printed.
+    The page reads the vault, which holds noised values only. It draws and spends nothing, unless
+    you enter a value and approve its price there. It listens on this machine only and asks for a
+    key, which is in the address that is printed.
 
     \b
     Examples:
@@ -83,8 +84,11 @@ def command(
     from rootguard.console import PREFIX, AccessControl, Console, own_key
 
     viewer = _viewer(profile, principal, templates, store_url)
+    store = viewer.store
     hosts = frozenset(("127.0.0.1", "localhost", "::1", host.strip("[]").lower()))
-    page = Console(AccessControl(lambda _profile: viewer, keys=own_key(key)), hosts=hosts)
+    page = Console(
+        AccessControl(lambda _profile: _again(viewer, profile), keys=own_key(key)), hosts=hosts
+    )
     listening, base = listen_at(host, port)
     address = f"{base}{PREFIX}/"
     link = f"{address}#key={key}"
@@ -98,7 +102,7 @@ def command(
     except KeyboardInterrupt:
         return
     finally:
-        viewer.store.close()
+        store.close()
 
 
 @contextmanager
@@ -116,6 +120,14 @@ def _opened(link: str) -> Iterator[None]:
         yield
 
 
+def _again(viewer: "Viewer", profile: str | None) -> "Viewer":
+    """The same person, with the profile as it is now: its goals may have been saved."""
+    from rootguard.console import of_profile
+    from rootguard.session import load_profile
+
+    return viewer if profile is None else of_profile(load_profile(profile), viewer.store, profile)
+
+
 def _viewer(
     profile: str | None, principal: str | None, templates: tuple[str, ...], store_url: str | None
 ) -> "Viewer":
@@ -129,4 +141,4 @@ def _viewer(
     loaded = load_profile(profile)
     url = vault_url(store_url, loaded.store)
     store = open_store(url, create=False, vault_id=loaded.vault, anchor=loaded.anchor)
-    return of_profile(loaded, store)
+    return of_profile(loaded, store, profile)

@@ -265,7 +265,8 @@ def _console(settings: "GatewaySettings", vault: "Callable[[Profile], Store]") -
 
     def open_viewer(path: str) -> "Viewer":
         profile = load_profile(path)
-        return of_profile(profile, vault(profile))
+        # Without keys anybody on this machine is answered: then nothing can be changed.
+        return of_profile(profile, vault(profile), path if settings.keys is not None else None)
 
     access = AccessControl(open_viewer, keys=settings.keys, profile=settings.profile)
     return Console(access, hosts=settings.hosts if settings.keys is None else None)

@@ -42,7 +42,6 @@ from rootguard.errors import BudgetError, PrivateValueError, ProfileError, RootG
 if TYPE_CHECKING:
     from rootguard.allocation import Plan
     from rootguard.session import Person
-    from rootguard.store import Store
     from rootguard.template import Root, Template
     from rootguard.values import RootName
 
@@ -350,6 +349,9 @@ def _begin(
     address that the profile names, so that it is the one that is opened with the profile later.
     """
     from rootguard.session import Person, parse_profile
+    from rootguard.session.changes import forget_unseen
+    from rootguard.session.profile import write_private
+    from rootguard.values import Principal
     from rootguard.vault import open_store
 
     known = read_private(values) if values else given.get("values", {})
@@ -362,30 +364,15 @@ def _begin(
     private = _section("identifiers", entered.identifiers)
     text = setup.policy_text()
     if text is not None:
-        _write(setup.policy, text)
+        write_private(setup.policy, text)
     profile = parse_profile(
         setup.head() + private + _section("values", entered.values), file=str(setup.out)
     )
     store = open_store(profile.store or "", create=True)
-    replaced = bool(entered.values) and _forget_unseen(store, setup.principal)
+    replaced = bool(entered.values) and forget_unseen(store, Principal(setup.principal))
     person = Person.open(profile, store=store, on_clamp=tell_owner)
-    _write(setup.out, setup.head(store.vault_id) + private)
+    write_private(setup.out, setup.head(store.vault_id) + private)
     return person, replaced
-
-
-def _forget_unseen(store: "Store", principal: str) -> bool:
-    """Throw an earlier draw away at no cost, if nothing of this person was ever released.
-
-    Sound, because nobody saw it: what a service will see comes from the new draw alone, and whether
-    there was an earlier one does not depend on how it came out.
-    """
-    from rootguard.values import Principal
-
-    person = Principal(principal)
-    if not store.records(person) or store.disclosures(person) or store.tables():
-        return False
-    store.erase(person, forget_unseen=True)
-    return True
 
 
 def _fill_in(
@@ -671,17 +658,6 @@ def _section(name: str, content: Mapping[str, object]) -> str:
 def _quoted(value: object) -> str:
     # JSON may hold a bare DEL, TOML may not.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _write(path: Path, text: str) -> None:
-    """Readable by its owner alone, and whole or not at all."""
-    draft = path.with_name(f".{path.name}.new")
-    draft.unlink(missing_ok=True)
-    # Made with its mode, so that nobody else can read it even for a moment, and O_EXCL, so that a
-    # link that somebody put there is not followed.
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-    draft.replace(path)
 
 
 def _mcp(setup: _Setup) -> dict[str, object]:

@@ -55,6 +55,7 @@ TEXTS: Final = {
     409: "a value of this template is still missing from the vault, so there is nothing to attack",
     413: "the request is too large",
     421: "this host name is not served here",
+    425: "nothing was released yet, so there is nothing to attack",
     429: "this is under way already; wait until it is done",
     500: "something went wrong inside the console",
     503: "the vault is not available just now",
@@ -111,6 +112,13 @@ class AccessControl:
             if profile not in self._viewers:
                 self._viewers[profile] = self._open(profile)
             return self._viewers[profile]
+
+    def reopen(self, viewer: Viewer) -> None:
+        """Open a person's profile anew when it is asked for next: it was changed."""
+        with self._lock:
+            for profile, known in tuple(self._viewers.items()):
+                if known is viewer:
+                    del self._viewers[profile]
 
     def _profile_of(self, cookie: str, bearer: str) -> str | None:
         if self._keys is None:

@@ -1,14 +1,16 @@
 """The console as an ASGI application: the page's files, and what it asks for, for who has a key.
 
 Everything under `api/` needs a key, known names or not. The store is synchronous, so everything
-that touches it runs in a worker thread. Nothing here writes to the store.
+that touches it runs in a worker thread. Nothing writes to the store but a change that its owner
+approved (`changes`).
 """
 
 import json
+import math
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final, TypeVar
 
 import anyio
@@ -32,14 +34,22 @@ from rootguard.console.access import (
     status_of,
 )
 from rootguard.console.assets import Assets
-from rootguard.console.known import goals_json, known_json
+from rootguard.console.changes import (
+    Refusal,
+    apply_change,
+    changes_json,
+    goal_cost_json,
+    own_goals,
+    save,
+)
+from rootguard.console.known import known_json
 from rootguard.console.people import Viewer
 from rootguard.console.self_attack import attack
 from rootguard.console.tradeoffs import MECHANISMS, TURNS, Tradeoffs
 from rootguard.console.views import amplifications, entry_json, graph_json, ledger_json
 from rootguard.errors import UnknownNameError
 from rootguard.graph import Graph
-from rootguard.template import Template
+from rootguard.session.changes import unseen
 
 PREFIX: Final = "/console"
 # Another process may write the audit log, so it is asked: often enough to look immediate, and a
@@ -106,14 +116,24 @@ class Console:
             "known": self._what_is_known,
             "goals": self._goals,
             "outlook": self._tradeoff,
+            "changes": self._changes,
+            "export": self._export,
+        }
+        posted: dict[str, Callable[[Request, Viewer], Awaitable[Response]]] = {
+            "attack": self._attack,
+            "changes": self._change,
+            "goals": self._save_goals,
         }
         routes = [
             Route("/", self._page),
             Route("/static/{name:path}", self._page),
             Route("/api/login", self._login, methods=["POST"]),
             Route("/api/logout", self._logout, methods=["POST"]),
+            *(
+                Route(f"/api/{name}", self._known(answer), methods=["POST"])
+                for name, answer in posted.items()
+            ),
             *(Route(f"/api/{name}", self._known(answer)) for name, answer in asked.items()),
-            Route("/api/attack", self._known(self._attack), methods=["POST"]),
             Route("/api/{rest:path}", self._known(_nothing), methods=_METHODS),
         ]
         handlers = {HTTPException: _refused, Exception: _broken}
@@ -249,8 +269,59 @@ class Console:
         return _json(await self._in_thread(lambda: known_json(viewer)))
 
     async def _goals(self, request: Request, viewer: Viewer) -> Response:
+        """What goals cost: those given as `hide.ROOT=DISTANCE`, else those of the profile."""
         template = viewer.template(request.query_params.get("template"))
-        return _json(await self._in_thread(lambda: _kept_goals(template)))
+        hide = own_goals(viewer, template)
+        for key, text in request.query_params.items():
+            prefix, _, name = key.partition("hide.")
+            if not prefix and name:
+                hide[name] = _distance(text, name in hide)
+        return _answered(await self._in_thread(lambda: goal_cost_json(viewer, template, hide)))
+
+    async def _save_goals(self, request: Request, viewer: Viewer) -> Response:
+        body = await _object(request)
+        if body is None:
+            return fault(413)
+        template, wanted = viewer.template(_text(body.get("template"))), body.get("hide")
+        if not isinstance(wanted, dict) or viewer.profile is None:
+            raise _BadRequestError
+        known = own_goals(viewer, template)
+        hide = {str(name): _distance(far, name in known) for name, far in wanted.items()}
+        saved = await self._in_thread(lambda: save(viewer, hide))
+        self._access.reopen(viewer)
+        return _answered(saved)
+
+    async def _changes(self, _request: Request, viewer: Viewer) -> Response:
+        return _json(await self._in_thread(lambda: changes_json(viewer)))
+
+    async def _change(self, request: Request, viewer: Viewer) -> Response:
+        """Noise what was entered, if its owner approved the price."""
+        body = await _object(request)
+        if body is None:
+            return fault(413)
+        values = body.get("values")
+        if not isinstance(values, dict) or not values or body.get("approved") is not True:
+            raise _BadRequestError
+        if viewer.profile is None:
+            raise _BadRequestError
+        return _answered(await self._in_thread(lambda: apply_change(viewer, values)))
+
+    async def _export(self, _request: Request, viewer: Viewer) -> Response:
+        """Everything that the page shows, in one file."""
+
+        def read() -> dict[str, object]:
+            units = _units(viewer)
+            entries = viewer.store.log(viewer.principal)
+            return {
+                **_me_json(viewer),
+                "known": known_json(viewer),
+                "ledger": ledger_json(viewer),
+                "audit_log": [entry_json(each, units) for each in entries],
+            }
+
+        answer = _json(await self._in_thread(read))
+        answer.headers["content-disposition"] = 'attachment; filename="rootguard.json"'
+        return answer
 
     async def _tradeoff(self, request: Request, viewer: Viewer) -> Response:
         template = viewer.template(request.query_params.get("template"))
@@ -269,15 +340,16 @@ class Console:
         body = await _object(request)
         if body is None:
             return fault(413)
-        wanted = body.get("template")
-        if wanted is not None and not isinstance(wanted, str):
-            raise _BadRequestError
-        template = viewer.template(wanted)
+        template = viewer.template(_text(body.get("template")))
         held = await self._in_thread(lambda: viewer.held(template))
         if held.keys() != set(Graph.of(template).roots):
             return fault(409)
         if len({value.mechanism for value in held.values()}) > 1:
             return fault(409)
+        if await self._in_thread(lambda: unseen(viewer.store, viewer.principal)):
+            # A value may be entered anew at no cost as long as nobody saw its noise: its owner,
+            # who would keep the draw that looks best, must not see it here either.
+            return fault(425)
         if viewer.principal in self._attacked:
             return fault(429)
         return _stream(self._turns(viewer, attack(viewer, template, held)))
@@ -304,6 +376,30 @@ class Console:
 
 class _BadRequestError(Exception):
     """A parameter that makes no sense."""
+
+
+def _text(value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise _BadRequestError
+    return value
+
+
+def _distance(given: object, known: bool) -> float:
+    """How far to hide a value, which is public."""
+    try:
+        far = float(given) if isinstance(given, str | int | float) else math.nan
+    except ValueError:
+        far = math.nan
+    if not (known and math.isfinite(far) and far > 0):
+        raise _BadRequestError
+    return far
+
+
+def _answered(found: "dict[str, object] | Refusal") -> Response:
+    """What was done or found; else why not, in words of ours that hold nothing private."""
+    if isinstance(found, Refusal):
+        return _json({"error": {"message": found.message}}, 422)
+    return _json(found)
 
 
 async def _nothing(_request: Request, _viewer: Viewer) -> Response:
@@ -356,11 +452,6 @@ def _stream(pieces: AsyncIterator[str]) -> Response:
 def _event(kind: str, body: object, number: int | None = None) -> str:
     text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return ("" if number is None else f"id: {number}\n") + f"event: {kind}\ndata: {text}\n\n"
-
-
-@lru_cache(maxsize=64)  # public, and the same for everybody with the template
-def _kept_goals(template: Template) -> dict[str, object]:
-    return goals_json(template)
 
 
 def _warm(viewer: Viewer) -> None:

@@ -2,7 +2,6 @@
 
 It is computed from what the vault says was disclosed and from public figures, as an adversary would
 compute it who knows the method and the population. Nobody's true value is needed, and none is here.
-`goals_json` says the same of a choice before it is made: how far values are hidden, at which cost.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,15 +9,15 @@ from typing import Final
 
 import numpy as np
 
-from rootguard.advice.costs import HidingChoice, choices, recommended
 from rootguard.attacks.belief import Belief, informed_prior
 from rootguard.attacks.oracle import grid
 from rootguard.console.people import Viewer
+from rootguard.events import RootNoised, RootReturned, TableDrawKept, ValueReleased
 from rootguard.graph import Graph
 from rootguard.mechanisms import mechanism
 from rootguard.store import Record
-from rootguard.template import Root, Template
-from rootguard.values import RootName, Sanitized
+from rootguard.template import Root
+from rootguard.values import RootName, Sanitized, to_micro
 
 SURE: Final = 0.9
 """How sure the range is: nine times in ten."""
@@ -32,7 +31,7 @@ def known_json(viewer: Viewer) -> dict[str, object]:
         for root in Graph.of(template).roots:
             roots.setdefault(root, template.roots[root])
     levels = {root: viewer.store.levels(viewer.principal, root) for root in roots}
-    given = viewer.store.disclosures(viewer.principal)
+    told = _told(viewer, levels)
     return {
         "sure": SURE,
         "values": [
@@ -45,11 +44,9 @@ def known_json(viewer: Viewer) -> dict[str, object]:
                 "population": _population(root),
                 "noised": bool(levels[name]),
                 "recipients": [
-                    {"service": service, "range": _range(root, found)}
-                    for service, found in _finest(
-                        levels[name],
-                        [(g.service, g.version, g.position) for g in given if g.root == name],
-                    ).items()
+                    {"service": service, "range": _range(root, found[name])}
+                    for service, found in told.items()
+                    if name in found
                 ],
             }
             for name, root in roots.items()
@@ -58,18 +55,52 @@ def known_json(viewer: Viewer) -> dict[str, object]:
     }
 
 
-def _finest(
-    levels: Sequence[Record], given: Sequence[tuple[str, int, int]]
-) -> dict[str, Sanitized]:
-    """By service: the most exact version of the current value that it was given."""
-    found: dict[str, Sanitized] = {}
-    for service, version, position in given:
-        for record in levels:
+def _told(
+    viewer: Viewer, levels: Mapping[RootName, Sequence[Record]]
+) -> dict[str, dict[RootName, Sanitized]]:
+    """By recipient and root: the most exact version of the current value that it was given.
+
+    The vault keeps what was given to whom under a policy. Without one it is given to "", and the
+    audit log says to whom it went on; what the log holds no more of is left with "".
+    """
+    found: dict[str, dict[RootName, Sanitized]] = {}
+
+    def give(service: str, value: Sanitized) -> None:
+        own = found.setdefault(service, {})
+        if value.root not in own or own[value.root].epsilon < value.epsilon:
+            own[value.root] = value
+
+    logged = _logged(viewer)
+    for root, records in levels.items():
+        for record in records:
             value = record.sanitized
-            if (value.version, record.position) == (version, position):
-                before = found.get(service)
-                if before is None or value.epsilon > before.epsilon:
-                    found[service] = value
+            for service in logged.get((root, value.version, to_micro(value.epsilon)), ()):
+                give(service, value)
+    attributed = {root for own in found.values() for root in own}
+    for each in viewer.store.disclosures(viewer.principal):
+        name = RootName(each.root)
+        if each.service or name not in attributed:
+            for record in levels.get(name, ()):
+                if (record.sanitized.version, record.position) == (each.version, each.position):
+                    give(each.service, record.sanitized)
+    return found
+
+
+def _logged(viewer: Viewer) -> dict[tuple[str, int, int], set[str]]:
+    """Which recipients were given a root's version at a level, as far as the audit log goes."""
+    versions: dict[str, int] = {}
+    found: dict[tuple[str, int, int], set[str]] = {}
+    for entry in viewer.store.log(viewer.principal):
+        match entry.event:
+            case RootNoised() | RootReturned() | TableDrawKept() as event:
+                versions[event.root] = event.version
+            case ValueReleased() as event:
+                for root, level in zip(event.rests_on, event.levels, strict=False):
+                    if root in versions:
+                        place = (root, versions[root], level)
+                        found.setdefault(place, set()).add(entry.service)
+            case _:
+                pass
     return found
 
 
@@ -94,34 +125,3 @@ def _population(root: Root) -> list[float] | None:
         return None
     belief = Belief.from_scores(grid(root.domain)[None, :], density[None, :])
     return [float(belief.quantile(share)[0]) for share in _TAILS]
-
-
-def goals_json(template: Template) -> dict[str, object]:
-    """What it costs to hide values nearer or further than the template advises."""
-    found = choices(template, people=4_000)
-    best = recommended(found)
-    return {
-        "template": template.name,
-        "target": template.target.name,
-        "choices": [_choice(template, each) | {"advised": each is best} for each in found],
-    }
-
-
-def _choice(template: Template, each: HidingChoice) -> dict[str, object]:
-    hidden: Mapping[str, float] = each.hide
-    return {
-        "scale": float(each.scale),
-        "target_error": each.cost.target_error,
-        "median_error": each.cost.median_error,
-        "wrong_class_rate": each.cost.wrong_class_rate,
-        "values": [
-            {
-                "title": template.root(name).label,
-                "unit": template.root(name).unit,
-                "hide": far,
-                "error": each.plan[name].expected_error,
-                "adversary": each.cost.adversary[RootName(name)],
-            }
-            for name, far in hidden.items()
-        ],
-    }

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from rootguard.allocation import Plan, with_epsilons
 from rootguard.calibration import make_plan
 from rootguard.errors import UnknownNameError
+from rootguard.goals import Distance
 from rootguard.graph import Graph
 from rootguard.session import Policy, Profile
 from rootguard.session.draws import mappings
@@ -36,6 +37,12 @@ class Viewer:
     calibrated: bool = False
     policy: Policy | None = field(default=None, repr=False)
     identifiers: tuple[str, ...] = ()
+    goals: Mapping[str, Plan] = field(default_factory=dict, repr=False)
+    """By template: the plan that keeps the owner's goals, where the profile has [hide]."""
+    hide: Mapping[str, Distance] = field(default_factory=dict)
+    advantage: str = "0.5"
+    profile: str | None = None
+    """Where the profile is, for who changes something; None where there is none."""
 
     def template(self, name: str | None) -> Template:
         """One of the templates; the first if none is named."""
@@ -46,6 +53,8 @@ class Viewer:
 
     def plan(self, template: Template) -> Plan:
         """How the profile's budget is split; without a profile, as it was spent."""
+        if template.name in self.goals:
+            return self.goals[template.name]
         if template.name in self.budgets:
             budget = self.budgets[template.name]
             return _planned(template, budget, self.mechanism, self.allocation)
@@ -84,8 +93,8 @@ def _planned(
     return make_plan(template, budget, mechanism_name=mechanism, allocation=allocation)
 
 
-def of_profile(profile: Profile, store: Store) -> Viewer:
-    """A profile's owner. Takes what is public of it."""
+def of_profile(profile: Profile, store: Store, path: str | None = None) -> Viewer:
+    """A profile's owner. Takes what is public of it, and where it is if it may be changed."""
     return Viewer(
         principal=profile.principal,
         store=store,
@@ -96,6 +105,10 @@ def of_profile(profile: Profile, store: Store) -> Viewer:
         calibrated=profile.calibrate,
         policy=profile.policy,
         identifiers=tuple(sorted(profile.identifiers.names)),
+        goals=MappingProxyType(dict(profile.goals)),
+        hide=MappingProxyType(dict(profile.hide)),
+        advantage=profile.advantage,
+        profile=path,
     )
 
 

@@ -73,6 +73,8 @@ _KEYS = (
     *("on_doubt", "unknown_fields", "detection", "hide", "advantage", "public"),
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_TABLE = re.compile(r"\s*\[+\s*([\w.-]+)\s*\]")
+_REPLACED = re.compile(r"\s*(budget|allocation)\s*=")
 _VAULT = re.compile(r"[0-9a-f]{32}")
 _PLACE = re.compile(r"at (line \d+, column \d+|end of document)\)\Z")
 
@@ -144,6 +146,9 @@ class Profile:
     unknown_fields: UnknownFields | None = None
     goals: Mapping[str, Plan] = field(default_factory=dict, repr=False)
     """By template: the plan that keeps the owner's goals; empty if budgets were given instead."""
+    hide: Mapping[str, Distance] = field(default_factory=dict)
+    """How far the owner asked to hide roots, by name; a root left out has its template's goal."""
+    advantage: str = "0.5"
 
     def plans(self) -> Iterator[Plan]:
         """The plan of each template, in order; a root is noised under the first that has it."""
@@ -175,6 +180,56 @@ def load_profile(path: str | os.PathLike[str]) -> Profile:
 def parse_profile(text: str, *, file: str) -> Profile:
     """A profile from TOML text; paths in it are relative to the folder of `file`."""
     return _Reader(text, file).profile()
+
+
+@shielded
+def save_goals(path: str | os.PathLike[str], hide: Mapping[str, float]) -> None:
+    """Write these goals into a profile in place of its own goals or budgets, and nothing else.
+
+    A profile that would mean anything else afterwards is left as it is, and its owner told.
+    """
+    file = os.fspath(path)
+    text = _text_of(path)
+    changed = _with_goals(text, hide)
+    kept = ("hide", "budget", "budgets", "allocation")
+    try:
+        before, after = tomllib.loads(text), tomllib.loads(changed)
+        same = {k: v for k, v in before.items() if k not in kept} == {
+            k: v for k, v in after.items() if k not in kept
+        }
+    except (ValueError, RecursionError):
+        same = False
+    if not same:
+        remedy = "write the goals under [hide] by hand"
+        raise ProfileError(file, "hide", "its lines cannot be replaced safely", remedy)
+    parse_profile(changed, file=file)  # refuses a goal that cannot be met, before anything changes
+    write_private(Path(path), changed)
+
+
+def _with_goals(text: str, hide: Mapping[str, float]) -> str:
+    """The lines of a profile with another [hide], which stands last among the plain tables."""
+    lines: list[str] = []
+    table = ""
+    for line in text.splitlines():
+        if found := _TABLE.match(line):
+            table = found[1]
+        dropped = table in ("hide", "budgets") or (not table and _REPLACED.match(line))
+        if not dropped:
+            lines.append(line)
+    goals = [f"{name} = {distance:.6g}" for name, distance in hide.items()]
+    return "\n".join([*lines, "", "[hide]", *goals, ""])
+
+
+def write_private(path: Path, text: str) -> None:
+    """A file that its owner alone can read, whole or not at all."""
+    draft = path.with_name(f".{path.name}.new")
+    draft.unlink(missing_ok=True)
+    # Made with its mode, so that nobody else can read it even for a moment, and O_EXCL, so that a
+    # link that somebody put there is not followed.
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    draft.replace(path)
 
 
 def _text_of(path: str | os.PathLike[str]) -> str:
@@ -212,7 +267,8 @@ class _Reader:
         mechanism = self._choice("mechanism", "geometric", LINE_MECHANISMS)
         if policy is not None and mechanism != "geometric":
             raise self._error("mechanism", "tiers need geometric noise", "leave it out")
-        goals = self._goals(templates, mechanism)
+        wanted = self._wanted(templates)
+        goals = self._goals(templates, mechanism, wanted)
         calibrate = self._content.get("calibrate", False)
         if not isinstance(calibrate, bool):
             raise self._error("calibrate", "neither true nor false", "write true or false")
@@ -224,6 +280,8 @@ class _Reader:
                 or self._budgets(templates, policy)
             ),
             goals=MappingProxyType(goals),
+            hide=MappingProxyType(wanted),
+            advantage=str(self._content.get("advantage", "0.5")),
             mechanism=mechanism,
             allocation=self._choice("allocation", "optimal", get_args(AllocationName)),
             calibrate=calibrate,
@@ -339,7 +397,24 @@ class _Reader:
                 raise self._error("budget", f"{name} has no budget", 'write budget = "0.9"')
         return found
 
-    def _goals(self, templates: tuple[Template, ...], mechanism: MechanismName) -> dict[str, Plan]:
+    def _wanted(self, templates: tuple[Template, ...]) -> dict[str, Distance]:
+        """How far [hide] asks to hide roots, by their names; nothing if it is not there."""
+        wanted: dict[str, Distance] = {}
+        for called, distance in self._table("hide").items():
+            found = [each for template in templates if (each := self._called(template, called))]
+            if not found or not isinstance(distance, str | int | float):
+                shown = f"hide.{called}" if _NAME.fullmatch(called) else "hide"
+                problem = "no distance" if found else "no root of these templates is called so"
+                raise self._error(shown, problem, 'write age = 5, or "10%"')
+            wanted[found[0]] = distance
+        return wanted
+
+    def _goals(
+        self,
+        templates: tuple[Template, ...],
+        mechanism: MechanismName,
+        wanted: Mapping[str, Distance],
+    ) -> dict[str, Plan]:
         """The plan of each template under [hide]; nothing if it is not there."""
         if "hide" not in self._content:
             remedy = "add [hide], or leave advantage out"
@@ -349,14 +424,6 @@ class _Reader:
         for key in ("budget", "budgets", "allocation"):
             if key in self._content:
                 raise self._error(key, "there is [hide] as well", "keep one of the two")
-        wanted: dict[str, Distance] = {}
-        for called, distance in self._table("hide").items():
-            found = [each for template in templates if (each := self._called(template, called))]
-            if not found or not isinstance(distance, str | int | float):
-                shown = f"hide.{called}" if _NAME.fullmatch(called) else "hide"
-                problem = "no distance" if found else "no root of these templates is called so"
-                raise self._error(shown, problem, 'write age = 5, or "10%"')
-            wanted[found[0]] = distance
         advantage = self._content.get("advantage", "0.5")
         try:
             return {
