@@ -3,29 +3,34 @@
 
 import { h, svg } from "./dom.js";
 import { clock, day, list, plural } from "./format.js";
+import { identifiers } from "./titles.js";
 
 const BINS = 60;
 const WIDTH = 600;
 const HALF = 22;
 
-const LEFT = new Set(["released", "identifiers"]);
-const STOPPED = new Set(["refused", "forged"]);
+const LEFT = new Set(["released", "changed"]);
+const STOPPED = new Set(["refused", "unknown-identifier"]);
 
 const when = (at) => [day(at), clock(at).slice(0, 5)].filter(Boolean).join(" ");
 
-function sum(entries, kind) {
-  let many = 0;
-  for (const each of entries) if (each.kind === kind) many += each.times ?? 1;
-  return many;
-}
+const sum = (entries, kind) => entries.filter((each) => each.kind === kind).length;
 
 /** What happened with a service, in a sentence. */
 export function inWords(entries) {
   const parts = [
     [sum(entries, "released"), "answer"],
-    [sum(entries, "identifiers"), "identifier replaced", "identifiers replaced"],
+    [
+      entries.reduce((many, each) => many + identifiers(each), 0),
+      "identifier replaced",
+      "identifiers replaced",
+    ],
     [sum(entries, "refused"), "refusal"],
-    [sum(entries, "forged"), "unknown identifier in a reply", "unknown identifiers in replies"],
+    [
+      sum(entries, "unknown-identifier"),
+      "unknown identifier in a reply",
+      "unknown identifiers in replies",
+    ],
   ]
     .filter(([many]) => many > 0)
     .map(([many, one, more]) => plural(many, one, more));

@@ -312,7 +312,7 @@ def test_a_crossing_says_what_was_asked_answered_and_spent(served: Served) -> No
         *["noised"] * 4,
         *["released"] * 4,
         "refused",
-        "forged",
+        "unknown-identifier",
     ]
     noised, age, target, token, asked, refused, forged = found[0], *found[4:]
     assert noised["cost"] > 0

@@ -196,13 +196,13 @@ def test_a_release_is_on_the_page_within_a_second_of_it(
     assert 0 <= min(waits) < 1.0
 
 
-def test_refusals_and_forged_tokens_stand_out(page: "Page", there: World) -> None:
+def test_refusals_and_unknown_identifiers_stand_out(page: "Page", there: World) -> None:
     show(page, there, "boundary")
     page.get_by_label("Show").select_option("stopped")
     assert "show=stopped" in page.url
     kinds = set(page.locator(".crossing").evaluate_all("(rows) => rows.map((r) => r.dataset.kind)"))
-    assert kinds == {"refused", "forged"}
-    forged = page.locator(".crossing[data-kind=forged]").first
+    assert kinds == {"refused", "unknown-identifier"}
+    forged = page.locator(".crossing[data-kind=unknown-identifier]").first
     assert "Unknown identifier" in forged.inner_text()
     assert "never issued" in forged.inner_text()
     assert "212-555" not in page.content()

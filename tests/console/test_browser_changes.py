@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rootguard.errors import RootGuardError
 from rootguard.session import Person, load_profile
+from rootguard.session.session import speak_to
 from rootguard.vault import open_store
 from tests.support.consoles import (
     BLOCKED,
     FORGING,
     GOALS,
+    NAME,
     RAW,
+    RECORD,
     TELLING,
     World,
     chromium,
@@ -239,6 +243,44 @@ def test_each_service_has_a_timeline_and_a_way_to_its_entries(
     page.locator(".crossing").first.wait_for()
     assert set(page.locator(".crossing .who b").all_inner_texts()) == {service}
     page.context.close()
+
+
+def test_the_log_shows_what_was_replaced_refused_and_by_whom(
+    browser: "Browser", tmp_path: Path
+) -> None:
+    with world(tmp_path, GOALS) as running:
+        assert running.chat(TELLING) == 200
+        assert running.chat(BLOCKED) >= 400
+        person = running.person()
+        speak_to("clinic", "MCP")
+        with pytest.raises(RootGuardError):
+            person.derive("log(0 - plt)")
+        page = opened(browser, running.direct)
+        page.goto(f"{running.direct}#/boundary?show=changed")
+        replaced = page.locator(".crossing[data-kind=changed]").first
+        replaced.wait_for()
+        assert "2 identifiers of yours replaced; AST as released" in replaced.inner_text()
+        replaced.click()
+        told = page.get_by_role("dialog")
+        assert "Written by\nyou" in told.inner_text()
+        assert "messages[0].content" in told.inner_text()
+        assert not [each for each in (*NAME.split(), RECORD) if each in page.content()]
+        assert judged(page) == []
+        page.keyboard.press("Escape")
+
+        page.get_by_label("Show").select_option("stopped")
+        asked = page.locator(".crossing[data-kind=refused] .asked").all_inner_texts()
+        assert "Platelets\nthe formula has no value here" in asked
+        assert any("a number stands beside a private word" in each for each in asked)
+        assert page.locator(".alarm").count() == 0
+
+        # One unknown identifier is no alarm; a service that tries them out is.
+        running.upstream.says = lambda _: FORGING
+        for _ in range(3):
+            assert running.chat("What about my AST?") == 200
+        page.locator(".alarm", has_text="3 replies of 127.0.0.1").wait_for()
+        assert judged(page) == []
+        page.context.close()
 
 
 def test_a_slip_is_corrected_before_anybody_saw_it(browser: "Browser", tmp_path: Path) -> None:

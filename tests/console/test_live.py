@@ -195,14 +195,16 @@ def test_a_gateway_shows_what_left_through_it_by_service_and_route(tmp_path: Pat
             doubted = chat(running.address, "My bilirubin was 3.7 mg/dL.", on_doubt="refuse")
             assert doubted.status_code == 422
             found: list[Any] = []
-            while not {"noised", "released", "refused", "forged"} <= {e["kind"] for e in found}:
+            while not {"noised", "released", "refused", "unknown-identifier"} <= {
+                e["kind"] for e in found
+            }:
                 found = crossings(running.address)
             for each in found:
                 assert (each["service"], each["route"]) == (host, "/v1/chat/completions")
             assert "61.375" not in json.dumps(found)
             (refused,) = (each for each in found if each["kind"] == "refused")
             assert "looks private" in refused["reason"]
-            (forged,) = (each for each in found if each["kind"] == "forged")
+            (forged,) = (each for each in found if each["kind"] == "unknown-identifier")
             assert (forged["name"], forged["value"]) == ("phone", None)
             assert PHONE not in json.dumps(found)
 

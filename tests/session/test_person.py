@@ -30,7 +30,7 @@ from rootguard.errors import (
     StoreUnavailableError,
     UnknownNameError,
 )
-from rootguard.events import RequestRefused, RootNoised, ValueReleased
+from rootguard.events import PlacesRefused, RequestRefused, RootNoised, ValueReleased
 from rootguard.session import Person, Profile, parse_profile
 from rootguard.session.declared import issue_tokens
 from rootguard.session.draws import PrivateValues, noise_once, sight_once
@@ -91,9 +91,12 @@ def test_declared_roots_are_known_and_the_others_refused_by_name_until_sighted()
         person.release("fib4")
     with pytest.raises(PrivateValueError, match=r": hr$"):
         person.derive("age * sbp / hr")
-    assert person.transcript() == tuple(
-        RequestRefused(turn=turn, reason="PrivateValueError") for turn in (1, 2, 3)
-    )
+    refused = [event for event in person.transcript() if isinstance(event, PlacesRefused)]
+    assert [(each.turn, each.reason) for each in refused] == [
+        (turn, "PrivateValueError") for turn in (1, 2, 3)
+    ]
+    asked = [[place.root for place in each.places] for each in refused]
+    assert asked == [["ast"], ["fib4"], ["age", "hr", "sbp"]]
     for root, number in {"ast": 30, "alt": 30, "plt": 200}.items():
         assert person.sight(root, number) is None
     assert person.known("ast")

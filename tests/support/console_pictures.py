@@ -44,7 +44,7 @@ def main(folder: Path) -> None:
         speak_to("insurer", "MCP")
         person.release("age")
         with suppress(RootGuardError):
-            person.release("income")
+            person.derive("log(0 - age)")
         for theme in ("light", "dark"):
             for size, (width, height) in SIZES.items():
                 page = opened(

@@ -1,9 +1,17 @@
 // The audit log, live, newest first.
 
-import { exportLink, h, note, say, select } from "../dom.js";
-import { clock, count, day, number, plural, whole, withUnit } from "../format.js";
+import { exportLink, h, note, say, select, table } from "../dom.js";
+import { clock, count, day, list as words, number, plural, whole, withUnit } from "../format.js";
 import { Rows } from "../rows.js";
-import { kindOf, titlesOf } from "../titles.js";
+import {
+  changesInWords,
+  counted,
+  identifiers,
+  isIdentifier,
+  kindOf,
+  sourceOf,
+  titlesOf,
+} from "../titles.js";
 
 export const title = "Audit log";
 export const about =
@@ -11,8 +19,9 @@ export const about =
 
 const KINDS = {
   released: "Answered",
+  changed: "Replaced",
   refused: "Refused",
-  forged: "Unknown identifier",
+  "unknown-identifier": "Unknown identifier",
   noised: "Noised",
   refined: "Refined",
   "derived-level": "Lower level",
@@ -26,8 +35,10 @@ const KINDS = {
 
 const MEANS = {
   released: "Computed from values that were already noised.",
+  changed:
+    "A request left otherwise than it was written: identifiers as others that are restored in the reply, values as they were released.",
   refused: "Nothing was answered.",
-  forged:
+  "unknown-identifier":
     "A reply held something with the form of an identifier that was never issued to you: often the service's own telephone number. It was left as it is. Look closer only if it repeats.",
   noised: "The value was noised and stored. This is what costs budget, once.",
   refined: "A more accurate version was made. Only the difference was paid.",
@@ -42,12 +53,15 @@ const MEANS = {
 
 const FREE = new Set(["released", "derived-level", "table-draw", "returned"]);
 
-// A refused request is not kept, only that it was refused and why.
-const UNNAMED = { refused: "a request", erased: "everything" };
+// Of a refused request only declared names are stored: any other word may be private.
+const UNNAMED = { refused: "A request", changed: "A request", erased: "Everything" };
+// One clinic's own telephone number is no alarm; a service that tries out identifiers is.
+const REPEATED = 3;
 
 const SHOW = [
   ["", "Everything"],
   ["answered", "Answers"],
+  ["changed", "Identifiers and values replaced"],
   ["stopped", "Refused, and unknown identifiers"],
   ["paid", "What cost budget"],
 ];
@@ -58,15 +72,20 @@ function passes({ service, root, show }) {
     (!root || each.rests_on.includes(root)) &&
     (!show ||
       (show === "answered" && each.kind === "released") ||
-      (show === "stopped" && (each.kind === "refused" || each.kind === "forged")) ||
+      (show === "changed" && each.kind === "changed") ||
+      (show === "stopped" && (each.kind === "refused" || each.kind === "unknown-identifier")) ||
       (show === "paid" && each.cost > 0));
 }
 
 function asked(each, title) {
-  if (each.kind === "forged") return kindOf(each.name);
+  if (each.kind === "unknown-identifier") return kindOf(each.name);
+  if (each.kind === "refused" && each.rests_on.length > 0) return words(each.rests_on.map(title));
   return (each.name && title(each.name)) || each.formula || UNNAMED[each.kind] || "–";
 }
-const secondLine = (each) => each.reason || (each.name && each.formula ? each.formula : "");
+function secondLine(each, title) {
+  if (each.kind === "changed") return changesInWords(each, title);
+  return each.reason || (each.name && each.formula ? each.formula : "");
+}
 
 function cost(each) {
   if (each.cost > 0) return `ε ${number(each.cost, 3)}`;
@@ -117,7 +136,7 @@ function draw(each, title) {
       "div",
       { role: "gridcell", class: "asked" },
       h("b", { class: each.formula && !each.name ? "code" : null }, asked(each, title)),
-      h("small", { class: each.reason ? null : "code" }, secondLine(each)),
+      h("small", { class: each.reason ? null : "code" }, secondLine(each, title)),
     ),
     h(
       "div",
@@ -147,8 +166,11 @@ function details(dialog, each, title) {
     ["Asked", each.name && [title(each.name), " ", h("code", null, each.name)]],
     ["Formula", each.formula && h("code", null, each.formula)],
     ["Answered", answer(each, 6)],
-    ["Reason", each.reason],
-    ["Your values", each.rests_on.map(title).join(", ")],
+    ["What was replaced", each.kind === "changed" && changesInWords(each, title)],
+    ["Reason", each.kind !== "changed" && each.reason],
+    ["Rule", each.rule && h("code", null, each.rule)],
+    ["Written by", words([...new Set(each.places.map((place) => sourceOf(place.source)))])],
+    ["Your values", words(each.rests_on.map(title))],
     ["Cost", each.cost > 0 ? `epsilon ${number(each.cost, 3)}` : "nothing"],
     ["Route", each.route],
   ].filter(([, value]) => value);
@@ -167,27 +189,56 @@ function details(dialog, each, title) {
       null,
       rows.map(([term, value]) => h("div", null, h("dt", null, term), h("dd", null, value))),
     ),
+    places(each, title),
   );
   dialog.showModal();
+}
+
+/** Where in the request something stood, as far as that may be told. */
+function places(each, title) {
+  const known = each.places.filter((place) => place.path);
+  if (known.length === 0) return "";
+  const now = (place) => {
+    if (place.change === "refused") return place.root ? `${title(place.root)}, refused` : "refused";
+    if (place.root) return `${title(place.root)}, as released`;
+    return `${counted(place.change, place.times)} ${isIdentifier(place) ? "replaced" : "taken out"}`;
+  };
+  return table(
+    "Where",
+    ["Place", "What is there now"],
+    known.map((place) => [h("code", null, place.path), now(place)]),
+  );
+}
+
+/** Services whose replies hold unknown identifiers again and again. */
+function repeating(feed) {
+  const times = new Map();
+  for (const each of feed.crossings)
+    if (each.kind === "unknown-identifier")
+      times.set(each.service, (times.get(each.service) ?? 0) + 1);
+  return [...times].filter(([, many]) => many >= REPEATED);
 }
 
 function figures(feed) {
   let paid = 0;
   let refused = 0;
-  let forged = 0;
+  let unknown = 0;
   let free = 0;
+  let replaced = 0;
   for (const each of feed.crossings) {
     if (each.cost > 0) paid += each.cost;
     else if (each.kind === "released") free += 1;
+    replaced += identifiers(each);
     if (each.kind === "refused") refused += 1;
-    if (each.kind === "forged") forged += 1;
+    if (each.kind === "unknown-identifier") unknown += 1;
   }
   return [
     ["entries", count(feed.total)],
     ["answers at no cost", count(free)],
     ["epsilon paid", number(paid, 3)],
+    ["identifiers replaced", count(replaced)],
     ["refused", count(refused)],
-    ["unknown identifiers", count(forged)],
+    ["unknown identifiers", count(unknown)],
   ];
 }
 
@@ -222,6 +273,7 @@ export function show(place, { me, feed, query, remember }) {
   const byRoot = select("Value", [["", "All values"], ...roots], filter.root, change("root"));
   const byKind = select("Show", SHOW, filter.show, change("show"));
   const pause = h("button", { type: "button", "aria-pressed": "false", onclick: hold }, "Pause");
+  const alarm = h("div", { role: "status" });
   const stats = h("dl", { class: "figures" });
   const progress = h("p", { class: "help progress" });
   const dialog = h("dialog", {
@@ -262,6 +314,7 @@ export function show(place, { me, feed, query, remember }) {
 
   place.append(
     stats,
+    alarm,
     h(
       "div",
       { class: "bar" },
@@ -294,6 +347,15 @@ export function show(place, { me, feed, query, remember }) {
     stats.replaceChildren(
       ...figures(feed).map(([term, value]) =>
         h("div", null, h("dt", null, term), h("dd", null, value)),
+      ),
+    );
+    alarm.replaceChildren(
+      ...repeating(feed).map(([service, many]) =>
+        h(
+          "p",
+          { class: "alarm" },
+          `${many} replies of ${service || "a service"} held identifiers that were never issued to you. It may be trying them out: look at what it was told and whether it needs to ask.`,
+        ),
       ),
     );
     const none = rows.items.length === 0;
@@ -355,7 +417,7 @@ export function show(place, { me, feed, query, remember }) {
     for (const each of event.detail)
       body.querySelector(`[data-id="${each.id}"]`)?.classList.add("fresh");
     const stopped = event.detail
-      .filter((each) => each.kind === "refused" || each.kind === "forged")
+      .filter((each) => each.kind === "refused" || each.kind === "unknown-identifier")
       .at(-1);
     if (stopped) say(`${KINDS[stopped.kind]}: ${asked(stopped, title)}, ${stopped.service}.`);
   }

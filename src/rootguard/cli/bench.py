@@ -333,7 +333,7 @@ def rq2(*, directory: Path | None, out: Path, as_json: bool, **given: Any) -> No
 )
 @_choices(
     "--turns", "budgets", TURN_NAMES,
-    "Only this many questions, for k roots; repeatable. [default: all three]",
+    "Only this many questions, for k values; repeatable. [default: all three]",
 )  # fmt: skip
 @_epsilons(5, "0.01, 0.05, 0.1")
 @json_option

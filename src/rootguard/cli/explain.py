@@ -39,7 +39,7 @@ _NAMES = {
     "--turns",
     click.Choice(_TURNS),
     "2k+1",
-    "How long the conversation is, for k roots: the budget is turns times epsilon.",
+    "How long the conversation is, for k values: the budget is turns times epsilon.",
 )
 @click.option(
     "--plan-for-population/--no-plan-for-population",

@@ -17,12 +17,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import lru_cache
-from typing import Final, assert_never
+from typing import Final, assert_never, get_args
 
 from rootguard.accounting import Ledger, Slopes, slopes
 from rootguard.allocation import Plan, remarks
+from rootguard.channels.faults import FAULTS
 from rootguard.console.people import Viewer
-from rootguard.errors import FormulaError
+from rootguard.errors import FormulaError, TextBlockedError, TextRule
 from rootguard.events import (
     ChangedPlace,
     Charge,
@@ -57,7 +58,7 @@ REASONS: Final[Mapping[str, str]] = {
     "FormulaUndefinedError": "the formula has no value here",
     "IdentifierError": "an identifier could not be protected, so nothing was sent",
     "NameTakenError": "the name already stands for something",
-    "PrivateValueError": "there is no value for a root that it rests on",
+    "PrivateValueError": "one of the values that it uses was not given yet",
     "RequestRefusedError": "the request could not be inspected, so it was not sent",
     "StoreUnavailableError": "the vault was not available",
     "TextBlockedError": "a text held a number that looks private and is not declared; it was held "
@@ -144,13 +145,14 @@ def _details(event: Event, units: Mapping[str, str]) -> dict[str, object]:
         case PlacesRefused(reason="", places=places):
             return {"kind": "changed", "reason": _counted(places), **_places(places)}
         case PlacesRefused(reason=reason, rule=rule, places=places):
-            return {"kind": "refused", "reason": _words(reason), "rule": rule, **_places(places)}
+            words = _rule_words(rule) or _words(reason)
+            return {"kind": "refused", "reason": words, "rule": rule, **_places(places)}
         case RequestRefused(reason=reason):
             return {"kind": "refused", "reason": _words(reason)}
         case TokenRefused(identifier=kind, times=times):
             what = "an identifier that was" if times == 1 else f"{times} identifiers that were"
             reason = f"a reply held {what} never issued to you; nothing was put in its place"
-            return {"kind": "forged", "name": kind, "reason": reason}
+            return {"kind": "unknown-identifier", "name": kind, "reason": reason}
         case RootNoised() | RootRefined() | LevelDerived() | TableDrawKept() | RootReturned():
             return {"kind": _KINDS[type(event)], "name": event.root, "rests_on": [event.root]}
         case TableCharged() | RootCharged() | ServiceCharged():
@@ -163,6 +165,14 @@ def _details(event: Event, units: Mapping[str, str]) -> dict[str, object]:
 
 def _words(reason: str) -> str:
     return REASONS.get(reason, _HUMP.sub(" ", reason.removesuffix("Error")).lower())
+
+
+def _rule_words(rule: str) -> str:
+    """What a rule of the channels says, in its own words; nothing for the classes of errors."""
+    if rule in get_args(TextRule):
+        return str(TextBlockedError(rule))  # type: ignore[arg-type]  # looked up just now
+    fault = FAULTS.get(rule)  # type: ignore[call-overload]  # any other word is not in it
+    return "" if fault is None else str(fault.text)
 
 
 def _places(places: Sequence[ChangedPlace]) -> dict[str, object]:

@@ -47,7 +47,7 @@ from rootguard.errors import (
     RootGuardError,
     UnknownNameError,
 )
-from rootguard.events import Event, RequestRefused, ValueReleased
+from rootguard.events import ChangedPlace, Event, PlacesRefused, RequestRefused, ValueReleased
 from rootguard.expressions import (
     CONSTANTS,
     MAX_LENGTH,
@@ -598,7 +598,7 @@ class Answers:
             try:
                 return self._release(self._home(name), name)
             except RootGuardError as refusal:
-                self._refuse(refusal)
+                self._refuse(refusal, (name,))
                 raise
 
     @property
@@ -620,7 +620,7 @@ class Answers:
                 part = self._home(name)
                 return part.type_of(name).outside(self._release(part, name))
             except RootGuardError as refusal:
-                self._refuse(refusal)
+                self._refuse(refusal, (name,))
                 raise
 
     def derive(self, formula: str, *, name: str | None = None) -> float:
@@ -630,8 +630,10 @@ class Answers:
         formulas cannot use it, and it cannot be given as a name.
         """
         with self._lock:
+            asked: tuple[str, ...] = ()
             try:
                 node, text = parsed(self.spelled(formula))
+                asked = tuple(sorted(names(node)))
                 known = None if name is not None else self._requests.get(text)
                 if known is not None:  # allowed and computed before
                     self._requests.move_to_end(text)
@@ -641,17 +643,19 @@ class Answers:
                     return self._derive_across(node, text)
                 return self._derive(having or self._parts[0], node, text, name)
             except RootGuardError as refusal:
-                self._refuse(refusal)
+                self._refuse(refusal, asked)
                 raise
 
     def target(self, template: str | None = None) -> float:
         """A template's target, by default the first one's, computed from the noised roots."""
         with self._lock:
+            asked: tuple[str, ...] = ()
             try:
                 part = self._part(template)
-                return float(self._release(part, part.template.target.name))
+                asked = (part.template.target.name,)
+                return float(self._release(part, asked[0]))
             except RootGuardError as refusal:
-                self._refuse(refusal)
+                self._refuse(refusal, asked)
                 raise
 
     def risk(self, template: str | None = None) -> str | None:
@@ -800,10 +804,22 @@ class Answers:
             self._levels[root] = 0 if found is None else to_micro(found.epsilon)
         return self._levels[root]
 
-    def _refuse(self, refusal: Exception) -> None:
-        self._transcript.append(
-            RequestRefused(turn=self._transcript.next_turn, reason=type(refusal).__name__)
+    def _refuse(self, refusal: Exception, asked: Iterable[str] = ()) -> None:
+        """Write down why, and which declared names were asked for: any other may be content."""
+        turn, reason = self._transcript.next_turn, type(refusal).__name__
+        declared = {name for part in self._parts for name in part.declared}.union(self._tokens)
+        found = tuple(
+            ChangedPlace(path="", change="refused", root=name, times=1, source="service")
+            for name in dict.fromkeys(asked)
+            if name in declared
         )
+        if found:
+            rule = "policy" if isinstance(refusal, AccessError) else ""
+            self._transcript.append(
+                PlacesRefused(turn=turn, reason=reason, rule=rule, places=found)
+            )
+        else:
+            self._transcript.append(RequestRefused(turn=turn, reason=reason))
 
 
 def described(root: Root) -> dict[str, object]:

@@ -535,7 +535,7 @@ def _kept(root: TomlTable) -> KeptFormula:
     formula = table.formula()
     used = sorted(names(formula))
     remedy = "name at least one root of another template in it"
-    table.refuse(not used, "formula", "it rests on no root", remedy)
+    table.refuse(not used, "formula", "it uses no root", remedy)
     given = TomlTable(root.file, f"{path}.units", table.need("units"), used)
     for name in used:
         missing = f"the unit of {name} is missing"
@@ -709,7 +709,7 @@ def _check_formulas(
         order = in_order(formulas)
     except graphlib.CycleError as error:
         ring: list[str] = error.args[1][::-1]
-        problem = f"it rests on itself: {' -> '.join(ring)}"
+        problem = f"it depends on itself: {' -> '.join(ring)}"
         raise top.error(place[ring[0]], problem, "break the ring: one must be a root") from None
     try:
         ordered = {name: formulas[name] for name in order if name in formulas}
@@ -724,4 +724,4 @@ def _check_formulas(
         if names(formulas.get(name, target.formula)) & grounded:
             grounded.add(name)
         elif name not in derived:  # a derived constant is allowed
-            raise top.error(place[name], "it rests on no root", "name at least one root in it")
+            raise top.error(place[name], "it uses no root", "name at least one root in it")
