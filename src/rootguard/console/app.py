@@ -35,7 +35,7 @@ from rootguard.console.access import (
 )
 from rootguard.console.assets import Assets
 from rootguard.console.changes import (
-    Refusal,
+    RefusedChange,
     apply_change,
     changes_json,
     goal_cost_json,
@@ -395,9 +395,9 @@ def _distance(given: object, known: bool) -> float:
     return far
 
 
-def _answered(found: "dict[str, object] | Refusal") -> Response:
+def _answered(found: "dict[str, object] | RefusedChange") -> Response:
     """What was done or found; else why not, in words of ours that hold nothing private."""
-    if isinstance(found, Refusal):
+    if isinstance(found, RefusedChange):
         return _json({"error": {"message": found.message}}, 422)
     return _json(found)
 

@@ -30,7 +30,7 @@ _PEOPLE: Final = 4_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Refusal:
+class RefusedChange:
     """Why nothing was changed, in words that name roots and no values."""
 
     message: str
@@ -74,7 +74,7 @@ def _bound(root: Root, bound: float) -> float | str:
 
 
 @shielded
-def apply_change(viewer: Viewer, values: Mapping[str, object]) -> dict[str, object] | Refusal:
+def apply_change(viewer: Viewer, values: Mapping[str, object]) -> dict[str, object] | RefusedChange:
     """Noise what the owner entered and approved; what it cost."""
     if viewer.profile is None:
         raise AccessError("console")
@@ -82,7 +82,7 @@ def apply_change(viewer: Viewer, values: Mapping[str, object]) -> dict[str, obje
     try:
         charged = change(load_profile(viewer.profile), viewer.store, values)
     except (BudgetError, PrivateValueError) as problem:  # both name roots and prices alone
-        return Refusal(message=_titled(viewer, problem))
+        return RefusedChange(message=_titled(viewer, problem))
     return {"charged": charged, "total": sum(charged.values()), "replaced": replaced}
 
 
@@ -98,12 +98,12 @@ def _titled(viewer: Viewer, problem: RootGuardError) -> str:
 
 def goal_cost_json(
     viewer: Viewer, template: Template, hide: Mapping[str, float]
-) -> dict[str, object] | Refusal:
+) -> dict[str, object] | RefusedChange:
     """What hiding each value so far costs, and whether it can be saved; goals are public."""
     try:
         found = _cost(template, tuple(sorted(hide.items())), viewer.advantage)
     except BudgetError as problem:
-        return Refusal(message=_titled(viewer, problem))
+        return RefusedChange(message=_titled(viewer, problem))
     return {**found, "can_save": viewer.profile is not None}
 
 
@@ -148,7 +148,7 @@ def own_goals(viewer: Viewer, template: Template) -> dict[str, float]:
     return {str(goal.root): goal.distance for goal in read_goals(template, own)}
 
 
-def save(viewer: Viewer, hide: Mapping[str, float]) -> dict[str, object] | Refusal:
+def save(viewer: Viewer, hide: Mapping[str, float]) -> dict[str, object] | RefusedChange:
     """Write goals into the profile; those of its other templates stay as they are."""
     if viewer.profile is None:
         raise AccessError("console")
@@ -160,5 +160,5 @@ def save(viewer: Viewer, hide: Mapping[str, float]) -> dict[str, object] | Refus
         }
         save_goals(viewer.profile, {**kept, **hide})
     except RootGuardError as problem:  # a profile's error names its file and key, never a value
-        return Refusal(message=_titled(viewer, problem))
+        return RefusedChange(message=_titled(viewer, problem))
     return {"saved": True, "noised": bool(viewer.store.records(viewer.principal))}
