@@ -101,6 +101,17 @@ def test_a_number_is_claimed_for_a_reason(text: str, claims: list[str]) -> None:
         "Implement a TypeScript guard for {age: 33, weight: 70}",
         "Our AST visitor walks 23 nodes",
         "Napoleon died at age 51",
+        "def ship(box, weight=12.5): return box",
+        "class Crate:\n    weight: float = 12.5\n    height: float = 40.0",
+        "DEFAULT_WEIGHT = 400",
+        "fetch('/people?minAge=21&maxAge=35')",
+        "expect(calcBMI(61, 1.7)).toBeCloseTo(21.1)",
+        "Camp for children ages 6 to 9, ten minutes from Lindenstraße 12",
+        "Games for 6 and 8 year olds?",
+        "What does an A1c of 8 mean in general?",
+        "The 50/30/20 rule for an income, please",
+        "Open 9-17. Normal AST is 10 to 40 U/L",
+        "When will my index fund reach it if we want to save 90k?",
         "How many words has a page of 12 lines?",
     ],
 )
@@ -131,6 +142,21 @@ def test_a_prompts_examples_and_limits_are_nobodys(text: str) -> None:
         ("male 54 83.5 kg 178 cm desk job", ["54", "83.5", "178"]),
         ("my printout used 220 K/uL", ["220"]),
         ("AST 2 weeks ago: 23", ["23"]),
+        ("total 187, hdl 52 since May", ["187", "52"]),
+        ("my salaryis 5210", ["5210"]),
+        ("savings = 12_400", ["12_400"]),
+        ("my take-home: 3890", ["3890"]),
+        ("He makes 9100 a month. I only get 6020.", ["6020"]),
+        ("I hit 61 last month", ["61"]),
+        ("Me: 61, retired", ["61"]),
+        ("Age -> 61; AST -> 19", ["61", "19"]),
+        ("Q: weight?\nA: 71.5\nQ: AST?\nA: 19", ["71.5", "19"]),
+        ("AST/ALT ratio (19 / 28)", ["19", "28"]),
+        ("6020 in, 3300 out", ["6020", "3300"]),
+        ("He weighs 92 kg and I'm only 71.5", ["71.5"]),
+        ("BP 128/79, pulse 64, temp 36.9", ["128", "79"]),
+        ("| | Jan | Jun |\n|---|---|---|\n| AST | 19 | 21 |", ["19", "21"]),
+        ("def risk(age=61, ast=19): pass", ["61", "19"]),
     ],
 )
 def test_a_note_of_the_owners_values_is_replaced(text: str, secrets: list[str]) -> None:
@@ -157,6 +183,17 @@ def test_a_model_that_says_a_value_again_is_heard() -> None:
     spoken = Expectation(topic=(RootName("wt"),))
     assert changed("You said 83.5 kg.", "model", spoken) == ["83.5"]
     assert changed("184 kg?", "model", spoken) == ["184"]
+    assert changed("Thanks: 71.5 kg.", "model", spoken) == ["71.5"]
+    high = Expectation(topic=(RootName("wt"), RootName("tg")), recent=(RootName("tg"),))
+    assert changed("178 is slightly high. The limit is 150.", "model", high) == ["178"]
+    assert changed("With 178, eat less sugar and walk 30 minutes.", "model", high) == ["178"]
+    assert changed("150 or less is fine. 150 is the upper limit.", "model", high) == []
+
+
+def test_a_model_that_says_one_of_several_values_again_says_none() -> None:
+    spoken = Expectation(topic=(RootName("ast"), RootName("alt")))
+    (claim,) = reading("19 is fine.", "model", spoken).claims
+    assert decide("model", claim, known=True) == "redact"
 
 
 # -- the table of decisions --------------------------------------------------------------------
@@ -270,6 +307,31 @@ def test_a_question_about_another_is_not_answered_by_the_owner() -> None:
     talk.heard("owner", reading("81", "owner", NOTHING).heard)
     talk.heard("model", reading("And you?", "model", NOTHING).heard)
     assert changed("54", "owner", talk.expectation("owner")) == ["54"]
+
+
+def test_what_was_told_of_another_is_asked_of_the_owner() -> None:
+    talk = Dialogue()
+    talk.heard("owner", reading("my brother weighs 92 kg", "owner", NOTHING).heard)
+    talk.heard("model", reading("And how about you?", "model", NOTHING).heard)
+    assert changed("71.5", "owner", talk.expectation("owner")) == ["71.5"]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Reply with your monthly spending.", "some 3300, rent included"),
+        ("Quanti anni hai?", "61"),
+        ("¿Cuánto pesas?", "71,5"),
+        ("Wie alt sind Sie?", "61"),
+        ("Combien gagnez-vous ?", "3890"),
+        ("Quanto você pesa?", "71,5"),
+    ],
+)
+def test_a_request_in_other_words_is_a_question(question: str, answer: str) -> None:
+    talk = Dialogue()
+    talk.heard("model", reading(question, "model", NOTHING).heard)
+    number = answer.split(",")[0].split()[-1] if " " in answer else answer
+    assert changed(answer, "owner", talk.expectation("owner")) == [number]
 
 
 def test_a_prompt_that_lists_columns_binds_the_rows_that_follow() -> None:

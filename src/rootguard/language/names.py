@@ -139,6 +139,13 @@ def general() -> tuple[Group, ...]:
     return _groups("general")
 
 
+@functools.cache
+def stand_ins() -> Mapping[str, str]:
+    """Values that tell of another one: who declared an income tells it by what is taken home."""
+    entries = _data()["names"].items()
+    return {name: str(entry["instead"]) for name, entry in entries if "instead" in entry}
+
+
 def _groups(kind: str) -> tuple[Group, ...]:
     entries = _data()[kind].values()
     return tuple(Group(spellings=_spellings(e), names=tuple(e["names"])) for e in entries)

@@ -25,7 +25,10 @@ _DATE = (
     r"(?<!\d/)\d{1,4}(?P<mark>[-/.])\d{1,2}(?P=mark)\d{1,4}(?![\d]*/\d)"
     r"(?:[Tt ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)?|\d{1,2}:\d{2}(?::\d{2})?"
 )
-_DIGITS = r"(?:\d+|\.\d+)(?:[.,]\d+|'\d{3}(?!\d))*(?:[eE][+-]?\d{1,4}(?![^\W_]))?"
+_DIGITS = (  # programs part thousands so: 50_000
+    r"(?:\d{1,3}(?:_\d{3})+(?![\d_])|\d+|\.\d+)"
+    r"(?:[.,]\d+|'\d{3}(?!\d))*(?:[eE][+-]?\d{1,4}(?![^\W_]))?"
+)
 _NUMBER = re.compile(
     rf"(?P<hole>\[number\])|(?<![^\W_{UNSPACED}{HANGUL}])(?<!\d[.,])(?:(?P<date>{_DATE})(?!\d)"
     rf"|(?P<hex>0[xX][0-9A-Fa-f]{{1,8}}(?![^\W_]))"
@@ -227,12 +230,12 @@ def _interpret(body: str) -> tuple[float, str, str, float | None] | None:
     """Value, grouping mark, decimal mark, and the other reading of a lone comma."""
     mantissa, _, exponent = body.replace("E", "e").partition("e")
     marks = [character for character in mantissa if not character.isdigit()]
-    parts = re.split(r"[., ']", mantissa)
+    parts = re.split(r"[., '_]", mantissa)
     power = f"e{exponent}" if exponent else ""
     grouped = 1 <= len(parts[0]) <= 3 and parts[0] != "0"
     if not marks:
         return float(mantissa + power), "", ".", None
-    if len(set(marks)) == 1 and (len(marks) > 1 or marks[0] in " ',"):
+    if len(set(marks)) == 1 and (len(marks) > 1 or marks[0] in " ',_"):
         threes = grouped and all(len(part) == 3 for part in parts[1:])
         other = float(".".join(parts) + power) if len(marks) == 1 and marks[0] == "," else None
         if threes:

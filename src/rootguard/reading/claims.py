@@ -29,7 +29,7 @@ from rootguard.language.names import languages_of
 from rootguard.language.numbers import WrittenNumber
 from rootguard.language.units import canonical, currency_before, read_currency, read_period
 from rootguard.reading.mentions import ComputedNames, RootMention, Values, bind, positional
-from rootguard.reading.ordinary import OrdinarySort, Surroundings, sorts
+from rootguard.reading.ordinary import OrdinarySort, Surroundings, is_tested, sorts
 from rootguard.reading.page import Column, Measure, Page, wording
 from rootguard.reading.subjects import Clause, Whose, clause_at, clauses, kin
 from rootguard.values import RootName
@@ -92,7 +92,7 @@ _BARE: Final = 12  # characters between two names of a list
 _LONGEST_HEADER: Final = 400
 # "10-35", "10 - 35", "<200", ">= 50" in a later column, which blanks, a bar or a bracket open.
 _LIMIT_AFTER = re.compile(r" ?[-–] ?\d")
-_LIMIT_BEFORE = re.compile(r"(?:[<>≤≥]=? ?|\d ?[-–] ?)\Z")
+_LIMIT_BEFORE = re.compile(r"(?:(?<![-=])[<>≤≥]=? ?|\d ?[-–] ?)\Z")
 _COLUMN = re.compile(r"\s{2,}|\t|[|;(\[]")
 _UNIT_GAP = re.compile(
     r" ?(?:x ?10[\^e*]?\d{1,2})?[^\W\d_]{0,5}(?:/[^\W_]{1,4})(?: [hl]\*?)? (?:\d+ ?[-–] ?)?"
@@ -128,6 +128,23 @@ _LASTS = re.compile(
     r"(?: (?:would|will|can|should|could))? ?(?:for|lasts?|cover|covers)(?: me| us)?"
     r"(?: for)?(?: about| around)? "
 )
+_NO_ECHO = re.compile(  # "150 or less", "70 to 99", "40 is the upper limit", "50/30/20"
+    r" ?(?:[-–+/]|to \d|or [a-z]|and (?:above|over|up|below|under|more|less|higher|lower|\d)"
+    r"|(?:is|was|would be) (?:the|an?) (?:upper|lower|usual|normal|typical|common|limit|cut|target"
+    r"|goal|threshold|recommended|maximum|minimum|average|healthy|good rule))"
+)
+_WISH = re.compile(  # what somebody is yet to have: "until I have 50k", "I want to save 20,000"
+    r"(?:\b(?:until|till|unless|once|before|when) (?:i|we) (?:have|hit|reach|get to|own|save|saved)"
+    r"|\b(?:want|wants|hope|aim|plan|like|love|trying|going|need|able|enough) to"
+    r" (?:have|reach|save|get|hit|buy|borrow|invest|own|withdraw)"
+    r"|\b(?:save|saving|saved) up(?: for)?)"
+    r"(?: (?:up|to|about|around|at least|a|an|another|roughly|some)){0,2} ?[$€£]?\Z"
+)
+_FLOWS: Final = {"in": "income", "out": "spending"}
+_FLOW_AFTER = re.compile(
+    r"(?: (?:is|comes|came|goes|went|coming|going))? (in|out)(?=[,.;/&\n]| and|\Z)"
+)
+_FLOW_BEFORE = re.compile(r"(?<![^\W_])(in|out)(?:\s?[:=]\s?|\s)[$€£]?\Z")
 _SHARE_OF = re.compile(  # "39% of what I earn"
     r" ?(?:%|percent|per cent) of (?:what (?:i|we) (?:earn|make|get|bring)"
     r"|(?:my|our)(?: [a-z-]+)? (?:income|salary|pay|paycheck|wages?|earnings|savings))(?![^\W_])"
@@ -177,13 +194,15 @@ class Expectation:
     `asked` are quantities that a question, a call of a tool or a name without a number stands for,
     in order; `mentioned` are those that the other side named without asking, which only an answer
     of nothing but numbers is taken to be about; `topic` are the owner's quantities that were spoken
-    of, the last one last. `header` is the header line of a table that goes on here. `worked`: it
+    of, the last one last, and `recent` those of the owner's last words, which a model says again
+    first. `header` is the header line of a table that goes on here. `worked`: it
     is what a calculation on the owner's values is given, or its result.
     """
 
     asked: tuple[RootName, ...] = ()
     mentioned: tuple[RootName, ...] = ()
     topic: tuple[RootName, ...] = ()
+    recent: tuple[RootName, ...] = ()
     header: str = field(default="", repr=False)
     worked: bool = False
 
@@ -206,7 +225,7 @@ class Heard:
     asked: tuple[RootName, ...] = ()
     """The quantities that it asks the other side for, in order."""
     anothers: tuple[RootName, ...] = ()
-    """The quantities that it asks for of somebody else: "How old is your father?"."""
+    """The quantities of somebody else that it asks for or tells: "How old is your father?"."""
     asks: bool = False
     """Whether it asks for something, by name or not."""
     dangling: tuple[RootName, ...] = ()
@@ -257,6 +276,7 @@ class _Reader:
 
     __slots__ = (
         "_exercise",
+        "_flows",
         "_letters",
         "_people",
         "answered",
@@ -321,6 +341,7 @@ class _Reader:
         self._people: bool | None = None
         self._exercise: bool | None = None
         self._letters: frozenset[str] | None = None
+        self._flows: frozenset[str] | None = None
 
     def read(self) -> TextReading:
         page = self.page
@@ -353,6 +374,7 @@ class _Reader:
         bindings = bind(page)
         self.bound = set(bindings.bound)
         by_place = {mention.place: mention for mention in bindings.mentions}
+        self._add_everyday(bindings.mentions)
         named = {mention.root for mention in bindings.mentions}
         asked = self.expected.asked
         if not asked and self.expected.mentioned and self._is_bare():
@@ -395,12 +417,25 @@ class _Reader:
                 )
             ),
             asked=self._asked(of_another=False),
-            anothers=self._asked(of_another=True),
+            anothers=self._asked(of_another=True) or self._of_others(),
             asks=any(clause.addressed for clause in self.said),
             dangling=self._dangling(),
             header=self._header(),
         )
         return TextReading(claims=tuple(claims), heard=heard)
+
+    def _add_everyday(self, mentions: Sequence[RootMention]) -> None:
+        """Everyday words that have a number after all: "He makes 9200. I only get 7083."."""
+        for name in self.page.names:
+            if name.subject or not name.everyday:
+                continue
+            at = bisect_left(mentions, name.end, key=lambda mention: mention.place)
+            mention = mentions[at] if at < len(mentions) else None
+            if mention is None or mention.root not in name.roots:
+                continue
+            if mention.place - name.end <= _SENTENCE // 4:
+                self.names.append((name.start, name.end, mention.root))
+        self.names.sort()
 
     # -- bound by a name ---------------------------------------------------------------------
 
@@ -447,7 +482,7 @@ class _Reader:
         ages, sizes and amounts have many things.
         """
         measure = self.page.vocabulary.measures[mention.root]
-        everyday = _is_everyday(measure)
+        everyday = measure.everyday
         if self.personal or self.source not in ("owner", "developer"):
             return False
         if not everyday:
@@ -608,7 +643,7 @@ class _Reader:
     # -- bound by nothing on the page --------------------------------------------------------
 
     def _unbound(self, number: WrittenNumber, sort: OrdinarySort, start: int, end: int) -> Claim:
-        if number.start in self.calls:
+        if number.start in self.calls and not is_tested(self.page.plain, number.start):
             return self._positional(number, start, end)
         whose = clause_at(self.said, number.start).subject
         if self._is_reference(number) or _BRACKET.match(self.page.plain, number.end):
@@ -641,7 +676,7 @@ class _Reader:
         computed = self._computed(number, sort, start, end, called=False)
         if computed is not None:
             return computed
-        lettered = self._lettered(number)
+        lettered = self._lettered(number) or self._flow(number)
         if lettered is not None:
             return lettered
         if sort == "count" and whose == "owner" and self._is_paid(number):
@@ -656,8 +691,10 @@ class _Reader:
                 return Claim(start=start, end=end, standing="open", reason="private_word")
         if sort != "value":
             return Claim(start=start, end=end, standing="nobody", reason=sort)
-        if number.value is None:
-            return Claim(start=start, end=end, standing="nobody", reason="unbound")
+        wished = _WISH.search(self.page.plain, max(0, number.start - _SENTENCE // 2), number.start)
+        if number.value is None or wished:
+            reason = "general" if wished else "unbound"
+            return Claim(start=start, end=end, standing="nobody", reason=reason)
         return self._spoken(number, whose, start, end) or self._open(number, whose, start, end)
 
     def _is_paid(self, number: WrittenNumber) -> bool:
@@ -856,6 +893,31 @@ class _Reader:
         self.owned.add(measure.root)
         return _claim(mention, "likely", "named")
 
+    def _flow(self, number: WrittenNumber) -> Claim | None:
+        """What comes in and what goes out, if both are said: "7083 in, 4320 out"."""
+        if number.value is None or number.value < _MANY // 10:
+            return None
+        text = self.page.plain
+        if self._flows is None:
+            said = [(_FLOW_AFTER, n.end, len(text)) for n in self.page.numbers]
+            self._flows = frozenset(m[1] for p, at, _ in said if (m := p.match(text, at)))
+            self._flows |= {
+                m[1]
+                for n in self.page.numbers
+                if (m := _FLOW_BEFORE.search(text, max(0, n.start - _BARE), n.start))
+            }
+        found = _FLOW_AFTER.match(text, number.end) or _FLOW_BEFORE.search(
+            text, max(0, number.start - _BARE), number.start
+        )
+        measure = None if found is None else self.page.vocabulary.named(_FLOWS[found[1]])
+        if len(self._flows) < _TWO or measure is None:
+            return None
+        mention = self.values.of(number, measure.root)
+        if mention is None:
+            return None
+        self.owned.add(measure.root)
+        return _claim(mention, "likely", "named")
+
     def _pressure(self, number: WrittenNumber) -> Claim | None:
         """A pair that only a blood pressure is: "I usually get 134/86"."""
         pair = self.page.vocabulary.pair()
@@ -933,14 +995,18 @@ class _Reader:
         clause = clause_at(self.said, number.start)
         here = self._before(number, whose)
         beside = any(at >= clause.start for at, _ in here)
-        if not beside and not self._refers_back(number):
+        if not beside and self.source != "model" and not self._refers_back(number):
             return None
-        candidates = [root for _, root in here[-1:]] or list(self.expected.topic)
-        mentions = [
-            mention
-            for root in dict.fromkeys(candidates)
-            if (mention := self.values.of(number, root)) is not None
-        ]
+        mentions: list[RootMention] = []
+        named = [root for _, root in here[-1:]]
+        for candidates in (named, self.expected.recent, self.expected.topic):
+            mentions = mentions or [
+                mention
+                for root in dict.fromkeys(candidates)
+                if (mention := self.values.of(number, root)) is not None
+                # What its unit does not fit was said of something that was spoken of before.
+                and (mention.stated or not named or candidates is named)
+            ]
         if not mentions or self._is_price(number, mentions):
             return None  # nothing was spoken of, or it is in a unit of something else
         if self._is_of_machine(number):
@@ -967,7 +1033,14 @@ class _Reader:
         words = _WORD.findall(self.page.plain[clause.start : clause.end])
         if all(canonical(word) is not None for word in words):
             return True  # "184 kg?"
-        return len(words) <= _FEW_WORDS and not _lists()["echo"].isdisjoint(words)
+        if len(words) <= _FEW_WORDS and not _lists()["echo"].isdisjoint(words):
+            return True
+        # "163 is slightly high.", "At 54, screening starts.": what a sentence opens with was told.
+        known = _lists()["small"] | _lists()["echo"] | _lists()["opening"]
+        before = _WORD.findall(self.page.plain, clause.start, number.start)
+        return all(word in known for word in before) and not _NO_ECHO.match(
+            self.page.plain, number.end
+        )
 
     def _is_price(self, number: WrittenNumber, mentions: Sequence[RootMention]) -> bool:
         """Whether it is what a thing costs: "a 400k house"."""
@@ -1009,7 +1082,8 @@ class _Reader:
         key = _KEYED.search(before)
         lists = _lists()
         if key is not None:
-            return key[1] not in lists["back"]
+            told = self.source == "model" and key[1] in lists["echo"]  # "Thanks: 83.5 kg"
+            return key[1] not in lists["back"] and not told
         tail = re.split(r"[.,;:!?()\n|]", before)[-1]
         place = start + len(before) - len(tail)
         for word in reversed(list(_WORD.finditer(tail))):
@@ -1017,7 +1091,7 @@ class _Reader:
                 continue  # "one metre seventy-eight and 83 kilos"
             if word[0] in lists["back"]:
                 return False
-            passed = word[0] in wording()["between"] or word[0] in lists["small"]
+            passed = word[0] in wording()["between"] or word[0] in lists["small"] | lists["having"]
             if passed or len(word[0]) == 1 or canonical(word[0]) is not None:
                 continue
             at = place + word.start()
@@ -1037,11 +1111,13 @@ class _Reader:
             return True
         if self.expected.topic and len(_WORD.findall(text)) <= _FEW_WORDS + _FEW_CONTENT:
             return True  # "oops, swapped digits, 83.5"
-        return all(word in lists["small"] for word in words)
+        return all(word in lists["small"] | lists["having"] for word in words)
 
     def _open(self, number: WrittenNumber, whose: Whose, start: int, end: int) -> Claim:
         """A number beside a private word: by its unit the owner's, or in doubt."""
         nobodys = Claim(start=start, end=end, standing="nobody", reason="unbound")
+        if self._is_vital(number):
+            return nobodys
         if self.source not in ("owner", "trusted", "tool"):
             return nobodys
         if self._in_foreign_money(number):
@@ -1084,6 +1160,17 @@ class _Reader:
             return Claim(start=start, end=end, standing="open", reason="own_clause")
         return nobodys
 
+    def _is_vital(self, number: WrittenNumber) -> bool:
+        """Whether a word says what is measured, and it is of the moment: "pulse 71"."""
+        before = self.page.plain[max(0, number.start - _SENTENCE // 4) : number.start]
+        tail = re.split(r"[.,;!?()\n|]", before)[-1]
+        for word in reversed(_WORD.findall(tail)):
+            if word in _lists()["vitals"]:
+                return True
+            if word not in wording()["between"] and word != "rate":
+                return False
+        return False
+
     def _is_keyed_by_machine(self, number: WrittenNumber) -> bool:
         """Whether it is an option of a program: "max_tokens=256"."""
         key = _KEYED.search(self.page.plain, max(0, number.start - _SENTENCE // 4), number.start)
@@ -1100,7 +1187,7 @@ class _Reader:
             and "\n" not in text[min(start, number.start) : max(start, number.start)]
         ]
         few = len(self.page.plain) <= _TERSE and self._content(number) <= _FEW_CONTENT + 1
-        return any(few or not _is_everyday(measure) for measure in near)
+        return any(few or not measure.everyday for measure in near)
 
     def _is_told_beside(self, number: WrittenNumber) -> bool:
         """Whether a private word has it, and the text is the owner's or says little else."""
@@ -1121,6 +1208,7 @@ class _Reader:
             return False  # "a 400k house"
         if self._is_terse(number):
             several = len(self.owned) >= _MOST_NAMED and not _KEYED.search(before)
+            several = several and not re.search(r"[.!?]\s", text[max(self.last, 0) : number.start])
             if several or not self._is_anothers(number):
                 return True
         measures = self.page.vocabulary.measures
@@ -1205,6 +1293,15 @@ class _Reader:
         ]
         return tuple(dict.fromkeys(found))
 
+    def _of_others(self) -> tuple[RootName, ...]:
+        """The quantities that the owner tells of others: "my father weighs 92 kg"."""
+        told = self.names if self.source == "owner" else ()
+        return tuple(
+            dict.fromkeys(
+                root for start, _, root in told if clause_at(self.said, start).subject == "other"
+            )
+        )
+
     def _everyday(self) -> Iterator[tuple[int, int, RootName]]:
         """Everyday words that name a quantity in a question: "How much do you have saved?"."""
         for name in self.page.names if self.source == "model" else ():
@@ -1274,11 +1371,6 @@ def _is_impossible(measure: Measure, number: float) -> bool:
     return number > _FAR_OUTSIDE * upper or 0 < number < lower / _FAR_OUTSIDE
 
 
-def _is_everyday(measure: Measure) -> bool:
-    """Whether many things have such a quantity, not only patients: ages, sizes, amounts."""
-    return measure.money or measure.concept in ("age", "ht", "wt", "waist")
-
-
 def _claim(mention: RootMention, standing: Standing, reason: Reason) -> Claim:
     return Claim(
         start=mention.start,
@@ -1293,7 +1385,7 @@ def _claim(mention: RootMention, standing: Standing, reason: Reason) -> Claim:
 def decide(source: Source, claim: Claim, *, known: bool) -> Decision:
     """What becomes of a claim; `known`: whether its quantity has a released value."""
     if claim.root is None and not claim.computed and claim.standing == "likely":
-        return "redact" if source in ("owner", "trusted", "tool") else "keep"
+        return "keep" if source == "developer" else "redact"  # a model's echo of one of several
     return DECISIONS[source][claim.standing][0 if known else 1]
 
 
@@ -1306,7 +1398,7 @@ class Dialogue:
 
     __slots__ = (
         *("_anothers", "_asked", "_calls", "_dangling", "_header", "_mentioned", "_patience"),
-        *("_topic", "_worked"),
+        *("_recent", "_topic", "_worked"),
     )
 
     def __init__(self) -> None:
@@ -1318,6 +1410,7 @@ class Dialogue:
         self._dangling: tuple[RootName, ...] = ()
         self._header: str = ""
         self._topic: tuple[RootName, ...] = ()
+        self._recent: tuple[RootName, ...] = ()
         self._calls: dict[str, tuple[RootName, ...]] = {}
 
     def expectation(self, source: Source, call: str = "") -> Expectation:
@@ -1325,7 +1418,7 @@ class Dialogue:
         if source in ("tool", "trusted"):
             return Expectation(asked=self._calls.get(call, ()), worked=call in self._worked)
         if source != "owner":
-            return Expectation(topic=self._topic)
+            return Expectation(topic=self._topic, recent=self._recent)
         asked = self._dangling or self._asked
         return Expectation(
             asked=asked, mentioned=self._mentioned, topic=self._topic, header=self._header
@@ -1356,10 +1449,9 @@ class Dialogue:
         elif source == "model":
             self._mentioned = heard.named
             asked = heard.asked
-            if not asked and heard.asks and len(self._topic) == 1:
-                asked = self._topic  # "What does the report show for it?"
-            if not asked and not heard.anothers and not heard.named and self._anothers:
-                asked = self._anothers  # "How old is your father?", "And you?"
+            if not asked and heard.asks and not heard.anothers and not heard.named:
+                # "My father weighs 92 kg.", "And you?"; "What does the report show for it?"
+                asked = self._anothers or (self._topic if len(self._topic) == 1 else ())
             self._anothers = heard.anothers
             if asked:
                 self._asked, self._patience = asked, _PATIENCE
@@ -1379,6 +1471,9 @@ class Dialogue:
             self._header = heard.header
         elif heard.dangling:
             self._dangling = heard.dangling
+        if heard.anothers:
+            self._anothers = heard.anothers
         if heard.spoken_of or heard.answered:
+            self._recent = tuple(dict.fromkeys((*heard.answered, *heard.spoken_of)))
             spoken = (*self._topic, *heard.answered, *heard.spoken_of)
             self._topic = tuple(dict.fromkeys(reversed(spoken)))[:_TOPICS][::-1]

@@ -50,6 +50,9 @@ _COPULAS = frozenset(
 )
 # Their dots end no sentence. The longest has seven characters: `_joining_dot` looks back by more.
 _SHORT_NAME = re.compile(r"\b(?:inc|exp|sav|wt|ht|chol|gluc|trig|plat|hgb|creat|temp|syst|diast)\Z")
+_ANSWERED = re.compile(  # "Age? 54", "Q: age?\nA: 54"
+    r"\?[\"'*_]{0,3}\s{0,3}(?:(?:a|ans|answer|me|reply|response)\d{0,2}[\"'*_]{0,3}[:.)=-]{1,2}\s{0,3})?"
+)
 _ABBREVIATED = ("approx.", "ca.", "avg.", "no.", "max.", "min.")
 
 
@@ -84,6 +87,9 @@ def read_gap(
             place += 1
             continue
         empty = False
+        asked = _ANSWERED.match(text, place, end)
+        if asked is not None and asked.end() == end:
+            return Gap(unit, True, bracket, False)
         read = _unit(text, start, place, end, measure)
         if read is not None:
             unit, place = read[0] or unit, read[1]
@@ -149,6 +155,7 @@ def following_unit(text: str, place: int) -> str | None:
     return None if found is None else found[0]
 
 
+_RATIO = re.compile(r" ?/ ?\d")
 _SHORT_REACH = 32  # between two of a series: a unit, a comma and a joining word
 _MOST_IN_SERIES = 64  # keeps the cost linear in a text of numbers only
 _SUBJECT_CONCEPTS = ("wt", "ht", "age")  # age last: it alone takes a number without a unit
@@ -158,7 +165,12 @@ _TYPED_AGE = re.compile(r" ?[^\W\d_]{3,7}[ -]old(?![^\W_])")
 _NO_AGE = frozenset(
     ("de", "di", "d", "von", "van", "do", "da", "in", "im", "en", "fa", "atras", "lang", "später")
 )
-_AFTER_AGE = re.compile(r" *+(?:\Z|[.,;!?)\n\"']|(?P<word>[^\W\d_]+))")
+_AFTER_AGE = re.compile(  # "I hit 54 last month"
+    r" *+(?:\Z|[.,;!?)\n\"']|(?:last|this|in|on) (?:month|week|year"
+    r"|spring|summer|autumn|fall|winter|january|february|march|april|may|june|july|august"
+    r"|september|october|november|december"
+    r"|monday|tuesday|wednesday|thursday|friday|saturday|sunday)(?![^\W_])|(?P<word>[^\W\d_]+))"
+)
 # Signs that part nothing, beside the words of `wording.toml`: between a name and its number,
 # between the names of a list, and between the numbers of a series.
 _BETWEEN_SIGNS = frozenset(":=~≈|\"'({[)}]<>/\\,;*_-–—→&#+^")
@@ -425,6 +437,8 @@ class _Binder:
                 gap = self._onward(reach, number.start, measure, several=len(slots) > 1)
             else:
                 words, signs = wording()["between"], _BETWEEN_SIGNS
+                if len(slots) > 1 and _RATIO.match(self.text, number.end):
+                    words |= {"ratio"}  # "AST/ALT ratio (23/30)"
                 gap = read_gap(self.text, reach, number.start, measure, words, signs)
             if gap is None:
                 break
@@ -485,6 +499,8 @@ class _Binder:
             quantity = None if gap is None else self.read(number, measure, None)
             if quantity is None or (name.everyday and not quantity.stated):
                 continue
+            if concept == "age" and number.value != int(number.value) and not quantity.stated:
+                continue  # "I'm 83.5": nobody's age has a fraction
             if concept == "age" and not self._ends_age(
                 quantity.after, measure, quantity, foreign=name.everyday
             ):

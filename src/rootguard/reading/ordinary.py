@@ -26,7 +26,7 @@ from rootguard.language.numbers import WrittenNumber
 from rootguard.language.units import currency_before, read_currency, read_period
 from rootguard.reading.mentions import following_unit
 from rootguard.reading.page import Page, read_page, wording
-from rootguard.reading.subjects import Clause, clause_at, clauses
+from rootguard.reading.subjects import Clause, clause_at, clauses, kin
 from rootguard.template import Root
 from rootguard.values import RootName
 
@@ -78,7 +78,7 @@ _CODE_LINE = re.compile(
     r"|(?:git|pip3?|npm|npx|yarn|docker|kubectl|curl|wget|sudo|chmod|ssh|apt|apt-get|brew|cargo|pytest)"
     r" [a-z./-]|python3? (?:-|\S+\.py))"
     r"|^\s+return\b|^return .*[;)]\s*$"
-    r"|(?<![<=])==(?![=>])|!=|&&|\+=|\*\*|::|\)\s?;|\b\w{2,40}\.\w{2,40}\("
+    r"|(?<![<=])==(?![=>])|!=|&&|\+=|\*\*|::|\)\s?;|\)\.\w{2,40}\(|\b\w{2,40}\.\w{2,40}\("
     r"|\bselect\b.{1,200}\bfrom\b|\bwhere \w{1,40}(?:\.\w{1,40})? ?(?:<|>|=|!=)"
     r"|\b(?:smallint|bigint|integer|numeric|varchar|decimal|timestamp)\b ?(?:\(|not|check|default)"
     r"|\b[a-z_]\w{1,40}\([\"'\[{]|\b\w{1,40}\(\w{1,40}=|\bif \w{1,40}(?:\.\w{1,40})? ?(?:<|>)=? ?\d"
@@ -97,6 +97,27 @@ _TESTED = re.compile(
 _METHOD = re.compile(r"\.(?:between|gt|lt|ge|le|eq|isin|clip|fillna|sample|head|tail)\([\d., ]*\Z")
 _DATA_LINE = re.compile(r"^\s*[\[{\"]|\"\s*:")
 _CALL = re.compile(r"([a-z_][\w.]*)\((?:[^()\n]*[,\s=])?\Z")
+_PARAMETERS = re.compile(
+    r"\b(?:def \w+|function(?: \w+)?|fn \w+|func \w+|fun \w+|constructor|__init__) ?\("
+)
+_TYPED = re.compile(r"^\s+\w+\??: ?[\w\[\]| ]+=\s*\Z")
+_CLASS = re.compile(
+    r"^\s*(?:export |public |data |abstract )*(?:class|struct|interface) \w+", re.MULTILINE
+)
+_BOUNDED_NAME = re.compile(
+    r"(?<![^\W_])(?:default|max|min|maximum|minimum|initial|base|avg|mean|median|target|goal|limit"
+    r"|upper|lower)"
+    r"[_-]?\Z"
+)
+_OLDS = re.compile(r"(?:\s?(?:-|–|to|and|or|,)\s?\d{1,3})?[- ]?(?:years?|yrs?)?[- ]?olds\b")
+_AGES = re.compile(
+    r"(?:(?P<who>[^\W\d_]+)[ ,(]{1,3})?\bages(?: from| of| between)? "
+    r"(?:\d{1,3}(?:\s?(?:-|–|,|&|/|to|and|or)\s?)(?:and )?){0,6}\Z"
+)
+_RULE_OF = re.compile(
+    r"(?:/\d+){0,3} (?:rule|method|split|principle|budget|diet|plan|mix|portfolio)\b"
+)
+_STREET = re.compile(r"(?:strasse|straße|gasse|weg|platz|allee|laan|straat|plein|damm)\Z")
 _VALUES = re.compile(r"\bvalues\b[^a-z]*\Z")
 _PERCENT = re.compile(
     r"\s?(?:%|percent\b|per cent\b|pct\b|prozent\b|pour cent\b|por ciento\b|por cento\b|procent\b)"
@@ -243,6 +264,13 @@ class CodeLines:
         self.is_tested = _TESTED.search(head) is not None
 
 
+def is_tested(text: str, place: int) -> bool:
+    """Whether the line of a place checks something, with data made up for it."""
+    stop = text.find("\n", place)
+    line = text[text.rfind("\n", 0, place) + 1 : len(text) if stop < 0 else stop]
+    return _TESTED.search(line[:_LINE]) is not None
+
+
 class _Sorting:
     def __init__(self, page: Page, said: Sequence[Clause]) -> None:
         self._page = page
@@ -315,6 +343,10 @@ class _Sorting:
             return "value"
         if number.start in self._marks:
             return "label"
+        if self._is_of_several(place):
+            return "count"
+        if self._is_default(number):
+            return "code"
         if _FORMAT.match(place.after) and place.before[-1:] in (":", "%", ".", ">", "<"):
             return "code"  # {height:.2f}
         if self._in_code(number):
@@ -340,6 +372,16 @@ class _Sorting:
             if rule(place):
                 return sort
         return "value"
+
+    def _is_of_several(self, place: _Place) -> bool:
+        """Whether it is one of several people's ages: "kids ages 7 and 10", "8 year olds"."""
+        if _OLDS.match(place.after):
+            return True
+        ages = _AGES.search(place.before) if "ages" in place.before else None
+        if ages is None:
+            return False
+        others = ages["who"] in kin() or ages["who"] in self._lists["several"]
+        return others or clause_at(self._said, place.start).subject != "owner"
 
     def _rules(self) -> Sequence[tuple[Callable[[_Place], bool], OrdinarySort]]:
         """In the order in which they are tried: shapes first, then words."""
@@ -423,15 +465,43 @@ class _Sorting:
         """Whether a name is the end of another's: "line-height", "page weight"."""
         start = self._names[at].start
         before = self._text[max(0, start - 16) : start]
+        if start and not before[-1:].isspace() and _BOUNDED_NAME.search(before):
+            return True  # DEFAULT_WEIGHT, maxAge
         word = _LAST_WORD.search(before)
         return word is not None and word[1] in self._lists["measured_things"]
 
     def _rest(self, number: WrittenNumber) -> str:
         return self._text[number.end : number.end + _NEAR].partition("\n")[0]
 
+    def _is_default(self, number: WrittenNumber) -> bool:
+        """Whether a definition says what holds if nothing is given: `def f(age=30)`.
+
+        Parameters have such values, and the typed fields of a class. Where a laboratory's quantity
+        is among them they may be a person's all the same.
+        """
+        start = self._text.rfind("\n", 0, number.start) + 1
+        line = self._text[max(start, number.start - _LINE) : number.start]
+        defined = _PARAMETERS.search(line)
+        if defined is not None and line.count("(", defined.end()) >= line.count(")", defined.end()):
+            return not self._is_of_laboratory(start, number.end + _LINE // 5)
+        if not _TYPED.search(line):
+            return False
+        opened = _CLASS.search(self._text, max(0, start - _LINE), start)
+        return opened is not None and not self._is_of_laboratory(opened.start(), start + _LINE)
+
+    def _is_of_laboratory(self, start: int, end: int) -> bool:
+        """Whether a stretch names a quantity that only patients have."""
+        measures = self._page.vocabulary.measures
+        first, last = bisect_left(self._ends, start), bisect_right(self._ends, end)
+        return any(
+            root is not None and not measures[root].everyday
+            for name in self._names[first:last]
+            for root in name.roots
+        )
+
     def _assigned(self, number: WrittenNumber, place: _Place, *, tied: bool) -> bool:
         """Whether code gives a quantity this value: `age=54`, `{'AST': [23]}`, `ast 23`."""
-        if self._in_unit_of_things(place):
+        if self._in_unit_of_things(place) or self._is_default(number):
             return False
         at = bisect_right(self._ends, number.start) - 1
         if at >= 0 and number.start - self._ends[at] <= _FAR and not self._is_compound(at):
@@ -499,7 +569,9 @@ class _Sorting:
     def _is_key(self, place: _Place) -> bool:
         gap = place.left_gap.replace(" ", "")
         return (gap == "+" and place.previous() in self._lists["keys"]) or (
-            place.left_gap == " " and place.previous() in self._lists["pressed"]
+            place.left_gap == " "
+            and place.previous() in self._lists["pressed"]
+            and place.previous(1) not in self._lists["doers"]  # "I hit 54"
         )
 
     def _is_time(self, place: _Place) -> bool:
@@ -899,6 +971,11 @@ class _Sorting:
             return False
         word = place.previous()
         gap = place.left_gap
+        slashed = "/" in place.after[:4] or "/" in place.before[-4:]
+        if slashed and _RULE_OF.match(place.after):
+            return True  # the 50/30/20 rule
+        if gap == " " and _STREET.search(word):
+            return True
         if word in ("no", "nr", "nos", "number", "num") and place.previous(1) in lists["labels"]:
             word = place.previous(1)
         if word not in lists["labels"]:

@@ -15,7 +15,8 @@ import importlib.resources
 import math
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
@@ -56,6 +57,11 @@ class Measure:
     def money(self) -> bool:
         """Whether it is an amount of money."""
         return self.unit.partition("/")[0] in currencies()
+
+    @property
+    def everyday(self) -> bool:
+        """Whether many things have such a quantity, not only patients: ages, sizes, amounts."""
+        return self.money or self.concept in ("age", "ht", "wt", "waist")
 
     def holds(self, value: float, unit: str) -> bool:
         """Whether a value in a unit lies within the root's bounds, a rounding aside."""
@@ -116,7 +122,7 @@ def wording() -> Mapping[str, Any]:
 class RootNames:
     """Finds names in folded texts; one scan, whatever the number of roots."""
 
-    __slots__ = ("_finder", "_foreign", "_pair", "_subject", "formulas", "measures")
+    __slots__ = ("_finder", "_foreign", "_pair", "_subject", "_total", "formulas", "measures")
 
     def __init__(
         self,
@@ -145,6 +151,10 @@ class RootNames:
                 named.append(((meant,), group.spellings))
                 # "LDL cholesterol" is not cholesterol, whether or not the person has an LDL.
                 named += (((), names.concepts()[other].spellings) for other in group.names[1:])
+        for concept, other in names.stand_ins().items():
+            if concept not in by_concept and other in by_concept:
+                named.append(((by_concept[other],), names.concepts()[concept].spellings))
+        self._total = by_concept.get("tc")
         self._finder = names.Finder(named)
         subjects = "|".join(re.escape(subject) for subject in wording()["subjects"])
         self._subject = Openings(
@@ -180,6 +190,8 @@ class RootNames:
             and hit.spelling.spelt(text[hit.start : hit.end])
         ]
         taken = Spans((name.start, name.end) for name in found)
+        found += self._run_together(runs)
+        found += self._totals(text, runs, taken)
         found += [
             NamePlace(start=match.start(), end=match.end(), roots=(), subject=True)
             for _, match in self._subject.matches(text, runs)
@@ -195,6 +207,26 @@ class RootNames:
                 if not taken.meet(match.start(), match.end())
             ]
         return sorted(found, key=lambda name: name.start)
+
+    def _run_together(self, runs: Runs) -> Iterator[NamePlace]:
+        """Names that a verb is typed onto: "my incomeis 7083"."""
+        for word in runs.words:
+            stem = next((word.removesuffix(end) for end in _VERBS if word.endswith(end)), "")
+            roots = self._finder.key(stem) if len(stem) >= _LEAST_ATTACHED else ()
+            for place in runs.places({word}) if roots else ():
+                yield NamePlace(start=place, end=place + len(stem), roots=_as_roots(roots))
+
+    def _totals(self, text: str, runs: Runs, taken: Spans) -> Iterator[NamePlace]:
+        """A bare "total" beside the fractions of cholesterol: "total 214, HDL 47"."""
+        if self._total is None or _FRACTIONS.isdisjoint(runs.words):
+            return
+        parts = runs.places(_FRACTIONS & runs.words)
+        for place in runs.places(_TOTALS & runs.words):
+            at = bisect_left(parts, place)
+            near = any(abs(part - place) <= _NEAR_FRACTION for part in parts[max(0, at - 1) :][:2])
+            end = place + len(_LETTERS_OF.match(text, place)[0])  # type: ignore[index]
+            if near and not taken.meet(place, end):
+                yield NamePlace(start=place, end=end, roots=(self._total,))
 
     def with_slips(
         self, text: str, runs: Runs, found: list[NamePlace], numbers: Sequence[int]
@@ -258,6 +290,11 @@ def elsewhere(text: str, runs: Runs) -> list[tuple[int, int]]:
     return [match.span() for _, match in _elsewhere().matches(text, runs)]
 
 
+_VERBS = ("is", "was")
+_TOTALS = frozenset(("total", "gesamt", "totale", "totaal"))
+_FRACTIONS = frozenset(("hdl", "ldl", "vldl"))
+_NEAR_FRACTION = 60  # characters: the line before or after in a list
+_LETTERS_OF = re.compile(r"[^\W\d_]*")
 _LEAST_ATTACHED = 3  # "AST23" has a number behind its name, "CO2" and "H2" are symbols
 _TWO_DIGITS = re.compile(r"\d[\d.,]")
 _RUN_ON = re.compile(
@@ -460,7 +497,7 @@ _MEMBER = re.compile(r"""["'][ \t]*:\s*(?:\[[-+.0-9eE,\s]*)?\Z""")
 _ASSIGNED = re.compile(r"[\w\])][ \t]*=[ \t]*\Z")
 _STATEMENT_END = re.compile(r"[ \t]*(?:[,;)\]}#]|\Z|\n)")
 _LOOK_BACK = 80  # characters before a number: a key's end, and the numbers of a short list
-_BLANK = re.compile(r" [0-9]")
+_BLANK = re.compile(r" [0-9](?![0-9]?[.)] )")  # and not the mark of a list: "54 2) 23"
 _LETTER = re.compile(r"[^\W\d_]")
 _ONWARD = re.compile(r"([/-])[0-9][0-9.,]{0,20}(?:\1[0-9][0-9.,]{0,20}){0,3}")
 _SO_FAR = re.compile(r"(?:[0-9][0-9.,]{0,20}[/-]){1,3}\Z")
@@ -808,7 +845,11 @@ def _sort(text: str, number: WrittenNumber) -> Sort:
     code = _ASSIGNED.search(before) and _STATEMENT_END.match(text, number.end)
     if not code and not _MEMBER.search(before):
         return "prose"
-    return "integer" if text[number.start : number.end].lstrip("+-").isdigit() else "number"
+    return (
+        "integer"
+        if text[number.start : number.end].lstrip("+-").replace("_", "").isdigit()
+        else "number"
+    )
 
 
 def _series(text: str, number: WrittenNumber) -> Series:

@@ -84,6 +84,12 @@ _IN_BED = re.compile(r" (?:in|on|from) (?:bed|room|ward|bay) ")
 _LABELLED = re.compile(
     r" (?:[A-EX-Z](?=[:,.] ?\w| [^\W\d])|#?[1-9]\d{0,3}(?=[:,. ] ?[^\W\d]))"
 )  # "Patient B: age 45"
+_IN_GENERAL = frozenset(
+    (
+        *("in general", "generally", "generally speaking", "typically", "hypothetically"),
+        *("im allgemeinen", "en general", "in generale", "em geral", "over het algemeen"),
+    )
+)
 _UNSAID: Whose = "unsaid"
 
 
@@ -466,8 +472,9 @@ class _Cutting:
             place = self._text.find(following[0], end)
             at = bisect_left(self._starts, place)
             named = at < len(self._starts) and self._starts[at] == place
-            line = self._text.rfind("\n", max(0, start - _NEAR), start) + 1
-            opens = not self._numbers_between(max(line, start - _NEAR), start)
+            near = self._text[max(0, start - _NEAR) : start]
+            opened = max(near.rfind(mark) for mark in ("\n", ". ", "! ", "? ", "; "))
+            opens = not self._numbers_between(start - len(near) + max(opened, 0), start)
             if named and opens:
                 return _Marker(start, end, "nobody", "weak")
         return None
@@ -596,7 +603,7 @@ class _Cutting:
 
     def _follows_finding(self, start: int, marker: _Marker) -> bool:
         """Whether a general word only judges what was found: "AST 23, normal range 10-40"."""
-        if marker.subject != "nobody":
+        if marker.subject != "nobody" or self._text[marker.start : marker.end] in _IN_GENERAL:
             return False
         asked = _IS_IT.match(self._text, start) is not None  # "Is 23 a normal AST?"
         named = asked or self._named_between(start, marker.start)
@@ -677,6 +684,8 @@ class _Cutting:
             return True
         if named and (asks or please) and (you or please or question):
             return True
+        if question and you and not named and self._elliptic(start, end):
+            return True  # "And how about you?"
         return (question or please) and named and self._elliptic(start, end)
 
     def _named_between(self, start: int, end: int) -> bool:
@@ -692,5 +701,5 @@ class _Cutting:
             reached = self._quantities[at].end
             at += 1
         rest.append(self._text[reached:end])
-        small = _set("asking", "elliptic") | _set("asking", "please")
+        small = _set("asking", "elliptic") | _set("asking", "please") | _set("asking", "you")
         return all(word in small for part in rest for word in _WORD.findall(part))

@@ -125,7 +125,9 @@ class Memory:
     ) -> bytes:
         """What an original is known by: with what it is read after, and who said it."""
         made = hashlib.blake2b(f"{len(context)} {source} ".encode(), key=self._key)
-        expected = (*expectation.asked, "", *expectation.topic, "", expectation.header)
+        listed = (expectation.asked, expectation.mentioned, expectation.topic, expectation.recent)
+        expected = [*(part for each in listed for part in (*each, "")), expectation.header]
+        expected.append("worked" if expectation.worked else "")
         made.update("\0".join(expected).encode("utf-8", "surrogatepass") + b"\0\0")
         made.update((context + text).encode("utf-8", "surrogatepass"))
         return made.digest()
@@ -475,7 +477,8 @@ class TextChannel:
         read: list[tuple[int, int]] = []
         edits += self._answered(page, look, Spans(taken))
         taken = [*sure, *((edit.start, edit.end) for edit in edits)]
-        if page.numbers or page.names:  # most texts have neither
+        asks = look.source == "model" and "?" in text  # "And you?"
+        if page.numbers or page.names or asks:  # most texts have nothing of it
             reading = read_claims(
                 page,
                 source=look.source,

@@ -61,6 +61,10 @@ _NAME_KEYS = (
     ),
     *("vital", "attribute", "property", "indicator", "variable", "question", "marker", "kind"),
 )
+_QUESTION_KEYS = ("question", "q", "prompt", "ask", "frage", "pregunta", "domanda", "pergunta")
+_ANSWER_KEYS = frozenset(
+    ("answer", "a", "reply", "response", "value", "antwort", "reponse", "respuesta", "risposta")
+)
 _HEADER_KEYS = frozenset(
     ("columns", "header", "headers", "fields", "column_names", "names", "labels", "analytes")
 )
@@ -252,6 +256,7 @@ class Walk:
     ) -> dict[str, object]:
         header = _header(content)
         named = _sibling(content, _NAME_KEYS) or _coded(content)
+        asked = _sibling(content, _QUESTION_KEYS)
         unit = _sibling(content, _UNIT_KEYS)
         lettered = _LETTERED.keys() <= content.keys()
         made: dict[str, object] = {}
@@ -263,6 +268,8 @@ class Walk:
                 below = ("reference range",)
             elif named and (key.lower() in _VALUE_KEYS or key.startswith("value")):
                 below = (named.rstrip("?: "), key)
+            elif asked and key.lower() in _ANSWER_KEYS:
+                below = (asked.rstrip("?: "),)
             try:
                 written = self._key(key, made)
                 self._place.append(written)
