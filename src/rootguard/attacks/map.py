@@ -58,12 +58,6 @@ def map_estimate(observations: Sequence[Observation], log_prior: Floats | None =
     return int(best[(len(best) - 1) // 2])
 
 
-_BLOCK = 1 << 14
-"""Numbers per intermediate array, so that they stay in the CPU's cache."""
-_PEAKS = 6
-"""Curves with more peaks than this are rounding noise on a plateau, or not worth looking up."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Shape:
     """A log-pmf up to terms in the output alone, which no estimate depends on."""
@@ -154,14 +148,14 @@ def map_paths(
     roots, people, most = observations.shape
     if not all(0 <= count <= most for count in counts):
         raise ValueError("a count lies between zero and the number of observations")
-    if shape is None and isinstance(noise, DistanceMechanism | PublicValue):
-        return _by_trying(noise, observations, counts, log_priors)
-    shape = shape_of(noise) if shape is None else shape
     beliefs = np.zeros((roots, len(log_priors[0]), noise.size))
     for r, own in enumerate(log_priors):
         for p, log_prior in enumerate(own):
             if log_prior is not None:
                 beliefs[r, p] = log_prior
+    if shape is None and isinstance(noise, DistanceMechanism | PublicValue):
+        return _by_trying(noise, observations, counts, beliefs)
+    shape = shape_of(noise) if shape is None else shape
     groups = beliefs.reshape(-1, noise.size)
     who = np.repeat(np.arange(len(groups)), people)
     estimates = np.empty((*beliefs.shape[:2], len(counts), people), dtype=np.int64)
@@ -174,21 +168,18 @@ def map_paths(
 
 
 def _by_trying(
-    noise: Mechanism,
-    observations: Indices,
-    counts: Sequence[int],
-    log_priors: Sequence[Sequence[Floats | None]],
+    noise: Mechanism, observations: Indices, counts: Sequence[int], beliefs: Floats
 ) -> Indices:
     """`map_paths` for a mechanism of no shape: every candidate is tried, as grids are small."""
     points = np.arange(noise.size)
     roots, people, _ = observations.shape
-    estimates = np.empty((roots, len(log_priors[0]), len(counts), people), dtype=np.int64)
-    for r, own in enumerate(log_priors):
+    estimates = np.empty((roots, beliefs.shape[1], len(counts), people), dtype=np.int64)
+    for r, own in enumerate(beliefs):
         for c, count in enumerate(counts):
             seen = observations[r, :, :count, None]
             told = noise.log_pmf(points[None, None, :], seen).sum(axis=1)
             for p, log_prior in enumerate(own):
-                score = told if log_prior is None else told + log_prior
+                score = told + log_prior
                 best = score >= score.max(axis=1, keepdims=True) - TIE
                 middle = (best.sum(axis=1) - 1) // 2
                 estimates[r, p, c] = (np.cumsum(best, axis=1) > middle[:, None]).argmax(axis=1)
@@ -309,10 +300,18 @@ class _Curves:
         return sliding_window_view(-self._shape.rate * gaps, self._size)
 
 
+_BLOCK = 1 << 14
+"""Numbers per intermediate array, so that they stay in the CPU's cache."""
+
+
 def _parts(people: int, each: int) -> Iterator[slice]:
     """Slices over people for whom intermediate arrays hold `each` numbers."""
     step = max(1, _BLOCK // each)
     return (slice(first, first + step) for first in range(0, people, step))
+
+
+_PEAKS = 6
+"""Curves with more peaks than this are rounding noise on a plateau, or not worth looking up."""
 
 
 def _peaks(rise: Floats) -> tuple[Indices, NDArray[np.bool_]]:

@@ -269,13 +269,7 @@ def bounds(node: nodes.Node, box: Mapping[str, Interval]) -> Interval:
 
     Raises `FormulaUndefinedError` if it has one nowhere, `FormulaNameError` for a missing name.
     """
-    error = absent_name(node, box)
-    if error:
-        raise error
-    result = _bounds(node, box)
-    if result is None:
-        raise FormulaUndefinedError("nowhere defined within these bounds")
-    return result
+    return _over(node, box, _bounds_of)
 
 
 def derivative_bounds(
@@ -287,24 +281,29 @@ def derivative_bounds(
     comparison or a condition that is not decided) the slope along the names that cause the jump is
     unbounded, so width times slope never understates a difference. Raises as `bounds` does.
     """
+    value, partials = _over(node, box, _slopes_of)
+    return value, {name: partials.get(name, ZERO) for name in sorted(node.free)}
+
+
+def _over(
+    node: nodes.Node,
+    box: Mapping[str, Interval],
+    made: Callable[[nodes.Node, list[_T | None], Mapping[str, Interval]], _T | None],
+) -> _T:
+    """What is made of a formula from its parts up; refused if there is nothing anywhere."""
     error = absent_name(node, box)
     if error:
         raise error
-    result = _slopes(node, box)
+    result = nodes.fold(node, lambda each, below: made(each, below, box))
     if result is None:
         raise FormulaUndefinedError("nowhere defined within these bounds")
-    value, partials = result
-    return value, {name: partials.get(name, ZERO) for name in sorted(node.free)}
+    return result
 
 
 def constant(node: nodes.Node) -> Interval | None:
     """The one value of a formula without names, as `evaluate` has it."""
     outcome = outcome_of(node, {})
     return None if isinstance(outcome, FormulaError) else Interval(outcome, outcome)
-
-
-def _bounds(node: nodes.Node, box: Mapping[str, Interval]) -> Interval | None:
-    return nodes.fold(node, lambda each, below: _bounds_of(each, below, box))
 
 
 def _bounds_of(
@@ -448,14 +447,10 @@ def _highest(x: Interval, y: Interval) -> Interval:
     return Interval(max(x.lower, y.lower), max(x.upper, y.upper))
 
 
-def _slopes(node: nodes.Node, box: Mapping[str, Interval]) -> Slopes | None:
-    """Bounds and partials; a name that does not occur has no entry."""
-    return nodes.fold(node, lambda each, below: _slopes_of(each, below, box))
-
-
 def _slopes_of(
     node: nodes.Node, below: list[Slopes | None], box: Mapping[str, Interval]
 ) -> Slopes | None:
+    """Bounds and partials, from those of its parts; a name that does not occur has no entry."""
     if not node.free:
         fixed = constant(node)
         return None if fixed is None else (fixed, {})

@@ -145,9 +145,6 @@ _CHUNK = re.compile(  # in a shape
     rf"(?![{_JOINING}])(?!{_MARKS}[{_JOINING}])",
     re.DOTALL,
 )
-_RUN = re.compile("[A-Za-z]+")
-_MANY = 64
-"""From this many words on, looking for each takes longer than looking at all chunks."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -200,6 +197,11 @@ class Beginnings:
     def go_on(self, beginning: str) -> bool:
         """Whether one of them begins so and is longer."""
         return any(len(text) > len(beginning) for text in self.starting(beginning))
+
+
+_RUN = re.compile("[A-Za-z]+")
+_MANY = 64
+"""From this many words on, looking for each takes longer than looking at all chunks."""
 
 
 class TokenIndex:

@@ -13,7 +13,6 @@ What the program adds itself (paths, memory files) does not pass here: put the g
 """
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Self
@@ -33,29 +32,17 @@ from claude_agent_sdk import (
 )
 
 from rootguard.channels.gateway.shapes import OutgoingRequest
-from rootguard.channels.tools import Pins
-from rootguard.integrations.agent import AgentGuard, ToolRefusedError
-from rootguard.session import Profile
-from rootguard.store import Store
+from rootguard.integrations.agent import GuardedFront, ToolRefusedError
 
 _JSON_TYPES: Final = {bool: "boolean", float: "number", int: "integer", str: "string"}
 _STOPPED: Final = "RootGuard stopped this session: a tool's output could not be made safe to send."
 
 
-class RootGuardClaude:
+class RootGuardClaude(GuardedFront):
     """The guard of one person's sessions."""
 
-    def __init__(
-        self,
-        profile: str | os.PathLike[str] | Profile,
-        *,
-        service: str | None = None,
-        store: Store | None = None,
-        pins: Pins | None = None,
-    ) -> None:
-        self.guard = AgentGuard(profile, service=service, store=store, pins=pins)
-        self.stopped = False
-        self._own: set[str] = set()
+    stopped: bool = False
+    _own: frozenset[str] = frozenset()
 
     def server(self, name: str, tools: Sequence[Any]) -> Any:
         """An MCP server in this process. A tool's service in the policy has the tool's own name."""

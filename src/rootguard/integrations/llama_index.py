@@ -12,7 +12,6 @@ the reply. Completions of a bare prompt are refused: nobody can tell in it who s
 """
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,10 +24,7 @@ from llama_index.core.tools import FunctionTool, adapt_to_async_tool
 
 from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.gateway.shapes import OutgoingRequest
-from rootguard.channels.tools import Pins
-from rootguard.integrations.agent import AgentGuard, ToolFailedError, ToolRefusedError
-from rootguard.session import Profile
-from rootguard.store import Store
+from rootguard.integrations.agent import AgentGuard, GuardedFront, ToolFailedError, ToolRefusedError
 
 _SOURCES: Final[dict[str, Any]] = {
     "assistant": "model",
@@ -79,18 +75,8 @@ class GuardedReply:
     output: Any
 
 
-class RootGuardLlamaIndex:
+class RootGuardLlamaIndex(GuardedFront):
     """The guard of one person's agents."""
-
-    def __init__(
-        self,
-        profile: str | os.PathLike[str] | Profile,
-        *,
-        service: str | None = None,
-        store: Store | None = None,
-        pins: Pins | None = None,
-    ) -> None:
-        self.guard = AgentGuard(profile, service=service, store=store, pins=pins)
 
     def llm(self, llm: Any) -> "GuardedLLM":
         """A chat model that is sent what may leave."""

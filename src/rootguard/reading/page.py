@@ -301,10 +301,7 @@ _RUN_ON = re.compile(
     r"(?<=[^\W\d_] )(?:is|was|of|at)(?=\d)|(?<=\d)(?:ft|st|foot|feet|m|')(?=\d{1,2}(?!\d))",
     re.IGNORECASE,
 )
-_CELL_MARKS = ("|", "\t", ";", ",", "  ")
-_SPACED = re.compile(r"\S+(?: \S+)*")
 _DIGIT = re.compile(r"(?<![^\W_])[0-9]")
-_RULE = re.compile(r"[\s|:+\-]*")
 _HEADED_BY_REFERENCE = re.compile(
     r"(?<!in )(?<!of )"
     r"\b(?:ref|reference|normal|range|limits?|interval|low|high|min|max|lower|upper|lln|uln)\b"
@@ -403,6 +400,12 @@ def _without_leaders(text: str) -> str:
     if "..." in text or "___" in text or not text.isascii():
         text = _LEADER.sub(lambda match: ":" + " " * (len(match[0]) - 1), text)
     return text
+
+
+# The rarest first: a comma or two blanks may stand within a cell of a table that has bars.
+_CELL_MARKS = ("|", "\t", ";", ",", "  ")
+_SPACED = re.compile(r"\S+(?: \S+)*")  # what two blanks part
+_RULE = re.compile(r"[\s|:+\-]*")  # Markdown's line under a header
 
 
 def columns(text: str) -> list[Column]:

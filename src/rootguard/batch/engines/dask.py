@@ -5,7 +5,6 @@ value. There is no store here: a key or a key file makes the noise, and whoever 
 account. For a table that a store accounts for, use `sanitize`, files, DuckDB or Spark.
 """
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +23,6 @@ from rootguard.batch.register import Register
 from rootguard.batch.tables import frame_to_arrow
 from rootguard.errors import ConflictError, NoiseError, StoreKeyError, shielded
 from rootguard.identifiers import Kind
-from rootguard.mechanisms.keyed import Prf
 from rootguard.store.tables import Entries, entry_type
 from rootguard.template import Template
 
@@ -72,22 +70,9 @@ def sanitize_dask(
         template, list(df.columns), id_column=id_column, columns=columns, identifiers=identifiers
     )
     secret = Secret.of(key if key_file is None else read_key(Path(key_file)), None)
-    keys = secret.keys()
-    task = ReleaseTask(
-        run=secrets.token_hex(8),
-        template=template,
-        plan=plan,
-        layout=layout,
-        calibrate=calibrate,
-        version=version,
-        row_column=None,
-        key=None if key_file is not None else keys[0],
-        key_file=key_file,
-        check=Prf(keys[0]).key_for("check"),
-        identifier_key=keys[1] if layout.identifiers else None,
-        exact=True,
+    task = ReleaseTask.of(
+        template, plan, layout, secret, key_file=key_file, calibrate=calibrate, version=version
     )
-    task.kernel()  # what is wrong with a plan is found here, not in a hundred tasks
     if on_conflict == "refuse":
         _check_conflicts(df, task)
     empty = df._meta

@@ -46,7 +46,6 @@ from rootguard.errors import (
     shielded,
 )
 from rootguard.identifiers import Kind
-from rootguard.mechanisms.keyed import Prf
 from rootguard.store import Store
 from rootguard.store.tables import entry_type
 from rootguard.template import Template
@@ -114,24 +113,18 @@ def sanitize_spark(
     secret = Secret.of(key if key_file is None else read_key(Path(key_file)), store)
     if key_file is None:
         _check_encrypted(df)
-    keys = secret.keys()
     if store is not None and fresh == "changed":
         version = standing_version(store, plan, version)
-    task = ReleaseTask(
-        run=secrets.token_hex(8),
-        template=template,
-        plan=plan,
-        layout=layout,
+    task = ReleaseTask.of(
+        template,
+        plan,
+        layout,
+        secret,
+        key_file=key_file,
+        row_column=row_column,
         calibrate=calibrate,
         version=version,
-        row_column=row_column,
-        key=None if key_file is not None else keys[0],
-        key_file=key_file,
-        check=Prf(keys[0]).key_for("check"),
-        identifier_key=keys[1] if layout.identifiers else None,
-        exact=secret.store is None or secret.store.exact_ids,
     )
-    task.kernel()  # what is wrong with a plan is found here, not in a hundred tasks
     if secret.store is not None:
         check_levels(secret.store, plan, version)
     if on_conflict == "refuse":

@@ -16,7 +16,7 @@ import pyarrow as pa
 from rootguard.allocation import Plan
 from rootguard.batch.columns import Array, Layout, RecordBatch, foreign_errors_as
 from rootguard.batch.kernel import REJECTS, EntrySink, Kernel
-from rootguard.batch.keys import read_key
+from rootguard.batch.keys import Secret, read_key
 from rootguard.errors import NoiseError, StoreKeyError, shielded
 from rootguard.mechanisms.exact import Words
 from rootguard.mechanisms.keyed import Prf
@@ -44,6 +44,38 @@ class ReleaseTask:
     identifier_key: bytes | None
     exact: bool
     """Whether ids are people exactly as written."""
+
+    @classmethod
+    def of(
+        cls,
+        template: Template,
+        plan: Plan,
+        layout: Layout,
+        secret: Secret,
+        *,
+        key_file: str | None,
+        row_column: str | None = None,
+        calibrate: bool,
+        version: int,
+    ) -> "ReleaseTask":
+        """The task of one release; what is wrong with a plan is found here, not in the workers."""
+        keys = secret.keys()
+        task = cls(
+            run=secrets.token_hex(8),
+            template=template,
+            plan=plan,
+            layout=layout,
+            calibrate=calibrate,
+            version=version,
+            row_column=row_column,
+            key=None if key_file is not None else keys[0],
+            key_file=key_file,
+            check=Prf(keys[0]).key_for("check"),
+            identifier_key=keys[1] if layout.identifiers else None,
+            exact=secret.store is None or secret.store.exact_ids,
+        )
+        task.kernel()
+        return task
 
     def __call__(self, batches: Iterator[RecordBatch]) -> Iterator[tuple[RecordBatch, RecordBatch]]:
         """Each batch as it is released, and its side table."""

@@ -63,19 +63,9 @@ _MILITARY = re.compile(
     r"(?:(?P<ship>us(?:s|ns|cgc|nv)[ ][^\W\d_]{2,20})\s{1,3})?[afd]po[ ]a[aep][ ][0-9]{5}(?!\w)",
     re.IGNORECASE,
 )
-# "0431 35 06 90" is a phone number, and no postcode before a house.
-_POSTCODE = re.compile(
-    r"(?:[A-Z]{1,2}-)?[0-9]{4,6}(?:-[0-9]{3,4})?(?![\w-]|[.,][0-9]|[ ][0-9]{2,4}[ -][0-9]{2})"
-    r"|[0-9]{3}[ ][0-9]{2}(?!\w)"
-    r"|[A-Z]{1,2}[0-9][A-Z0-9]?[ ][0-9][A-Z]{2}(?!\w)|[A-Z][0-9][A-Z][ ]?[0-9][A-Z][0-9](?!\w)"
-    r"|[0-9]{4}[ ][A-Z]{2}(?!\w)"
-)
-_REGION = re.compile(r"[A-Z]{2,3}(?![\w])")
 _SHORT = re.compile(r"[0-9]{1,4}(?![\w]|[.,:/-][0-9])")
 _CAPITAL = re.compile(rf"[^\W\d_a-zß-öø-ÿ](?:{_LETTERS}|['’.-](?={_LETTERS})){{0,30}}")
 _SMALL = re.compile(rf"{_LETTERS}(?:{_LETTERS}|['’-](?={_LETTERS})){{0,30}}")
-_SEPARATOR = re.compile(r"[ \t\u00a0]{0,3},?[ \t\u00a0]{0,3}")
-_LINE = re.compile(_BREAK)
 _LABEL = re.compile(
     rf"(?:{any_of('address_labels')})[ \t]{{0,2}}(?:is|was|to|:|=|are:|here they are:)?"
     r"[ \t:]{0,8}(?:\r?\n[ \t]{0,4}){0,2}\Z",
@@ -304,6 +294,10 @@ def _street_before(text: str, start: int, reached: int) -> int | None:
     return None if match is None else start - len(left) + match.start()
 
 
+_SEPARATOR = re.compile(r"[ \t\u00a0]{0,3},?[ \t\u00a0]{0,3}")
+_LINE = re.compile(_BREAK)
+
+
 def _extended(text: str, end: int, *, small: bool) -> int:
     """How far an address goes on from its street."""
     firm, at, words, lines, fresh = end, end, 0, 0, False
@@ -328,6 +322,16 @@ def _extended(text: str, end: int, *, small: bool) -> int:
     while firm > end and text[firm - 1] in " ,\t\r\n":
         firm -= 1
     return firm
+
+
+# "0431 35 06 90" is a phone number, and no postcode before a house.
+_POSTCODE = re.compile(
+    r"(?:[A-Z]{1,2}-)?[0-9]{4,6}(?:-[0-9]{3,4})?(?![\w-]|[.,][0-9]|[ ][0-9]{2,4}[ -][0-9]{2})"
+    r"|[0-9]{3}[ ][0-9]{2}(?!\w)"
+    r"|[A-Z]{1,2}[0-9][A-Z0-9]?[ ][0-9][A-Z]{2}(?!\w)|[A-Z][0-9][A-Z][ ]?[0-9][A-Z][0-9](?!\w)"
+    r"|[0-9]{4}[ ][A-Z]{2}(?!\w)"
+)
+_REGION = re.compile(r"[A-Z]{2,3}(?![\w])")
 
 
 def _part(text: str, at: int, *, small: bool, fresh: bool) -> tuple[Part, int] | None:

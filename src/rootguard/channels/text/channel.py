@@ -135,10 +135,10 @@ class Memory:
     def recall(self, digest: bytes) -> Remembered | None:
         """What was kept under a digest, if it still is."""
         with self._lock:
-            if digest not in self._entries:
-                return None
-            self._entries.move_to_end(digest)
-            return self._entries[digest]
+            entry = self._entries.get(digest)
+            if entry is not None:
+                self._entries.move_to_end(digest)  # the least lately used is forgotten first
+            return entry
 
     def keep(self, digest: bytes, entry: Remembered) -> None:
         """Keep an entry, and forget others while there are too many."""

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from rootguard.channels.tools.words import Meaning, text_words, words_of
 
@@ -24,12 +24,7 @@ Path = tuple[str, ...]
 MAX_FIELDS: Final = 512
 MAX_DEPTH: Final = 12
 MAX_TEXT: Final = 2000
-_KINDS: Final[Mapping[str, Kind]] = {
-    "number": "number",
-    "integer": "integer",
-    "string": "string",
-    "boolean": "boolean",
-}
+_KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -198,7 +193,7 @@ def _unit_beside(properties: Mapping[str, object]) -> str:
 def _leaf(place: _Place, node: Mapping[str, object]) -> Field | None:
     declared = node.get("type")
     names = declared if isinstance(declared, list) else [declared]
-    kinds = [_KINDS[name] for name in names if isinstance(name, str) and name in _KINDS]
+    kinds = [kind for name in names for kind in _KINDS if kind == name]
     listed = node.get("enum")
     choices = tuple(listed) if isinstance(listed, list) else ()
     if "const" in node or (not kinds and not choices and declared is not None):

@@ -28,14 +28,6 @@ _TOLERANCE = 2e-6
 _LONGEST_NUMBER = 16  # words: "nine hundred and ninety-nine thousand nine hundred and ..."
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _PLAIN = re.compile(r"\d+(?:,\d{3})*(?:\.\d{1,6})?")
-# Up to eight signs between two digits: "1 - 3", or a list with a line for each.
-_RUN = re.compile(r"\d(?:[^\w]{0,8}\d)+")
-# Six digits and a point take eight characters in base64 and more in hexadecimal.
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,}")
-_HEX = re.compile(r"[0-9a-fA-F]{8,}")
-_HEX_MARKS = re.compile(r"0x|\\x|[\s,:;%-]", re.IGNORECASE)
-_LETTERS = re.compile(r"\b[a-j.]{6,}\b", re.IGNORECASE)
-_DOTS = re.compile(r"[.\-]{5}")
 _WORDS = re.compile(r"[^\W\d_]+")
 _ESCAPES = re.compile(r"\\u([0-9a-fA-F]{4})")
 _MORSE = ("-----", ".----", "..---", "...--", "....-", ".....", "-....", "--...", "---..", "----.")
@@ -120,6 +112,11 @@ def find_rounded(text: str, sentinels: Sequence[Sentinel]) -> list[str]:
     return found
 
 
+# A letter for each digit, and Morse.
+_LETTERS = re.compile(r"\b[a-j.]{6,}\b", re.IGNORECASE)
+_DOTS = re.compile(r"[.\-]{5}")
+
+
 def _views(text: str) -> Iterator[tuple[str, str]]:
     """A text in every reading. Digits of other scripts are read as ours."""
     plain = _folded(text)
@@ -159,10 +156,18 @@ def _folded(text: str) -> str:
     )
 
 
+# Up to eight signs between two digits: "1 - 3", or a list with a line for each.
+_RUN = re.compile(r"\d(?:[^\w]{0,8}\d)+")
+
+
 def _joined(text: str) -> Iterator[str]:
     """Digits that stand near each other with nothing but signs between them."""
     for run in _RUN.finditer(text):
         yield re.sub(r"\D", "", run[0])
+
+
+# Six digits and a point take eight characters in base64.
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,}")
 
 
 def _from_base64(text: str) -> Iterator[str]:
@@ -175,6 +180,11 @@ def _from_base64(text: str) -> Iterator[str]:
                 yield base64.b64decode(part + "=" * (-len(part) % 4)).decode("latin-1")
             except binascii.Error:
                 continue
+
+
+# Six digits and a point take fourteen characters; eight are four of the digits.
+_HEX = re.compile(r"[0-9a-fA-F]{8,}")
+_HEX_MARKS = re.compile(r"0x|\\x|[\s,:;%-]", re.IGNORECASE)
 
 
 def _from_hex(text: str) -> Iterator[str]:

@@ -35,6 +35,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from types import MappingProxyType
 from typing import Literal, assert_never
@@ -165,20 +166,13 @@ class AttackSweep:
 
     def cells(self, template: str, name: MechanismName, epsilon: Fraction) -> Iterator[AttackCell]:
         """The cells that share a plan, in the order in which rows are written."""
+        shared = partial(AttackCell, mechanism=name, epsilon=epsilon, template=template)
         for strategy, belief, queries, config in product(
             self.strategies, self.priors, self.queries, self.configurations
         ):
             if not has_plan(config, name, self.searched):
                 continue
-            yield AttackCell(
-                mechanism=name,
-                strategy=strategy,
-                prior=belief,
-                epsilon=epsilon,
-                queries=queries,
-                config=config,
-                template=template,
-            )
+            yield shared(strategy=strategy, prior=belief, queries=queries, config=config)
 
     def run(
         self,

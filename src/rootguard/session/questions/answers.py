@@ -55,14 +55,6 @@ class Speaker(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AskedName:
-    """A value or an identifier, by name."""
-
-    name: str
-    says: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class AskedFormula:
     """A formula, and how to say it; None where it holds a number that has no short word."""
 
@@ -89,6 +81,14 @@ class Declined:
     """Something that has no answer, and the fixed words for it."""
 
     words: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AskedName:
+    """A value or an identifier, by name."""
+
+    name: str
+    says: str
 
 
 Part = AskedName | AskedFormula | AskedClass | AskedAll | Declined
