@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
+from tools.site import http_routes
 
+from rootguard.channels.http_server import make_server
 from rootguard.cli.main import cli
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
@@ -59,6 +62,22 @@ def test_the_manifests_name_each_other() -> None:
     compose = documents("compose.yaml")[0]["services"]
     assert (DEPLOY / compose["gateway"]["build"]["context"] / "deploy/Containerfile").exists()
     assert set(compose["gateway"]["depends_on"]) <= set(compose)
+
+
+def test_probes_ask_paths_that_the_gateway_has() -> None:
+    pytest.importorskip("mcp", reason="the extra mcp is not installed")
+    paths = http_routes()["Gateway"]
+    pod = documents("kubernetes.yaml")[0]["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    for file in ("Containerfile", "compose.yaml"):
+        (asked,) = re.findall(r"127\.0\.0\.1:8791(/\w+)'", (DEPLOY / file).read_text("utf-8"))
+        assert asked in paths
+    # A pod is given as long as the drain and the streams under way take together.
+    drain = float(container["args"][container["args"].index("--drain") + 1])
+    streams = make_server(Starlette()).config.timeout_graceful_shutdown or 0
+    assert pod["terminationGracePeriodSeconds"] > drain + streams
 
 
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:

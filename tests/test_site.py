@@ -6,7 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools.site import PAGES, broken_links, cli_page, formats_page, loaded_from_elsewhere
+from tools.site import (
+    ENDPOINTS,
+    PAGES,
+    broken_links,
+    cli_page,
+    formats_page,
+    http_page,
+    http_routes,
+    loaded_from_elsewhere,
+)
 
 ROOT = Path(__file__).parents[1]
 
@@ -32,6 +41,17 @@ def test_a_link_that_leads_nowhere_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "b.html").write_text('<p id="here"></p><script src="https://a.example/x.js">')
     assert broken_links(tmp_path) == ["a.html: b.html#there", "a.html: c.html"]
     assert len(loaded_from_elsewhere(tmp_path)) == 1
+
+
+def test_every_path_of_the_servers_is_described_and_no_other() -> None:
+    pytest.importorskip("mcp", reason="the extra mcp is not installed")
+    routes = http_routes()
+    assert {server: set(paths) for server, paths in routes.items()} == {
+        server: set(paths) for server, paths in ENDPOINTS.items()
+    }
+    assert routes["Gateway"]["/v1/chat/completions"] == ["POST"]
+    assert routes["Gateway"]["/readyz"] == ["GET"]
+    assert "| `/v1/messages` | POST |" in http_page()
 
 
 def test_pages_are_made_from_the_program() -> None:

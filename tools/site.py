@@ -63,11 +63,103 @@ def formats_page() -> str:
     return "\n".join(parts)
 
 
+ENDPOINTS = {
+    "Gateway": {
+        "/healthz": 'Whether the process runs: always 200, `{"status": "ok"}`. No key.',
+        "/readyz": "Whether requests should be sent here: 200 `ready`, or 503 `draining` after "
+        "SIGTERM with `--drain`, or 503 `vault unavailable`. No key.",
+        "/metrics": "Counters and times for Prometheus. No key.",
+        "/v1/chat/completions": "OpenAI's chat completions, whole or streamed.",
+        "/v1/responses": "OpenAI's responses, whole or streamed.",
+        "/v1/completions": "OpenAI's older completions, whole or streamed.",
+        "/v1/embeddings": "OpenAI's embeddings, of the guarded text.",
+        "/v1/moderations": "OpenAI's moderations, of the guarded text.",
+        "/v1/models": "The upstream's list of models.",
+        "/v1/models/{model:path}": "One of the upstream's models.",
+        "/openai/deployments/{deployment}/chat/completions": "Azure's path of chat completions.",
+        "/openai/deployments/{deployment}/completions": "Azure's path of completions.",
+        "/openai/deployments/{deployment}/embeddings": "Azure's path of embeddings.",
+        "/openai/responses": "Azure's path of responses.",
+        "/openai/models": "Azure's path of models.",
+        "/v1/messages": "Anthropic's messages, whole or streamed.",
+        "/v1/messages/count_tokens": "Anthropic's count of tokens, of the guarded message.",
+    },
+    "Console": {
+        "/console/": "The page. Also a part of the gateway, with `--console`.",
+        "/console/static/{name:path}": "The page's scripts and styles.",
+        "/console/api/login": "Exchange a key for a cookie.",
+        "/console/api/logout": "End a session.",
+        "/console/api/me": "Who is signed in, and with which templates.",
+        "/console/api/crossings": "The audit log: answers and refusals, newest first.",
+        "/console/api/live": "The same as server-sent events, as they happen.",
+        "/console/api/graph": "Which value is computed from which.",
+        "/console/api/ledger": "What was spent, and what is left.",
+        "/console/api/known": "What each service knows about each value.",
+        "/console/api/goals": "What a choice of what to hide would cost.",
+        "/console/api/outlook": "What a budget buys.",
+        "/console/api/attack": "Attack one's own released values.",
+        "/console/api/{rest:path}": "Any other path: 404.",
+    },
+    "MCP server": {
+        "/mcp": "The tools of a session over streamable HTTP, with `rootguard mcp serve --http`.",
+    },
+}
+"""What each path is for. The paths themselves are those of the applications: see `http_routes`."""
+
+
+def http_routes() -> dict[str, dict[str, list[str]]]:
+    """Every path that the servers answer on, with its methods; none listed means any."""
+    from rootguard.channels.gateway.app import GatewaySettings, build_app
+    from rootguard.channels.gateway.channel import PersonChannel
+    from rootguard.channels.mcp.server import PATH, build_server
+    from rootguard.console import AccessControl, Console, Viewer
+    from rootguard.session import Person, parse_profile
+    from rootguard.vault import open_store
+
+    def nobody(_profile: str) -> PersonChannel:
+        raise NotImplementedError
+
+    def no_viewer(_profile: str) -> Viewer:
+        raise NotImplementedError
+
+    gateway = build_app(GatewaySettings(upstream="http://127.0.0.1:1"), open_channel=nobody)
+    console = Console(AccessControl(no_viewer, keys=None, profile=""), hosts=None)
+    profile = parse_profile('templates = ["fib4"]\nbudget = "0.9"\n', file="me.toml")
+    person = Person.open(profile, store=open_store("memory:"))
+    mcp = build_server(person).streamable_http_app(streamable_http_path=PATH, stateless_http=True)
+
+    def paths(routes: Any, prefix: str = "") -> dict[str, list[str]]:  # noqa: ANN401
+        found: dict[str, list[str]] = {}
+        for route in routes:
+            methods = found.setdefault(prefix + route.path, [])
+            methods += sorted(set(route.methods or ()) - {"HEAD", "OPTIONS", *methods})
+        return found
+
+    return {
+        "Gateway": paths(gateway.routes),
+        "Console": paths(console._routed().routes, "/console"),
+        "MCP server": paths(mcp.routes),
+    }
+
+
+def http_page() -> str:
+    """Every path of the servers, from their routes."""
+    parts = ["# HTTP endpoints\n"]
+    for server, paths in http_routes().items():
+        parts.append(f"## {server}\n\n| path | methods | |\n|---|---|---|")
+        for path, methods in paths.items():
+            shown = ", ".join(methods) or "any"
+            parts.append(f"| `{path.replace(':path', '')}` | {shown} | {ENDPOINTS[server][path]} |")
+        parts.append("")
+    return "\n".join(parts)
+
+
 PAGES = {
     "reference/cli.md": cli_page,
     "reference/api.md": api_page,
     "reference/integrations.md": integrations_page,
     "reference/formats.md": formats_page,
+    "reference/http.md": http_page,
 }
 
 

@@ -7,10 +7,13 @@ not go on would pile up, so they are closed after a while.
 import asyncio
 import gc
 import json
+import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from types import FrameType
 from typing import Final
 
 import h11
@@ -92,7 +95,36 @@ _WAITING: Final = 1024
 """Connections that the system holds until they are taken: as many as may be open."""
 
 
-class WorkerServer(uvicorn.Server):
+class DrainingServer(uvicorn.Server):
+    """A server that, told to stop, serves on for a while so that a load balancer can look away.
+
+    Told again, or interrupted from a keyboard, it stops at once.
+    """
+
+    drain: float = 0.0
+    """Seconds between SIGTERM and the end of listening."""
+    _until: float | None = None
+
+    @property
+    def draining(self) -> bool:
+        """Whether it was told to stop."""
+        return self._until is not None or self.should_exit
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to drain, or stop."""
+        if sig == signal.SIGTERM and self.drain > 0 and not self.draining:
+            self._until = time.monotonic() + self.drain
+        else:
+            super().handle_exit(sig, frame)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second: stop when it was long enough."""
+        if self._until is not None and time.monotonic() >= self._until and not self.should_exit:
+            super().handle_exit(signal.SIGTERM, None)
+        return await super().on_tick(counter)
+
+
+class WorkerServer(DrainingServer):
     """A server that does not listen: another process hands it connections, through its sockets.
 
     A byte goes back for every connection that has ended.
@@ -175,13 +207,15 @@ def make_server(
     connections: int = 1024,
     max_header_bytes: int = 16 * 1024,
     shutdown_timeout: int = 60,
+    drain: float = 0.0,
     handed: bool = False,
-) -> uvicorn.Server:
-    """A server for the gateway. On SIGTERM it takes no more requests and finishes its streams.
+) -> DrainingServer:
+    """A server for the gateway. On SIGTERM it serves on for `drain` seconds.
 
-    `handed` if its sockets are those of `run_workers`, which bring connections.
+    Then it takes no more requests and finishes its streams. `handed` if its sockets are those of
+    `run_workers`, which bring connections.
     """
-    return (WorkerServer if handed else uvicorn.Server)(
+    server = (WorkerServer if handed else DrainingServer)(
         uvicorn.Config(
             app,
             host=host,
@@ -201,3 +235,5 @@ def make_server(
             timeout_graceful_shutdown=shutdown_timeout,
         )
     )
+    server.drain = drain
+    return server

@@ -93,6 +93,14 @@ _POLICIES = click.Choice(("pass", "redact", "block"))
     type=click.IntRange(1, 64),
     help="Processes that share the port and the vault, for more than one processor.",
 )
+@click.option(
+    "--drain",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(0, 600),
+    metavar="SECONDS",
+    help="After SIGTERM go on serving for so long, while /readyz says 503.",
+)
 @click.option("--quiet", is_flag=True, help="No line for each request.")
 def command(
     *,
@@ -114,6 +122,7 @@ def command(
     traces: bool,
     with_console: bool,
     workers: int,
+    drain: float,
     quiet: bool,
 ) -> None:
     """Protect an agent that uses OpenAI's or Anthropic's API: change its base URL to this gateway.
@@ -128,7 +137,14 @@ def command(
         --upstream https://api.example.com/v1
     """
     from rootguard.channels.api_keys import load_keys
-    from rootguard.channels.gateway.app import LOG, LOOPBACK, GatewaySettings, build_app
+    from rootguard.channels.gateway.app import (
+        LOG,
+        LOOPBACK,
+        GatewaySettings,
+        Readiness,
+        build_app,
+    )
+    from rootguard.channels.gateway.workers import DRAIN_MARGIN
     from rootguard.channels.http_server import make_server, settle
 
     if (profile is None) == (keys_file is None):
@@ -178,8 +194,18 @@ def command(
             elsewhere=other_numbers,
             unknown_fields=unknown_fields,
         )
-        app = build_app(settings, open_channel=opener)
-        server = make_server(app, host=host, handed=workers > 1)
+        vaults = _distinct_vaults(keys.profiles.values() if keys else (profile or "",), store_url)
+
+        def readiness() -> Readiness:
+            if server.draining:
+                return "draining"
+            for each in vaults:
+                vault(each).epoch(each.principal)
+            return "ready"
+
+        app = build_app(settings, open_channel=opener, readiness=readiness)
+        longer = DRAIN_MARGIN if drain and workers > 1 else 0.0
+        server = make_server(app, host=host, handed=workers > 1, drain=drain + longer)
         if with_console:
             page = _console(settings, vault)
             app.router.routes += page.mounted()
@@ -195,11 +221,15 @@ def command(
         if workers == 1:
             serve(announce, listening)
         else:
-            _serve_together(serve, workers, listening, announce)
+            _serve_together(serve, workers, listening, announce, drain)
 
 
 def _serve_together(
-    serve: "Work", workers: int, listening: socket.socket, announce: Callable[[], None]
+    serve: "Work",
+    workers: int,
+    listening: socket.socket,
+    announce: Callable[[], None],
+    drain: float,
 ) -> None:
     """Several processes; what goes wrong in one is told as if it were the only one."""
     from rootguard.channels.gateway.telemetry import forget_worker, share_metrics
@@ -217,7 +247,9 @@ def _serve_together(
 
     with TemporaryDirectory(prefix="rootguard-metrics-") as folder:
         share_metrics(folder)
-        code = run_workers(work, workers, listening, ready=announce, died=forget_worker)
+        code = run_workers(
+            work, workers, listening, ready=announce, died=forget_worker, drain=drain
+        )
     if code:
         sys.exit(code)
 
@@ -256,6 +288,15 @@ def _vaults(store_url: str | None) -> "Callable[[Profile], Store]":
             return stores[where]
 
     return open_vault
+
+
+def _distinct_vaults(profiles: Iterable[str], store_url: str | None) -> "list[Profile]":
+    """One profile of each vault, to ask whether it is there."""
+    from rootguard.session import load_profile
+
+    loaded = map(load_profile, dict.fromkeys(profiles))
+    found = {(vault_url(store_url, one.store), one.vault, one.anchor): one for one in loaded}
+    return list(found.values())
 
 
 def _console(settings: "GatewaySettings", vault: "Callable[[Profile], Store]") -> "Console":

@@ -11,7 +11,7 @@ import logging
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final, Literal, cast, get_args
 from urllib.parse import quote
@@ -70,6 +70,7 @@ from rootguard.channels.gateway.upstream import (
     stream_fault,
     write_reply,
 )
+from rootguard.errors import RootGuardError
 from rootguard.session.profile import OnDoubt
 from rootguard.session.session import speak_to
 
@@ -560,14 +561,29 @@ class _Endpoint:
         await self._gateway.answer(self._service, scope, receive, send)
 
 
+Readiness = Literal["ready", "draining"]
+
+
 def build_app(
-    settings: GatewaySettings, *, open_channel: Callable[[str], PersonChannel]
+    settings: GatewaySettings,
+    *,
+    open_channel: Callable[[str], PersonChannel],
+    readiness: Callable[[], Readiness] = lambda: "ready",
 ) -> Starlette:
-    """The gateway as an application. `open_channel` gives the channel of a profile."""
+    """The gateway as an application. `open_channel` gives the channel of a profile.
+
+    `readiness` looks whether requests should be sent here; it raises if the vault is away.
+    """
     gateway = Gateway(settings, open_channel)
 
     async def healthz(_request: Request) -> Response:
         return JSONResponse({"status": "ok"})
+
+    async def readyz(_request: Request) -> Response:
+        status: str = "vault unavailable"
+        with suppress(RootGuardError):
+            status = await anyio.to_thread.run_sync(readiness)
+        return JSONResponse({"status": status}, 200 if status == "ready" else 503)
 
     async def metrics(_request: Request) -> Response:
         return Response(gateway.metrics.page(), media_type=CONTENT_TYPE)
@@ -586,6 +602,7 @@ def build_app(
     app = Starlette(
         routes=[
             Route("/healthz", healthz, methods=["GET"]),
+            Route("/readyz", readyz, methods=["GET"]),
             Route("/metrics", metrics, methods=["GET"]),
             *(
                 Route(

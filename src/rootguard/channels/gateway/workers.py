@@ -30,6 +30,8 @@ _PAUSE: Final = 0.05
 """Seconds after the system refused a connection, for some other connection to end."""
 _LOOK: Final = 1.0
 """Seconds after which the supervisor looks whether it was told to stop, if nothing wakes it."""
+DRAIN_MARGIN: Final = 2 * _LOOK
+"""Seconds that a worker waits longer than the supervisor, which may hand it a last connection."""
 _ENDED: Final = 4096
 """Ended connections read at once, a byte for each: more than a worker may have."""
 
@@ -41,13 +43,15 @@ def run_workers(
     *,
     ready: Callable[[], None],
     died: Callable[[int], None],
+    drain: float = 0.0,
 ) -> int:
     """Serve with so many processes until told to stop; an exit code, 0 if nothing went wrong.
 
-    `ready` is called once all are, `died` with the number of each process that has ended. Call it
-    before a store is opened or a thread is started: processes are forked.
+    `ready` is called once all are, `died` with the number of each process that has ended. Told to
+    stop, it lets connections in for `drain` seconds more; workers must serve for `DRAIN_MARGIN`
+    longer than that. Call it before a store is opened or a thread is started: processes are forked.
     """
-    return _Supervisor(work, listening, died).serve(count, ready)
+    return _Supervisor(work, listening, died, drain).serve(count, ready)
 
 
 class _Worker:
@@ -91,8 +95,16 @@ class _Worker:
 
 
 class _Supervisor:
-    def __init__(self, work: Work, listening: socket.socket, died: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        work: Work,
+        listening: socket.socket,
+        died: Callable[[int], None],
+        drain: float = 0.0,
+    ) -> None:
         self._work = work
+        self._drain = drain
+        self._until: float | None = None
         self._listening = listening
         self._died = died
         self._fork = multiprocessing.get_context("fork")
@@ -110,6 +122,8 @@ class _Supervisor:
         while not self._stopping.is_set():
             if not all(self._heed(found) for found in wait(self._watched(), timeout=_LOOK)):
                 return self._fail()
+            if self._until is not None and time.monotonic() >= self._until:
+                self._stopping.set()
         return self._end()
 
     def _watched(self) -> list[_Watched]:
@@ -198,8 +212,11 @@ class _Supervisor:
 
         self._work(ready, handover)
 
-    def _stop(self, _number: int = 0, _frame: FrameType | None = None) -> None:
-        self._stopping.set()
+    def _stop(self, number: int = 0, _frame: FrameType | None = None) -> None:
+        if number == signal.SIGTERM and self._drain > 0 and self._until is None:
+            self._until = time.monotonic() + self._drain
+        else:
+            self._stopping.set()
         for process in (each.process for each in self._workers.values()):
             if process.pid is not None and process.exitcode is None:
                 os.kill(process.pid, signal.SIGTERM)
