@@ -97,6 +97,8 @@ ENDPOINTS = {
         "/console/api/known": "What each service knows about each value.",
         "/console/api/goals": "What a choice of what to hide would cost.",
         "/console/api/outlook": "What a budget buys.",
+        "/console/api/changes": "Changes that wait for the owner: list them, or decide one.",
+        "/console/api/export": "The audit log and the ledger as a file.",
         "/console/api/attack": "Attack one's own released values.",
         "/console/api/{rest:path}": "Any other path: 404.",
     },
