@@ -24,16 +24,7 @@ from rootguard.template import Root, Template, catalog, load_template
 from rootguard.values import RootName
 
 FOLDER = Path(__file__).parents[1] / "data" / "schemas"
-LATER = frozenset(
-    (
-        *("ascvd", "audit_c", "cha2ds2_vasc", "due_date", "findrisc", "framingham", "mortgage"),
-        *("insurance_band", "pack_years", "parental_leave", "phq9", "student_aid"),
-    )
-)
-"""Templates that came after the sets were labelled: the labels say nothing of their values."""
-TEMPLATES: tuple[Template, ...] = tuple(
-    load_template(name) for name in catalog() if name not in LATER
-)
+TEMPLATES: tuple[Template, ...] = tuple(map(load_template, catalog()))
 ROOTS: dict[RootName, Root] = {
     root: each.roots[root] for each in reversed(TEMPLATES) for root in Graph.of(each).roots
 }

@@ -4,7 +4,8 @@ import pytest
 
 from rootguard.channels.tools import ToolMap, understand
 from rootguard.channels.tools.docstrings import choices_in, documented
-from tests.support.schemas import IDENTIFIERS, ROOTS, TEMPLATES
+from rootguard.template import load_template
+from tests.support.schemas import IDENTIFIERS, ROOTS, TEMPLATES, tool
 from tests.support.shared_tools import SERVER, server_figures
 
 NUMPY = """Liver fibrosis of the patient.
@@ -103,13 +104,45 @@ def test_a_description_that_is_a_stranger_s_is_read_in_linear_time() -> None:
         ("weight", "Weight of the model in kg"),
         ("bilirubin", "Bilirubin grade"),
         ("cholesterol", "LDL cholesterol in mg/dL"),
-        ("diabetes", "True if the patient has diabetes"),
     ],
 )
 def test_what_modifies_a_value_makes_another_of_it(name: str, text: str) -> None:
-    kind = "boolean" if name == "diabetes" else "number"
-    made = read(f"Risk of the patient\n\nArgs:\n  {name}: {text}", name, kind=kind)
+    made = read(f"Risk of the patient\n\nArgs:\n  {name}: {text}", name, kind="number")
     assert made.bindings == ()
+
+
+def test_diabetes_is_the_diagnosis_and_not_the_flag_that_holds_for_more() -> None:
+    text = "True if the patient has diabetes"
+    asked = {"diabetes": {"type": "boolean", "description": text}}
+    made = tool(asked, name="risk", about="Risk of the patient")
+    assert [each.name for each in made.bindings] == ["diabetes_dx"]
+    wider = {"diabetes": {"type": "boolean", "description": "Diabetes or IFG of the patient"}}
+    made = tool(wider, name="risk", about="Risk of the patient")
+    assert [each.name for each in made.bindings] == ["diabetes"]
+    nafld = load_template("nafld")
+    made = tool(
+        asked, name="risk", about="Risk of the patient", roots=dict(nafld.roots), templates=(nafld,)
+    )
+    assert made.bindings == ()
+    assert [each.candidates for each in made.asked] == [("diabetes",)]
+
+
+def test_what_is_earlier_is_prior_where_the_value_is_so() -> None:
+    made = tool(
+        {
+            "vascular_disease": {"type": "boolean", "description": "Prior MI, or aortic plaque"},
+            "smoker": {"type": "boolean", "description": "Previous smoker"},
+        },
+        name="risk",
+        about="Risk of the patient",
+    )
+    assert [each.name for each in made.bindings] == ["vascular_disease"]
+
+
+def test_days_in_a_scale_of_answers_are_no_days_of_the_owner() -> None:
+    text = "Thoughts that you would be better off dead (0: not at all, 1: several days)"
+    made = tool({"self_harm": {"type": "integer", "description": text}}, about="Of the patient")
+    assert made.asked == ()
 
 
 @pytest.mark.parametrize(

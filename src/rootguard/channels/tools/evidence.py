@@ -14,7 +14,7 @@ import functools
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rootguard.channels.tools.fields import Field, ends_of
@@ -218,6 +218,7 @@ def _without_unit(words: Words) -> Words:
 
 def judge(reading: Reading, tool: Tool, meanings: Meanings, siblings: Sequence[Words]) -> Verdict:
     """How sure a reading is."""
+    reading = _diagnosed(reading, tool, meanings)
     objection = _objection(reading, tool, meanings)
     asked = asked_unit(
         reading.meaning,
@@ -244,6 +245,7 @@ def judge(reading: Reading, tool: Tool, meanings: Meanings, siblings: Sequence[W
     return Verdict(reading=reading, confidence=round(confidence, 2), reason=words, asked=asked)
 
 
+_EARLIER: Final = frozenset(("earlier", "previous", "prior", "past", "history"))
 _OWNER: Final = re.compile(r"\bof (?:the |a |an |each |this |that )?([^\W\d_]+)")
 _MOMENT: Final = re.compile(
     r"\bat (?!rest\b|admission\b|present\b|least\b|most\b)\w+", re.IGNORECASE
@@ -259,6 +261,8 @@ def _objection(reading: Reading, tool: Tool, meanings: Meanings) -> str:
     said = set(text_words(_without_names(head))) | set(text_words(_without_names(reading.text)))
     extra = set(reading.found.extra)
     own = _words_of_meaning(reading.meaning)
+    if own & _EARLIER:  # an earlier stroke is a prior one, and one in the history
+        own = own | _EARLIER
     others = lists["others"] - (lists["staff"] if reading.meaning.sort != "identifier" else own)
     for words, where in ((name, "it names"), (said, "its description names")):
         other = sorted((words & others) - own)
@@ -301,7 +305,12 @@ def _objection(reading: Reading, tool: Tool, meanings: Meanings) -> str:
     around = sorted((tool.words & (things | (lists["passing"] & tool.name))) - own)
     if around and reading.found.weak and not _in_formula(reading, tool):
         return f"the tool is about something else ({around[0]})"
-    mentioned = [m for _, m, _ in meanings.mentions(text_words(head))]
+    flag = reading.meaning.sort == "flag"
+    mentioned = [
+        m
+        for _, m, weak in meanings.mentions(text_words(head))
+        if not flag or (not weak and not _is_diagnosis(reading.meaning, m))
+    ]
     if mentioned and reading.meaning not in mentioned and not reading.described:
         return f"its description names {mentioned[0].name}"
     if reading.described and reading.meaning.domain is None and _several(reading.field):
@@ -346,6 +355,32 @@ def _narrower(reading: Reading, tool: Tool, said: set[str]) -> str:
     if beyond & said:
         return ""
     return f"{reading.meaning.name} of the profile holds for more than it says"
+
+
+_DIAGNOSED: Final = frozenset(("diagnosed", "diagnosis", "dx", "with", "of"))
+
+
+def _diagnosed(reading: Reading, tool: Tool, meanings: Meanings) -> Reading:
+    """A flag that holds for more than is asked, read as the diagnosis alone if there is one.
+
+    Who has "diabetes or impaired fasting glucose" and "diagnosed diabetes" is asked for the second
+    by a tool that says diabetes.
+    """
+    said = {*text_words(reading.text), *words_of(reading.field.path[-1])}
+    if not _narrower(reading, tool, said):
+        return reading
+    narrow = next((m for m in meanings.all if _is_diagnosis(m, reading.meaning)), None)
+    return (
+        reading
+        if narrow is None
+        else replace(reading, found=replace(reading.found, meaning=narrow))
+    )
+
+
+def _is_diagnosis(flag: Meaning, wider: Meaning) -> bool:
+    """Whether a flag is the diagnosis of what another one holds for, or for more."""
+    said = (bag - _DIAGNOSED for bag in flag.bags if bag & _DIAGNOSED)
+    return flag.sort == "flag" and any(bag in wider.bags for bag in said)
 
 
 def _phrase(reading: Reading, head: str, meanings: Meanings) -> str:

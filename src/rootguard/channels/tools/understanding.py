@@ -54,7 +54,7 @@ from rootguard.channels.tools.words import (
 )
 from rootguard.errors import PolicyError, UnknownNameError
 from rootguard.language.names import SHORT
-from rootguard.language.units import canonical, currencies
+from rootguard.language.units import canonical, convert, currencies
 from rootguard.session.policy import read_file
 from rootguard.template import Root, Template
 from rootguard.values import RootName
@@ -581,10 +581,8 @@ def _may_take(units: Collection[str], words: Collection[str], meaning: Meaning) 
     if own in currencies():
         return own.casefold() in words or "dollars" in words
     fits = (fitting(unit, meaning) for unit in units)
-    return bool(own) and meaning.name not in _TIMES and any(fit is not None for fit in fits)
-
-
-_TIMES: Final = frozenset(("age", "years", "qt", "qtc"))
+    timed = bool(own) and convert(1.0, own, "years") is not None
+    return bool(own) and not timed and any(fit is not None for fit in fits)
 
 
 def _is_about(tool: Tool) -> bool:
