@@ -235,3 +235,106 @@ def test_a_file_of_another_form_is_refused_without_its_content(
     assert refused.exit_code != 0
     assert "54" not in str(refused.exception)
     assert "[values]" in str(refused.exception)
+
+
+VISIT = """
+name = "visit"
+title = "A visit"
+[roots.smoker]
+type = "boolean"
+title = "Smoker"
+[roots.region]
+type = "category"
+title = "Region"
+values = ["north", "south", "far west"]
+[roots.kids]
+type = "count"
+title = "Children"
+lower = 0
+upper = 12
+[roots.last_period]
+type = "date"
+title = "Last period"
+lower = 2020-01-01
+upper = 2034-12-31
+[roots.sex]
+type = "boolean"
+title = "Female"
+public = true
+[target]
+name = "points"
+formula = "smoker + region + kids + sex + last_period / 900"
+"""
+
+
+def test_each_type_is_asked_for_and_checked_in_its_own_form(tmp_path: Path) -> None:
+    template = tmp_path / "visit.toml"
+    template.write_text(VISIT)
+    asked = {
+        "smoker": "Smoker (yes or no): ",
+        "region": "Region (one of north, south, far west): ",
+        "kids": "Children (a whole number, 0 to 12): ",
+        "period": "Last period (a date from 2020-01-01 to 2034-12-31, written year-month-day): ",
+        "sex": "Female (yes or no) (public: kept as it is): ",
+    }
+    dialogue: Dialogue = [
+        (asked["smoker"], "maybe4417"),
+        (asked["smoker"], "No"),
+        (asked["region"], "east4417"),
+        (asked["region"], "FAR WEST"),
+        (asked["kids"], "2.5"),
+        (asked["kids"], "2"),
+        (asked["period"], "4417-01-01"),
+        (asked["period"], "04/01/2026"),
+        (asked["period"], "2026-01-04"),
+        (asked["sex"], "y"),
+        ("name: ", ""),
+        ("email: ", ""),
+        ("phone: ", ""),
+        ("record: ", ""),
+        ("ends without noising anything): ", ""),
+    ]
+    status, seen = at_a_terminal(tmp_path, dialogue, "--template", str(template), "--budget", "4")
+    assert status == 0, seen
+    for said in (
+        "That cannot be read. Write yes or no.",
+        "That cannot be read. Write one of north, south, far west.",
+        "That cannot be read. Write a whole number, 0 to 12.",
+        "That cannot be read. Write a date from 2020-01-01 to 2034-12-31",
+    ):
+        assert said in seen
+    assert "4417" not in seen
+    store = open_store(f"sqlite:///{tmp_path}/vault.db")
+    person = Person.open(load_profile(tmp_path / "me.toml"), store=store)
+    assert isinstance(person.release("smoker"), bool)
+    assert person.release("region") in ("north", "south", "far west")
+    assert person.release("sex") is True
+    assert spent(tmp_path) == 4
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ('smoker = "maybe4417"', "smoker"),
+        ('region = "east4417"', "region"),
+        ("kids = 44.17", "kids"),
+        ('last_period = "4417-01-01"', "last_period"),
+    ],
+)
+def test_a_file_with_a_value_of_another_type_is_refused_by_name(
+    tmp_path: Path, line: str, name: str
+) -> None:
+    (tmp_path / "visit.toml").write_text(VISIT)
+    source = tmp_path / "mine.toml"
+    source.write_text(f'templates = ["{tmp_path}/visit.toml"]\n[values]\n{line}\n')
+    made = CliRunner().invoke(
+        cli,
+        ["init", "--from", str(source), "--out", str(tmp_path / "me.toml"), "--budget", "4"],
+        env={"ROOTGUARD_STORE": f"sqlite:///{tmp_path}/vault.db"},
+    )
+    assert made.exit_code != 0
+    said = f"{made.exception} {made.output}"
+    assert name in said
+    assert "4417" not in said
+    assert "44.17" not in said
+    assert not (tmp_path / "me.toml").exists()

@@ -437,28 +437,30 @@ def _ask_value(root: "Root", answers: dict[str, object]) -> None:
     taken for the bound.
     """
     unit = f" in {root.unit}" if root.unit else ""
+    asked = root.label + (unit if root.type.plain else f" ({root.wanted})")
+    if root.public:
+        asked += " (public: kept as it is)"
     before: float | None = None
     while True:
-        typed = click.prompt(
-            f"{root.label}{unit}", default="", hide_input=True, show_default=False
-        ).strip()
+        typed = click.prompt(asked, default="", hide_input=True, show_default=False).strip()
         if not typed:
             answers.pop(str(root.name), None)
             return
         numeric = root.type.name in ("number", "count")
         value = _number(typed) if numeric else root.type.inside(typed, root.domain)
-        bounds = f"{root.domain.lower:g} to {root.domain.upper:g}{unit}"
-        if value is None and not numeric:
-            click.echo(f"That cannot be read. Write {root.type.wanted.rstrip(',')}.")
-        elif value is None:
-            click.echo(f"That is not a number. Write it with digits and a point ({bounds}).")
+        if value is not None and numeric:
+            value = root.type.inside(value, root.domain)
+        if value is None:
+            what = "is not a number" if root.type.plain else "cannot be read"
+            how = " with digits and a point" if root.type.plain else ""
+            click.echo(f"That {what}. Write {root.wanted}{how}.")
         elif root.domain.lower <= value <= root.domain.upper or value == before:
             answers[str(root.name)] = value if numeric else typed
             return
         else:
             click.echo(
-                f"{root.label} is usually {bounds}. Check the unit and type it again; if it is "
-                "right, type the same once more and the nearest bound is taken."
+                f"{root.label} is usually {root.wanted}. Check the unit and type it again; if it "
+                "is right, type the same once more and the nearest bound is taken."
             )
             before = value
 

@@ -74,6 +74,20 @@ class Root:
     moved: float | None = dataclass_field(default=None, metadata={"digest": False})
 
     @property
+    def wanted(self) -> str:
+        """What a form asks for, in words: on a terminal, on a page, in a refusal."""
+        match self.type.name:
+            case "number":
+                return f"{self.domain.lower:g} to {self.domain.upper:g} {self.unit}".rstrip()
+            case "count":
+                return f"a whole number, {self.domain.lower:g} to {self.domain.upper:g}"
+            case "date":
+                first, last = map(self.type.written, (self.domain.lower, self.domain.upper))
+                return f"a date from {first} to {last}, written year-month-day"
+            case "boolean" | "category":
+                return self.type.wanted
+
+    @property
     def label(self) -> str:
         """What people call it: its title, else its name in words."""
         return self.title or self.name.replace("_", " ")
