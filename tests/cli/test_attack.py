@@ -179,3 +179,43 @@ def test_misuse_of_audit_is_told() -> None:
     assert run_audit("--epsilon", "1").exit_code == 2
     both = ("--function", "a:b", "--command", "c", "--epsilon", "1")
     assert run_audit(*both).exit_code == 2
+
+
+def test_answers_are_averaged_by_randomised_response_and_days_told_in_days() -> None:
+    arguments = ("cha2ds2_vasc", "--epsilon", "0.5", "--queries", "30", "--people", "60")
+    body = json.loads(run_attack(*arguments, "--json").output)
+    fresh = body["median_relative_error"]["independent"]
+    kept = body["median_relative_error"]["rootguard"]
+    flags = [root for root in fresh if root != "age"]
+    # Wrong in 38 % of first answers at epsilon 0.5; of 6 x 60 people at least 25 %, at most 51 %.
+    first = sum(fresh[root][0] for root in flags) / len(flags)
+    assert 0.25 < first < 0.51
+    assert sum(fresh[root][-1] for root in flags) / len(flags) < 0.2
+    for root in flags:
+        assert set(kept[root]) == {fresh[root][0]}
+    shown = run_attack(*arguments).output
+    assert "wrong" in shown
+    dated = run_attack("due_date", "--epsilon", "0.05", "--queries", "6").output
+    assert "days" in dated
+    body = json.loads(
+        run_attack("due_date", "--epsilon", "0.05", "--queries", "6", "--json").output
+    )
+    days = body["median_relative_error"]
+    assert days["independent"]["last_period"][-1] < 0.1 < 1 < days["rootguard"]["last_period"][-1]
+
+
+def test_a_change_in_a_history_is_told_by_policy() -> None:
+    arguments = ("homa", "--epsilon", "0.2", "--strategy", "changes", "--queries", "20")
+    body = json.loads(run_attack(*arguments, "--people", "400", "--json").output)
+    for row in body["rows"]:
+        told = row["told_right"]
+        # Of 200 people; chance lies within 0.5 +- 0.2 but for odds of 1e-8. Seeded besides.
+        assert told["draw"] > 0.9
+        assert 0.3 <= told["keep"] <= 0.7
+        assert told["drift"] <= told["draw"]
+        assert row["cost_in_readings"]["fresh"] == 20
+        assert row["cost_in_readings"]["keep"] == 1
+    near = body["rows"][1]["told_right"]
+    assert near["drift"] < near["fresh"]
+    assert "drift" in run_attack(*arguments).output
+    assert run_attack(*arguments[:-1], "2").exit_code == 2

@@ -13,7 +13,7 @@ value, not its grid point.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal, get_args
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from rootguard.advice.people import Cohort
 from rootguard.advice.seeds import generator
-from rootguard.attacks.derived import collude, derived, repeat, zoom
+from rootguard.attacks.derived import average, collude, derived, repeat, zoom
 from rootguard.attacks.joint import formulas, joint, population_repeat
 from rootguard.attacks.oracle import (
     OnePerson,
@@ -40,13 +40,14 @@ from rootguard.mechanisms.base import Floats, Indices
 from rootguard.rng import SECURE, Randomness
 from rootguard.session import Session
 from rootguard.template import Template
-from rootguard.values import Domain, MechanismName, RootName
+from rootguard.values import Domain, MechanismName, RootName, RootTypeName
 
 Strategy = Literal["repeat", "derived", "zoom", "joint", "collusion", "posterior"]
 Guarding = Literal["independent", "rootguard", "calibrated"]
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 GUARDINGS: tuple[Guarding, ...] = get_args(Guarding)
 
+_HALF = 0.5
 _SINGLE: Mapping[str, Callable[[QueryLog, RootName, int], Iterator[Floats]]] = {
     "repeat": repeat,
     "derived": derived,
@@ -111,7 +112,7 @@ class CrowdNoising:
         address = (self.terms.template.name, self.terms.mechanism, self.terms.epsilon)
         stream = generator(self._seed, *address, question.formula, self._asked[question.formula])
         self._asked[question.formula] += 1
-        return self.terms.noise(question.domain).draw_many(truth, stream)
+        return self.terms.noise_of(question).draw_many(truth, stream)
 
 
 class CrowdVault(CrowdNoising):
@@ -140,7 +141,11 @@ class CrowdCalibrated(CrowdVault):
     def _values(self, noised: Mapping[RootName, Indices]) -> dict[str, Floats]:
         terms = self.terms
         levels = {
-            root: Level(domain=terms.domain(root), mechanism=terms.mechanism, epsilon=terms.epsilon)
+            root: Level(
+                domain=terms.domain(root),
+                mechanism=terms.template.roots[root].type.mechanism(terms.mechanism),
+                epsilon=terms.epsilon,
+            )
             for root in noised
         }
         released = Calibration(terms.template, levels).release_many(noised)
@@ -167,7 +172,8 @@ def session_oracle(session: Session, template: Template) -> OnePerson:
     """A real session as an oracle: the adversary sees what a service would."""
     promised = session.guarantee().roots
     epsilons = {RootName(root.root): root.epsilon for root in promised}
-    (mechanism,) = {root.mechanism for root in promised}
+    # Those of answers follow from their types; what is on a line has one mechanism.
+    (mechanism,) = {root.mechanism for root in promised if root.type.on_a_line} or {"geometric"}
 
     def answer(formula: str, domain: Domain) -> int:
         released = session.number(formula) if formula in epsilons else session.derive(formula)
@@ -204,16 +210,28 @@ class Curve:
     estimates: Mapping[RootName, Floats]
     truth: Mapping[RootName, Floats]
     factors: Mapping[RootName, int]
+    types: Mapping[RootName, RootTypeName] = field(default_factory=dict)
 
     def errors(self, root: RootName) -> Floats:
-        """Relative errors, queries by people."""
+        """Relative errors, queries by people; of a day the days, of an answer 1 if it is wrong."""
         truth = self.truth[root]
-        found: Floats = np.abs(self.estimates[root] - truth) / np.abs(truth)
-        return found
+        away: Floats = np.abs(self.estimates[root] - truth)
+        match self.types.get(root, "number"):
+            case "date":
+                return away
+            case "boolean" | "category":
+                return (away >= _HALF).astype(np.float64)
+            case "count":
+                return away / np.maximum(np.abs(truth), 1)
+            case "number":
+                found: Floats = away / np.abs(truth)
+                return found
 
     def medians(self, root: RootName) -> Floats:
-        """The median person's relative error after each number of queries."""
-        found: Floats = np.median(self.errors(root), axis=1)
+        """The median person's error after each number of queries; of answers the share wrong."""
+        errors = self.errors(root)
+        answers = self.types.get(root) in ("boolean", "category")
+        found: Floats = errors.mean(axis=1) if answers else np.median(errors, axis=1)
         return found
 
     def wmape(self, root: RootName) -> Floats:
@@ -224,9 +242,18 @@ class Curve:
 
     @property
     def overall(self) -> Floats:
-        """The mean over roots of the median person's error, after each number of queries."""
-        found: Floats = np.mean([self.medians(root) for root in self.estimates], axis=0)
+        """The mean over roots of the median person's error, after each number of queries.
+
+        Over days alone where there are only days: they are no shares.
+        """
+        shares = [root for root in self.estimates if self.types.get(root) != "date"]
+        found: Floats = np.mean([self.medians(r) for r in shares or self.estimates], axis=0)
         return found
+
+    @property
+    def in_days(self) -> bool:
+        """Whether all that was guessed are days."""
+        return all(self.types.get(root) == "date" for root in self.estimates)
 
 
 def attack(
@@ -261,7 +288,8 @@ def attack(
     else:
         for root in roots:
             transcript = QueryLog(oracle)
-            estimates[root] = np.array(list(_SINGLE[strategy](transcript, root, queries)))
+            ask = _SINGLE[strategy] if template.roots[root].type.on_a_line else average
+            estimates[root] = np.array(list(ask(transcript, root, queries)))
             factors[root] = transcript.factors(root)
     return Curve(
         strategy=strategy,
@@ -269,4 +297,5 @@ def attack(
         estimates=estimates,
         truth=truth,
         factors=factors,
+        types={root: template.roots[root].type.name for root in roots},
     )

@@ -121,9 +121,12 @@ class Belief:
 
 
 def candidates(log: QueryLog, root: RootName) -> Floats:
-    """Where a root may lie. Cached answers say nothing between grid points, fresh ones do."""
+    """Where a root may lie. Cached answers say nothing between grid points, fresh ones do.
+
+    Between two answers to a question, or two days, there is nothing.
+    """
     domain = log.terms.domain(root)
-    if log.terms.cached:
+    if log.terms.cached or not log.terms.template.roots[root].type.plain:
         points = grid(domain)
     else:
         points = np.linspace(domain.lower, domain.upper, FINENESS * (domain.size - 1) + 1)

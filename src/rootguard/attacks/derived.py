@@ -64,6 +64,16 @@ def repeat(log: QueryLog, root: RootName, queries: int) -> Iterator[Floats]:
     yield from interrogate(log, root, [direct(root, log.terms.domain(root))], queries)
 
 
+def average(log: QueryLog, root: RootName, queries: int) -> Iterator[Floats]:
+    """The likeliest answer after each query, of who asks for a root with answers each time.
+
+    There is no window to close in on, and no function of it that says more than the answer.
+    """
+    for _ in range(queries):
+        log.ask(direct(root, log.terms.domain(root)))
+        yield believe(log, root).mode
+
+
 def derived(log: QueryLog, root: RootName, queries: int) -> Iterator[Floats]:
     """The root itself once, then the searched functions of it in turn."""
     searched = search(log.terms.template.roots[root], count=max(min(queries - 1, 6), 1))

@@ -25,7 +25,7 @@ from rootguard.expressions import Node, evaluate_many, names, parse, substitute,
 from rootguard.graph import Graph
 from rootguard.mechanisms import Mechanism, mechanism
 from rootguard.mechanisms.base import Floats, Indices
-from rootguard.template import Template
+from rootguard.template import Root, Template
 from rootguard.values import Domain, MechanismName, RootName
 
 
@@ -104,10 +104,21 @@ class Terms:
         """The noise of a fresh answer on its own range."""
         return mechanism(self.mechanism, self.epsilon, domain.size)
 
+    def noise_of(self, question: Query) -> Mechanism:
+        """The noise of a fresh answer: of one on a line, or of an answer to yes or no."""
+        root = self.template.roots.get(RootName(question.formula))
+        if root is None or root.type.on_a_line:
+            return self.noise(question.domain)
+        return self._own_noise(root, self.epsilon)
+
     def root_noise(self, root: RootName) -> Mechanism:
         """The noise of a root's one draw."""
         epsilon = self.epsilons.get(root, self.epsilon)
-        return mechanism(self.mechanism, epsilon, self.domain(root).size)
+        return self._own_noise(self.template.roots[root], epsilon)
+
+    def _own_noise(self, root: Root, epsilon: Fraction) -> Mechanism:
+        name = "public" if root.public else root.type.mechanism(self.mechanism)
+        return mechanism(name, epsilon, root.domain.size, root.type.distances)
 
 
 class Oracle(Protocol):
@@ -216,7 +227,7 @@ class QueryLog:
                 continue
             if id(question) not in expected:
                 expected[id(question)] = question.expected(candidates)
-            noise = self.terms.noise(question.domain)
+            noise = self.terms.noise_of(question)
             score += noise.log_pmf(expected[id(question)], exchange.received[:, None])
         return score
 

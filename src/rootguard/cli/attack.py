@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -19,11 +19,15 @@ from rootguard.values import MechanismName
 
 if TYPE_CHECKING:
     from rootguard.advice.crowds import Curve, Guarding, Strategy
+    from rootguard.advice.histories import ChangeDetection, HistoryPolicy
     from rootguard.advice.people import Cohort
-    from rootguard.template import Template
+    from rootguard.template import Root, Template
+    from rootguard.values import RootName
 
 # As `rootguard.advice.crowds` has them; a test holds the two together.
 STRATEGY_NAMES = ("repeat", "derived", "zoom", "joint", "collusion", "posterior")
+CHANGES = "changes"
+"""Not about one answer: whether a history of them shows that a value changed."""
 _SHOWN = 12  # lines of the table, so that 64 queries fit a screen
 _FORMATS = (".png", ".svg", ".pdf")
 _ABOUT: "Mapping[Strategy, str]" = {
@@ -40,9 +44,14 @@ _ABOUT: "Mapping[Strategy, str]" = {
 @template_argument
 @click.option("--budget", type=EpsilonType(), help="Total epsilon; each root gets an even share.")
 @click.option("--epsilon", type=EpsilonType(), help="Epsilon of each root, and of each answer.")
-@preset_option("--strategy", click.Choice(STRATEGY_NAMES), "zoom", "What the adversary does.")
 @preset_option(
-    "--queries", click.IntRange(1, 64), 8, "Queries about each root (joint: rounds of queries)."
+    "--strategy", click.Choice((*STRATEGY_NAMES, CHANGES)), "zoom", "What the adversary does."
+)
+@preset_option(
+    "--queries",
+    click.IntRange(1, 64),
+    8,
+    "Queries about each root (joint: rounds of queries; changes: days).",
 )
 @preset_option(
     "--people",
@@ -66,7 +75,7 @@ def command(
     template: str,
     budget: Fraction | None,
     epsilon: Fraction | None,
-    strategy: "Strategy",
+    strategy: str,
     queries: int,
     people: int,
     directory: Path | None,
@@ -79,12 +88,14 @@ def command(
     """Attack synthetic people, with independent noise and with RootGuard, and compare the guesses.
 
     Independent noising gives every answer fresh noise at epsilon. RootGuard noises each root once,
-    at the same epsilon, and computes every answer from that.
+    at the same epsilon, and computes every answer from that. With --strategy changes: whether a
+    release on each of so many days shows that a value changed, under each policy for such values.
 
     \b
     Examples:
       rootguard attack fib4 --epsilon 0.1 --strategy zoom --mechanism exponential
       rootguard attack homa --budget 0.2 --strategy collusion --plot homa.svg
+      rootguard attack homa --epsilon 0.2 --strategy changes --queries 30 --people 2000
     """
     from rootguard.advice.crowds import attack
     from rootguard.evaluation.cohorts import load_cohort
@@ -98,6 +109,13 @@ def command(
         raise click.BadParameter("end the file name in .png, .svg or .pdf", param_hint="--plot")
     roots = len(Graph.of(loaded).roots)
     each = epsilon if epsilon is not None else (budget or Fraction(0)) / roots
+    if strategy == CHANGES:
+        if directory is not None or plot is not None or queries < _LEAST_DAYS:
+            problem = f"--strategy changes takes no --cohort and no --plot, and {_LEAST_DAYS} days"
+            raise click.UsageError(f"{problem} or more")
+        _changes(loaded, each, queries, max(people, _LEAST_PEOPLE), seed, mechanism, as_json)
+        return
+    strategy = cast("Strategy", strategy)
     cohort = load_cohort(loaded, directory, size=people, seed=seed)
 
     def run(guarding: "Guarding") -> "Curve":
@@ -118,13 +136,79 @@ def command(
             console().print(f"Plot written to {plot}.")
 
 
+_LEAST_DAYS = 4
+_LEAST_PEOPLE = 400  # half of them choose the adversary's threshold
+
+
+def _changes(
+    template: "Template",
+    epsilon: Fraction,
+    days: int,
+    people: int,
+    seed: int,
+    mechanism: MechanismName,
+    as_json: bool,
+) -> None:
+    """How often a change is told from none, by policy, for a far and a near move of each root."""
+    from rootguard.advice.histories import POLICIES, detect_changes, moved_steps
+    from rootguard.graph import Graph
+
+    own = [template.roots[root] for root in Graph.of(template).roots]
+    on_a_line = [root for root in own if root.type.on_a_line and not root.public]
+    listed = [root for root in on_a_line if root.series] or on_a_line
+    rows: list[tuple[Root, float, dict[HistoryPolicy, ChangeDetection]]] = []
+    for root in listed:
+        far = moved_steps(root, epsilon)
+        for steps in (far, max(1, far // 8)):
+            found = detect_changes(
+                root, epsilon=epsilon, days=days, people=people, steps=steps, chosen=mechanism,
+                seed=seed,
+            )  # fmt: skip
+            rows.append((root, steps * root.domain.step, found))
+    if as_json:
+        body = {"template": template.name, "strategy": CHANGES, "epsilon": float(epsilon)}
+        told = [
+            {
+                "root": root.name,
+                "moved": moved,
+                "unit": root.unit,
+                "told_right": {policy: each.right for policy, each in found.items()},
+                "cost_in_readings": {policy: each.cost for policy, each in found.items()},
+            }
+            for root, moved, found in rows
+        ]
+        write_json({**body, "days": days, "people": people, "rows": told})
+        return
+    cells: list[tuple[Cell, ...]] = [
+        (
+            root.name,
+            f"{moved:.3g} {root.unit}".rstrip(),
+            *(f"{100 * found[p].right:.0f} % ({found[p].cost:.3g})" for p in POLICIES),
+        )
+        for root, moved, found in rows
+    ]
+    title = (
+        f"{template.title}: told right whether a value changed in {days} days, epsilon "
+        f"{float(epsilon):g} a reading ({people} synthetic people, half of whom changed; chance is "
+        "50 %; in brackets the cost in readings)"
+    )
+    columns = ("root", ">moved by", ">fresh noise, daily", ">draw", ">drift", ">keep")
+    console().print(table(title, columns, cells))
+    console().print(
+        "With fresh noise every day a change shows in the average; with `draw` it shows at once, "
+        "because equal values are released alike. `drift` shows what its accounted test says, and "
+        "`keep` nothing."
+    )
+
+
 def _meaning(curves: "Mapping[Guarding, Curve]", strategy: "Strategy") -> str:
     fresh, vault = curves["independent"], curves["rootguard"]
     first, last = float(fresh.overall[0]), float(fresh.overall[-1])
+    shown = _days if fresh.in_days else _percent
     stays = all((vault.estimates[r] == vault.estimates[r][0]).all() for r in vault.estimates)
-    moved = f"from {_percent(first)} to {_percent(last)}"
+    moved = f"from {shown(first)} to {shown(last)}"
     kept = (
-        f"RootGuard's stays at {_percent(float(vault.overall[0]))} to the last digit, because "
+        f"RootGuard's stays at {shown(float(vault.overall[0]))} to the last digit, because "
         "every answer is computed from the value noised once"
         if stays
         else "RootGuard's estimate moved, which it must never do: please report this"
@@ -137,6 +221,17 @@ def _meaning(curves: "Mapping[Guarding, Curve]", strategy: "Strategy") -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.3g} %"
+
+
+def _days(days: float) -> str:
+    return f"{days:.3g} days"
+
+
+def _error(curve: "Curve", root: "RootName", error: float) -> str:
+    """The error of a guess: of a day in days, of answers how many are wrong, else its share."""
+    kind = curve.types.get(root, "number")
+    wrong = " wrong" if kind in ("boolean", "category") else ""
+    return _days(error) if kind == "date" else _percent(error) + wrong
 
 
 def _as_json(
@@ -176,7 +271,7 @@ def _print(
     out = console()
     kind = "synthetic" if cohort.synthetic else "published"
     who = f"{len(cohort)} {kind} people, the median one" if len(cohort) > 1 else f"a {kind} person"
-    title = f"{template.title}: relative error of the guesses, epsilon {float(epsilon):g} ({who})"
+    title = f"{template.title}: error of the guesses, epsilon {float(epsilon):g} ({who})"
     columns = (">queries", *(f">{root}" for root in fresh.estimates), ">RootGuard")
     medians = {root: fresh.medians(root) for root in fresh.estimates}
     steps = range(len(fresh.queries))
@@ -188,13 +283,13 @@ def _print(
         rows.append(
             (
                 str(fresh.queries[i]),
-                *(Text(_percent(float(m[i])), style="red") for m in medians.values()),
+                *(Text(_error(fresh, r, float(m[i])), style="red") for r, m in medians.items()),
                 Text("changed" if changed else "unchanged", style="green"),
             )
         )
     out.print(table(title, columns, rows))
     kept: list[tuple[Cell, ...]] = [
-        (root, _percent(float(vault.medians(root)[0])), str(vault.factors[root]),
+        (root, _error(vault, root, float(vault.medians(root)[0])), str(vault.factors[root]),
          str(fresh.factors[root]))
         for root in medians
     ]  # fmt: skip
