@@ -1,12 +1,14 @@
 """Spark: row for row the table of one machine, however it is cut; refusals that say no value."""
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rootguard import open_store
+from rootguard import load_template, open_store
+from rootguard.calibration import make_plan
 from rootguard.errors import ConflictError, PrivateValueError, StoreKeyError, UnknownNameError
 
 pa = pytest.importorskip("pyarrow")
@@ -25,6 +27,7 @@ from tests.support.spark_tables import (  # noqa: E402
     people,
     runs,
     same,
+    typed_people,
 )
 
 pytestmark = pytest.mark.timeout(600)  # a JVM on a busy machine
@@ -46,6 +49,22 @@ class TestLocal:
         told = pq.read_table(local / f"rejects-{cuts}.parquet").sort_by("row")
         assert told.to_pylist() == expected.rejects.to_pylist()
         assert told["row"].to_pylist() == [7, 11]
+
+    def test_columns_of_every_type_are_those_of_one_machine(self, local: Path) -> None:
+        template = load_template(local / "typed.toml")
+        plan = make_plan(template, Fraction(6), allocation="uniform")
+        expected = sanitize(typed_people(), plan, template=template, id_column="mrn", key=KEY)
+        made = pq.read_table(local / "typed.parquet")
+        kinds = {field.name: field.type for field in made.schema}
+        assert kinds["sick"] == kinds["sex"] == pa.bool_()
+        assert kinds["region"] == pa.string()
+        assert kinds["kids"] == pa.int64()
+        assert kinds["born"] == kinds["grown"] == pa.date32()
+        assert same(made, expected.table)
+        told = pq.read_table(local / "rejects-typed.parquet").sort_by("row")
+        assert told.to_pylist() == expected.rejects.to_pylist()
+        assert told["column"].to_pylist() == ["region"]
+        assert "east" not in json.dumps(told.to_pylist())
 
     def test_tokens_calibration_and_a_key_in_a_file_are_those_of_one_machine(
         self, local: Path

@@ -119,6 +119,17 @@ def local(folder: Path) -> None:
         )
         keep(folder, f"rows-{cuts}", made.table)
         keep(folder, f"rejects-{cuts}", made.rejects)
+    template = load_template(folder / "typed.toml")
+    typed = sanitize_spark(
+        spark.read.parquet(str(folder / "typed-in.parquet")).repartition(3),
+        make_plan(template, Fraction(6), allocation="uniform"),
+        template=template,
+        id_column="mrn",
+        key=KEY,
+        row_column="number",
+    )
+    keep(folder, "typed", typed.table)
+    keep(folder, "rejects-typed", typed.rejects)
     (folder / "key").write_text(KEY.hex())
     (folder / "key").chmod(0o600)
     options = {**OPTIONS, "identifiers": {"mrn": "code"}, "calibrate": True}

@@ -137,7 +137,7 @@ def sanitize_spark(
 
 def _planned(df: DataFrame, task: ReleaseTask) -> tuple[DataFrame, DataFrame]:
     return (
-        df.mapInArrow(_rows(task), _schema(df, task.layout)),
+        df.mapInArrow(_rows(task), _schema(df, task.layout, task.template)),
         df.mapInArrow(_told(task), _SIDE),
     )
 
@@ -239,7 +239,7 @@ def _mark_names(roots: Sequence[RootName]) -> list[str]:
 def _served(df: DataFrame, task: ReleaseTask, kernel: Kernel) -> tuple[DataFrame, DataFrame]:
     """Rows that the driver works on itself. They are few: people opened one by one."""
     released, told = [], []
-    schema = _schema(df, task.layout)
+    schema = _schema(df, task.layout, task.template)
     for batch in df.toArrow().to_batches(max_chunksize=ROWS):
         made, rejects = made_of(kernel, task.row_column, batch)
         released.append(made)
@@ -301,11 +301,23 @@ def _marked(kernel: Kernel, row_column: str | None, batch: RecordBatch) -> Recor
         return pa.RecordBatch.from_arrays(columns, names=names).filter(pa.array(there))
 
 
-def _schema(df: DataFrame, layout: Layout) -> Schema:
-    """Spark's schema of what comes out: the table's own, where nothing is computed."""
+def _schema(df: DataFrame, layout: Layout, template: Template) -> Schema:
+    """Spark's schema of what comes out: the table's own, where nothing is computed.
+
+    As `arrow_type`, but Spark has no categories: their answers are texts.
+    """
     from pyspark.sql import types
 
-    made = dict.fromkeys([*layout.columns.values(), *layout.computed], types.DoubleType())
+    spark_types = {
+        "boolean": types.BooleanType(),
+        "category": types.StringType(),
+        "date": types.DateType(),
+        "count": types.LongType(),
+        "number": types.DoubleType(),
+    }
+    names = {column: str(root) for root, column in layout.columns.items()}
+    names |= {name: name for name in layout.computed}
+    made = {column: spark_types[template.type_of(name).name] for column, name in names.items()}
     made |= dict.fromkeys(layout.identifiers, types.StringType())
     if layout.risk is not None:
         made[layout.risk] = types.StringType()
