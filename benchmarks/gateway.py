@@ -7,6 +7,10 @@ remembered, except in the conversations, which send ten turns again and again as
 upstream thinks for the time that a row names, then answers with the beginning of what it was told.
 Callers begin one after the other within that time, as people do, unless a row says otherwise.
 Throughput is that of the callers together: their number by the mean time of an answer.
+
+The processor time of a request is that of the gateway's process and of those below it, as Linux
+counts it. Beside it stands LiteLLM's proxy with no guardrail, where LiteLLM is installed, or in the
+environment whose Python ROOTGUARD_LITELLM names.
 """
 
 import asyncio
@@ -22,10 +26,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from benchmarks.measure import Case, Contender, Row
+from benchmarks.measure import Case, Contender, Row, Skipped
 
 CLIENTS = 64
 PROMPT = 10 * 1024
@@ -39,6 +44,11 @@ WORKERS = os.cpu_count() or 1
 
 _THROUGHPUT = 0.8
 _P99 = 1 / 1.5
+_HALF_OF_LITELLM = 2.0
+_EACH = 2
+"""Requests of a caller in a round of which the processor time is taken: 128 together."""
+_STARTED = 300.0
+"""Seconds for LiteLLM to start: it loads for ten on an idle machine."""
 _SEED = 20_260
 
 _PROFILE = """
@@ -107,25 +117,27 @@ _GIVEN = ("Bartholomew", "Ingrid", "Rashid", "Catalina", "Tobias", "Yolanda", "P
 _FAMILY = ("Fitzgerald", "Lindqvist", "Haddad", "Moreno", "Brandt")
 
 
-def gateway() -> Iterator[Row]:
-    """Throughput and p99 latency at each thinking time, and of conversations."""
+def gateway() -> Iterator[Row | Skipped]:
+    """Processor time of a request; throughput and p99 latency at each thinking time."""
     rng = random.Random(_SEED)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        upstream = stack.enter_context(_process("upstream"))
+        upstream = stack.enter_context(_process("upstream")).address
 
-        def pair(workers: int) -> tuple[str, str]:
+        def pair(workers: int) -> tuple[_Server, _Server]:
             profile = folder / f"{workers}.toml"
             profile.write_text(_PROFILE.replace("vault", f"vault-{workers}"), encoding="utf-8")
             made = [
                 stack.enter_context(_process(kind, upstream, str(profile), str(workers)))
                 for kind in ("guarded", "bare")
             ]
-            for address in made:
-                asyncio.run(_load(address, _prompts(rng, 0, 1)[:8]))  # to warm up
+            for server in made:
+                asyncio.run(_load(server.address, _prompts(rng, 0, 1)[:8]))  # to warm up
             return made[0], made[1]
 
-        with_one, with_all = pair(1), pair(WORKERS)
+        with_one = pair(1)
+        yield from _processor_rows(with_one, upstream, folder, rng)
+        with_all = pair(WORKERS)
         most = max(THINKING_MS)
         scripts = (_prompts(rng, most, 3) for _ in range(2))
         yield from _rows(_rounds(with_one, scripts, over=most), f"{most} ms, one process")
@@ -139,6 +151,14 @@ def gateway() -> Iterator[Row]:
             scripts = (_conversations(rng, thinking) for _ in range(2))
             label = f"{thinking} ms, conversations of {TURNS} turns"
             yield from _rows(_rounds(with_all, scripts, over=thinking), label)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Server:
+    """Where a server listens, and its process."""
+
+    address: str
+    process: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -161,7 +181,7 @@ _Scripts = list[list[bytes]]
 
 
 def _rounds(
-    both: tuple[str, str], rounds: Iterable[_Scripts], *, over: int = 0
+    both: tuple[_Server, _Server], rounds: Iterable[_Scripts], *, over: int = 0
 ) -> list[tuple[_Load, _Load]]:
     """Both in turns, with the same requests; callers begin within so many milliseconds."""
     made: list[tuple[_Load, _Load]] = []
@@ -170,8 +190,8 @@ def _rounds(
         if len(made) > 1 and time.perf_counter() - began > ENOUGH:
             break
         loads = {}
-        for address in both if turn % 2 else both[::-1]:
-            loads[address] = asyncio.run(_load(address, scripts, over=over))
+        for server in both if turn % 2 else both[::-1]:
+            loads[server] = asyncio.run(_load(server.address, scripts, over=over))
         made.append((loads[both[0]], loads[both[1]]))
     return made
 
@@ -192,6 +212,118 @@ def _rows(made: Sequence[tuple[_Load, _Load]], label: str) -> Iterator[Row]:
             theirs_seconds=statistics.median(other for _, other in figures),
             ratios=tuple(other / own for own, other in figures),
         )
+
+
+def _processor_rows(
+    both: tuple[_Server, _Server], upstream: str, folder: Path, rng: random.Random
+) -> Iterator[Row | Skipped]:
+    """What a request costs the server's processes, beside LiteLLM's proxy and with nothing done."""
+    if not Path("/proc/self/task").is_dir():
+        yield Skipped(name="processor time of a server", reason="only Linux says what it was")
+        return
+    with ExitStack() as stack:
+        found = _litellm()
+        servers = {"the same, sanitizing off": both[1]}
+        if found is None:
+            reason = "it is not installed, and ROOTGUARD_LITELLM names no Python that has it"
+            yield Skipped(name="LiteLLM's proxy", reason=reason)
+        else:
+            name = f"LiteLLM {found[1]}, proxy without a guardrail"
+            servers[name] = stack.enter_context(_litellm_proxy(found[0], upstream, folder))
+            asyncio.run(_load(servers[name].address, _prompts(rng, 0, 1)[:8]))
+        spent: dict[str, list[float]] = {name: [] for name in ("", *servers)}
+        for turn in range(ROUNDS):
+            scripts = _prompts(rng, 0, _EACH)
+            sides = [("", both[0]), *servers.items()]
+            for name, server in sides if turn % 2 else sides[::-1]:
+                before = _processor_time(server.process)
+                asyncio.run(_load(server.address, scripts))
+                used = _processor_time(server.process) - before
+                spent[name].append(used / (len(scripts) * _EACH))
+        for name in servers:
+            ours, theirs = spent[""], spent[name]
+            yield Row(
+                case=Case(
+                    ours=_contender("a new prompt, processor time of the server"),
+                    theirs=_contender(name),
+                    aim=_HALF_OF_LITELLM if name.startswith("LiteLLM") else None,
+                ),
+                ours_seconds=statistics.median(ours),
+                theirs_seconds=statistics.median(theirs),
+                ratios=tuple(other / own for own, other in zip(ours, theirs, strict=True)),
+            )
+
+
+def _processor_time(process: int) -> float:
+    """Seconds that a process and those below it have used."""
+    ticks, waiting = 0, [process]
+    while waiting:
+        now = waiting.pop()
+        fields = Path(f"/proc/{now}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+        for task in Path(f"/proc/{now}/task").iterdir():
+            waiting += map(int, (task / "children").read_text(encoding="utf-8").split())
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _litellm() -> tuple[str, str] | None:
+    """A Python that has LiteLLM's proxy, and the version."""
+    named = os.environ.get("ROOTGUARD_LITELLM")
+    if named is None and find_spec("litellm") is None:
+        return None
+    python = named or sys.executable
+    code = (
+        "from importlib.metadata import version; import fastapi, uvicorn; print(version('litellm'))"
+    )
+    said = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    return (python, said.stdout.strip()) if said.returncode == 0 else None
+
+
+@contextmanager
+def _litellm_proxy(python: str, upstream: str, folder: Path) -> Iterator[_Server]:
+    """LiteLLM's proxy as its command starts it, with one worker and what a model needs."""
+    models = [
+        {
+            "model_name": f"{thinking}-ms",
+            "litellm_params": {
+                "model": f"openai/{thinking}-ms",
+                "api_base": f"http://{upstream}/v1",
+                "api_key": "none",
+            },
+        }
+        for thinking in THINKING_MS
+    ]
+    config = folder / "litellm.yaml"  # JSON is YAML
+    # It wants a key of its callers unless told otherwise; without one it has less to do.
+    general = {"dangerously_permit_weak_or_unset_master_key": True}
+    written = json.dumps({"model_list": models, "general_settings": general})
+    config.write_text(written, encoding="utf-8")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    code = "from litellm import run_server; run_server()"
+    options = ("--config", str(config), "--host", "127.0.0.1", "--port", str(port))
+    process = subprocess.Popen(
+        [python, "-c", code, *options, "--num_workers", "1", "--telemetry", "False"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=folder,
+        env=os.environ | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
+    )
+    try:
+        until = time.monotonic() + _STARTED
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                if process.poll() is not None or time.monotonic() > until:
+                    raise RuntimeError("LiteLLM's proxy did not start") from None
+                time.sleep(0.2)
+        yield _Server(address=f"127.0.0.1:{port}", process=process.pid)
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def _contender(name: str) -> Contender:
@@ -278,13 +410,13 @@ async def _read_message(reader: asyncio.StreamReader, *, expected: bytes = b"") 
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
     if expected not in head.split(b"\r\n", 1)[0]:
         raise RuntimeError("the gateway refused a prompt")
-    length = int(head.split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
-    return await reader.readexactly(length)
+    _, named, rest = head.partition(b"content-length:")
+    return await reader.readexactly(int(rest.split(b"\r\n", 1)[0])) if named else b""
 
 
 @contextmanager
-def _process(*arguments: str) -> Iterator[str]:
-    """A part of this file in a process of its own; gives the address it prints."""
+def _process(*arguments: str) -> Iterator[_Server]:
+    """A part of this file in a process of its own, at the address that it prints."""
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.gateway", *arguments],
         stdout=subprocess.PIPE,
@@ -294,7 +426,7 @@ def _process(*arguments: str) -> Iterator[str]:
     try:
         if process.stdout is None:
             raise RuntimeError("no pipe")
-        yield process.stdout.readline().strip()
+        yield _Server(address=process.stdout.readline().strip(), process=process.pid)
     finally:
         process.terminate()
         process.communicate()
@@ -306,14 +438,18 @@ async def _think_and_answer() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
-                request = json.loads(await _read_message(reader))
+                body = await _read_message(reader)
+                if not body:  # LiteLLM asks for the models now and then
+                    writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+                    continue
+                request = json.loads(body)
                 told = request["messages"][-1]["content"]
                 await asyncio.sleep(int(request["model"].removesuffix("-ms")) / 1000)
                 message = {"role": "assistant", "content": told[:1000]}
                 choice = {"index": 0, "message": message, "finish_reason": "stop"}
-                body = json.dumps({"id": "c", "object": "chat.completion", "choices": [choice]})
+                reply = json.dumps({"id": "c", "object": "chat.completion", "choices": [choice]})
                 head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
-                writer.write(f"{head}{len(body)}\r\n\r\n{body}".encode())
+                writer.write(f"{head}{len(reply)}\r\n\r\n{reply}".encode())
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 
