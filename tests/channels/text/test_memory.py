@@ -1,16 +1,19 @@
 """Texts that are sent again: what the channel remembers, and that it never answers from old."""
 
 import gc
+from dataclasses import fields
 
 import pytest
 
 from rootguard.channels.detection import Found, Rules
 from rootguard.channels.text import TextChannel
 from rootguard.channels.text import channel as module
-from rootguard.channels.text.channel import LEAST_CHARACTERS, Memory, Remembered
+from rootguard.channels.text.channel import ENTRY, Memory, Remembered
 from rootguard.errors import TextBlockedError
+from rootguard.reading.claims import NOTHING, Expectation
 from rootguard.session.person import Person
 from rootguard.store import MemoryStore
+from rootguard.values import RootName
 from tests.support.channel_person import open_person
 
 PROSE = "The letter says that nothing needs to be done at once and asks for a word. " * 8
@@ -151,17 +154,35 @@ def test_nothing_of_an_original_is_kept(person: Person) -> None:
 
 
 def test_the_context_of_a_text_counts(person: Person) -> None:
-    text = "7777 " + "and so on " * 80  # beyond the bounds, so never what is released
+    text = "7777 " + "and so on " * 8  # beyond the bounds, so never what is released
     channel = TextChannel(person, near_private="pass")
     with_name = channel.sanitize(text, context="AST: ")
     without = channel.sanitize(text)
     assert with_name.replaced == {"root": 1}
     assert without.replaced == {}
-    assert len(text) >= LEAST_CHARACTERS
+    assert channel.sanitize(text, context="AST: ").replaced == {"root": 1}
+
+
+def test_what_a_short_answer_was_asked_for_counts(person: Person) -> None:
+    channel = TextChannel(person, near_private="redact")
+    asked = Expectation(asked=(RootName("ast"),))
+    released = channel.sanitize("It is 7777.", expectation=asked)
+    assert released.replaced == {"root": 1}
+    assert channel.sanitize("It is 7777.").replaced == {}
+    assert channel.sanitize("It is 7777.", expectation=asked).text == released.text
+
+
+def test_a_short_turn_sent_again_is_not_read_again(person: Person) -> None:
+    detector = Counting()
+    channel = TextChannel(person, detectors=[detector])
+    first = channel.sanitize("My AST is 171.37 U/L.")
+    asked = detector.asked
+    assert channel.sanitize("My AST is 171.37 U/L.").text == first.text
+    assert detector.asked == asked
 
 
 def test_old_texts_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_CHARACTERS", 1000)
+    monkeypatch.setattr(module, "MOST_CHARACTERS", 1000 + 2 * ENTRY)
     kept = Memory()
     digests = [kept.digest("", f"text {number}") for number in range(4)]
     for digest in digests:
@@ -173,7 +194,34 @@ def test_old_texts_are_forgotten_when_there_are_too_many(monkeypatch: pytest.Mon
     assert [kept.recall(digest) is not None for digest in digests] == [True, False, False, True]
 
 
+def test_all_that_a_text_leads_to_expect_counts() -> None:
+    kept, ast = Memory(), RootName("ast")
+    expected = [
+        NOTHING,
+        Expectation(asked=(ast,)),
+        Expectation(mentioned=(ast,)),
+        Expectation(topic=(ast,)),
+        Expectation(recent=(ast,)),
+        Expectation(header="ast"),
+        Expectation(worked=True),
+    ]
+    assert len(expected) == 1 + len(fields(NOTHING))
+    digests = {kept.digest("", "text", expectation=each) for each in expected}
+    assert len(digests) == len(expected)
+
+
 def test_two_channels_know_one_text_by_different_digests() -> None:
     assert Memory().digest("", "text") != Memory().digest("", "text")
     one = Memory()
     assert one.digest("a", "b") != one.digest("", "ab")
+
+
+def test_what_is_computed_is_computed_again(person: Person) -> None:
+    detector = Counting()
+    channel = TextChannel(person, detectors=[detector])
+    known = "Age 57, AST 40 U/L, ALT 30 U/L, platelets 210 10^9/L. "
+    made = channel.sanitize(f"{known}My FIB-4 is 7.77.")
+    assert "7.77" not in made.text
+    asked = detector.asked
+    channel.sanitize(f"{known}My FIB-4 is 7.77.")
+    assert detector.asked > asked

@@ -24,7 +24,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Literal, cast
 
@@ -72,10 +72,14 @@ from rootguard.session.declared import PersonConversation
 from rootguard.session.person import Person
 from rootguard.values import RootName
 
-LEAST_CHARACTERS = 512
-"""A shorter text is sanitized again as quickly as it is recalled."""
 MOST_CHARACTERS = 1_000_000
 """Of all texts that one channel keeps: a megabyte or two for each person whom a gateway serves."""
+ENTRY = 500
+"""What a text counts beside its characters: its hash, its counts and the values that it rests on.
+A short one is kept as well: most turns of a chat are, and to recall one takes a tenth of the time
+that it takes to read it."""
+_LEAST_PARTED = 512
+"""Characters of a text of which changes have neighbourhoods; a shorter one is read as a whole."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -125,10 +129,8 @@ class Memory:
     ) -> bytes:
         """What an original is known by: with what it is read after, and who said it."""
         made = hashlib.blake2b(f"{len(context)} {source} ".encode(), key=self._key)
-        listed = (expectation.asked, expectation.mentioned, expectation.topic, expectation.recent)
-        expected = [*(part for each in listed for part in (*each, "")), expectation.header]
-        expected.append("worked" if expectation.worked else "")
-        made.update("\0".join(expected).encode("utf-8", "surrogatepass") + b"\0\0")
+        expected = [getattr(expectation, each.name) for each in fields(expectation)]
+        made.update(repr(expected).encode() + b"\0")  # `repr` writes every string's end
         made.update((context + text).encode("utf-8", "surrogatepass"))
         return made.digest()
 
@@ -144,11 +146,15 @@ class Memory:
         """Keep an entry, and forget others while there are too many."""
         with self._lock:
             old = self._entries.pop(digest, None)
-            self._size += len(entry.text) - (0 if old is None else len(old.text))
+            self._size += _size_of(entry) - (0 if old is None else _size_of(old))
             self._entries[digest] = entry
             while self._size > MOST_CHARACTERS:
                 _, dropped = self._entries.popitem(last=False)
-                self._size -= len(dropped.text)
+                self._size -= _size_of(dropped)
+
+
+def _size_of(entry: Remembered) -> int:
+    return len(entry.text) + ENTRY
 
 
 NumberPolicy = Literal["pass", "redact", "block"]
@@ -288,8 +294,6 @@ class TextChannel:
         expectation = first.expectation
         if expectation.header:  # the rows of a table whose header came before
             context = f"{context}{expectation.header}\n"
-        if len(text) < LEAST_CHARACTERS:
-            return self._settled(text, context, [first])
         digest = self._memory.digest(context, text, source=first.source, expectation=expectation)
         known = self._memory.recall(digest)
         if known is not None and self._still(known, text, context, first.tokens):
@@ -302,7 +306,9 @@ class TextChannel:
             )
         looks = [first]
         outcome = self._settled(text, context, looks)
-        if len(looks) <= _FEW_ROUNDS:
+        # What is computed, and what was so on another day, rests on more than an entry says.
+        checked = outcome.released.keys() <= first.released.keys() and not first.earlier
+        if len(looks) <= _FEW_ROUNDS and checked:
             entry = Remembered(
                 text=outcome.text,
                 replaced=outcome.replaced,
@@ -351,7 +357,7 @@ class TextChannel:
         If it cannot be said so the text is read again as a whole.
         """
         whole = context + text
-        if not LEAST_CHARACTERS <= len(whole) <= MAX_CHARACTERS or columns(whole):
+        if not _LEAST_PARTED <= len(whole) <= MAX_CHARACTERS or columns(whole):
             return False  # it is short, or in pieces, or a table's header may be far away
         near = neighbourhoods(whole, changes(edits, len(context)))
         if near is None:
@@ -836,7 +842,7 @@ def _meant(finds: Sequence[Found], page: Page, knows: Callable[[str], bool]) -> 
     if not finds:  # as mostly: lines need not be told from code
         return []
     text, code = page.original, CodeLines(page.plain)
-    links = Spans(match.span() for match in _LINK.finditer(text) if "://" in text)
+    links = Spans(match.span() for match in (_LINK.finditer(text) if "://" in text else ()))
     full = {
         word
         for find in finds
