@@ -491,7 +491,8 @@ class Identifiers:
         for token, payload in candidates:
             if apart is not None and not apart(token):
                 continue
-            entry = self._entry(token)
+            # What is not to be issued is only looked up, as of the look at the registry before.
+            entry = self._entry(token) if issue else self._index.entry(token)
             if entry is None:
                 if not issue:
                     return None

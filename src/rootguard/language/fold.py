@@ -19,6 +19,7 @@ import unicodedata
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -207,6 +208,13 @@ class Runs:
         self._starts = starts
         self.words = starts.keys()
 
+    def among(self, words: frozenset[str]) -> AbstractSet[str]:
+        """Those of some words that are here."""
+        # `&` with the keys would go through the words, which may be a whole dictionary.
+        return (
+            words.intersection(self.words) if len(words) > len(self.words) else words & self.words
+        )
+
     def places(self, words: Iterable[str]) -> list[int]:
         """Where these stand, in order."""
         return sorted(place for word in words for place in self._starts.get(word, ()))
@@ -260,7 +268,7 @@ class Openings:
     def matches(self, text: str, runs: Runs) -> Iterator[tuple[int, re.Match[str]]]:
         """The number of each pattern that matches and its match; of one pattern none overlap."""
         begun = self._stems.begin(runs.words) | ({""} & runs.words)
-        said = self._all & runs.words
+        said = runs.among(self._all)
         for which, (pattern, words) in enumerate(self._patterns):
             places = runs.places(begun | (words & said)) if begun or said else ()
             for match in matches_at(pattern, text, places) if places else ():
@@ -306,14 +314,15 @@ class Spans:
     __slots__ = ("_ends", "_starts")
 
     def __init__(self, spans: Iterable[tuple[int, int]] = ()) -> None:
-        merged: list[tuple[int, int]] = []
+        starts: list[int] = []
+        ends: list[int] = []
         for start, end in sorted(spans):
-            if merged and start <= merged[-1][1]:
-                merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-            else:
-                merged.append((start, end))
-        self._starts = [start for start, _ in merged]
-        self._ends = [end for _, end in merged]
+            if not ends or start > ends[-1]:
+                starts.append(start)
+                ends.append(end)
+            elif end > ends[-1]:
+                ends[-1] = end
+        self._starts, self._ends = starts, ends
 
     def meet(self, start: int, end: int) -> bool:
         """Whether a stretch overlaps any of these."""

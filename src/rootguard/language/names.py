@@ -449,7 +449,7 @@ class Finder:
         """Where a name may begin, in order."""
         if self._everywhere:
             return range(len(text))
-        places = set(runs.places({"", *(self._opened & runs.words)}))
+        places = set(runs.places({"", *runs.among(self._opened)}))
         if self._unspaced is not None and not text.isascii():
             places.update(match.start() for match in self._unspaced.finditer(text))
         last = 0

@@ -34,7 +34,7 @@ _NUMBER = re.compile(
     rf"|(?P<hex>0[xX][0-9A-Fa-f]{{1,8}}(?![^\W_]))"
     rf"|(?P<spaced>\d{{1,3}}(?: \d{{3}})+(?!\d)(?:[.,]\d+(?![.,]?\d))?)|(?P<digits>{_DIGITS}))"
 )
-_BEGINS = re.compile(r"\d|\.(?=\d)|\[(?=number\])")
+_BEGINS = re.compile(r"[\d.[](?:(?<=\d)|(?<=\.)(?=\d)|(?<=\[)(?=number\]))")
 _ATTACHED = re.compile(_DIGITS)
 _SIGN_AFTER = frozenset(" \t\n=:([{|/~<>,;\"'-–")
 
@@ -475,7 +475,7 @@ def foreign(text: str, runs: Runs | None = None) -> list[WrittenNumber]:
     """Numbers in words of German, Dutch, French, Spanish, Italian and Portuguese."""
     runs = runs or Runs(text)
     firsts = _lexicon()[2]
-    begun = firsts & runs.words
+    begun = runs.among(firsts)
     if any(joined in text for joined in ("tausend", "duizend", "mila")):
         begun |= {word for word in runs.words if _JOINED_THOUSAND.search(word)}
     spoken_here: frozenset[str] | None = None

@@ -65,6 +65,13 @@ _ASSIGNED = re.compile(r"\s*[\"'`\])]*\s*(?::\s*[\w\[\]]+\s*=|=>?|:=?|→)\s*[\"
 _URL = re.compile(r"(?:https?://|www\.|ftp://|file://)[^\s<>\"')\]]+")
 _PATH = re.compile(r"(?<![\w/.])(?:~|\.{1,2})?(?:/[\w.@+-]+){2,}/?")
 _FILE_LINE = re.compile(r"\b[\w-]+\.[a-z]{1,4}:\d+(?::\d+)?")
+_ADDRESSES = (
+    (_URL, re.compile(r"://")),
+    (_URL, re.compile(r"www\.")),
+    (_PATH, re.compile(r"/[\w.@+-]+/")),
+    (_FILE_LINE, re.compile(r":\d")),
+)
+"""Each with a part of it that is found quickly."""
 _FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)[ \t]*([\w+#]*)[^\n]*$", re.MULTILINE)
 _CODE_LINE = re.compile(
     r"^\s*(?:>>> |\$ [a-z./]|#!|//|/\*|#include\b|#define\b|@\w+\(|(?:async )?def \w+\("
@@ -286,8 +293,8 @@ class _Sorting:
         text = self._text
         self._addresses = Spans(
             match.span()
-            for pattern, sign in ((_URL, "://"), (_URL, "www."), (_PATH, "/"), (_FILE_LINE, ":"))
-            if sign in text
+            for pattern, sign in _ADDRESSES
+            if sign.search(text)
             for match in pattern.finditer(text)
         )
         self._item = 0

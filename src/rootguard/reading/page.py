@@ -301,6 +301,8 @@ _RUN_ON = re.compile(
     r"(?<=[^\W\d_] )(?:is|was|of|at)(?=\d)|(?<=\d)(?:ft|st|foot|feet|m|')(?=\d{1,2}(?!\d))",
     re.IGNORECASE,
 )
+_BEHIND_LETTER = re.compile(r"\d(?<=[^\W\d_].|'.)", re.DOTALL)
+"""What `_RUN_ON` needs; to look for a digit is much quicker than to look for its words."""
 _DIGIT = re.compile(r"(?<![^\W_])[0-9]")
 _HEADED_BY_REFERENCE = re.compile(
     r"(?<!in )(?<!of )"
@@ -356,7 +358,8 @@ def read_page(original: str, roots: Mapping[RootName, Root], formulas: Formulas 
         if not n.subject and (n.end - n.start >= _LEAST_ATTACHED or _TWO_DIGITS.match(text, n.end))
     ]
     # "my AST is23U/L", "5ft10"
-    attached += (match.end() for match in _RUN_ON.finditer(text))
+    if _BEHIND_LETTER.search(text):
+        attached += (match.end() for match in _RUN_ON.finditer(text))
     own = units.digits_in_units(plain) if _DIGIT.search(plain) else []
     ordinary = Spans((*own, *skipped))
     table = columns(plain)

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rootguard.language.fold import Spans, caseless, key_of
+from rootguard.language.fold import Openings, Spans, caseless, first_words, key_of
 from rootguard.language.names import formulas, languages_of
 from rootguard.reading.page import Page
 
@@ -28,9 +28,10 @@ _ABBREVIATION = 10  # characters before a point that may be an abbreviation
 _LOOKED_AT = 8  # numbers of a sentence before a general word
 _WRAPPED = 60  # a line of prose this long goes on in the next if that begins small
 _TELLING = 2  # words of a language, as in the index of names
-_STOP = re.compile(r"\n|;|[.!?…]+|[。！？；]")
+# Searches begin with a set of characters where they can: `re` skips quickly to one of these.
+_STOP = re.compile(r"[\n;.!?…。！？；](?:(?<=[.!?…])[.!?…]*)?")
 _WORD = re.compile(r"[^\W\d_]+")
-_LAST_WORD = re.compile(r"([^\W\d_]+)[^\w\n]*\Z")
+_LAST_WORD = re.compile(r"[^\w\n]*([^\W\d_]+)")  # read backwards
 _AGE = re.compile(
     r"(?<![^\W_])(?P<article>an?|the|eine?|einem|einer|einen|un|une|una|uma?|een)\s+"
     r"(?:[^\W\d_]+\s+)?(?:\d{1,3}|(?:[a-z]{3,5}ty|ten|[a-z]{2,5}teen|two|three|four|five|six|seven|eight|nine"
@@ -52,11 +53,11 @@ _ASKED = re.compile(
 _IS_IT = re.compile(r"\W*(?:is|are|was|ist|est|es|e) \d")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _FULL_NAME = re.compile(
-    r"(?<![\w'-])(?P<name>[A-Z][a-z]{1,20}(?:[A-Z][a-z]{1,20})? (?:[A-Z]['’])?[A-Z][a-z]{1,20})"
+    r"(?P<name>[A-Z](?<![\w'-].)[a-z]{1,20}(?:[A-Z][a-z]{1,20})? (?:[A-Z]['’])?[A-Z][a-z]{1,20})"
     r"(?:(?P<verb>'s)| (?P<did>[a-z]{2,12}))\b"
 )
 _ONE_NAME = re.compile(  # "Napoleon died at age 51", "LeBron's weight"
-    r"(?<![\w'.-])(?P<name>[A-Z][a-z]{2,20}(?:[A-Z][a-z]{1,20})?)"
+    r"(?P<name>[A-Z](?<![\w'.-].)[a-z]{2,20}(?:[A-Z][a-z]{1,20})?)"
     r"(?:'s(?= [a-z])| (?P<did>died|married|scored|reigned|starred)\b)"
 )
 _IS_MUCH = re.compile(r" (?:about |around |only |now |already )?\d")
@@ -72,6 +73,7 @@ _THIRD_VERB = re.compile(  # "The turkey weighs 6.5 kg"
     r" (?:weighs|earns|costs|measures|spends|weighed|yields)(?![^\W_])"
     r"(?! (?:is|are|was|were|come|came|amount|run)(?![^\W_]))"  # "My living costs are 4320"
 )
+_THIRD_VERBS = frozenset(("weighs", "earns", "costs", "measures", "spends", "weighed", "yields"))
 _HEADING = re.compile(r"[ \t]*#{1,6} ")
 _BESIDE_NAME = re.compile(r"(?: [^\W\d_]+)?[,(: ]{1,3}\d{1,3}(?![\d.,:/]*\d)")
 
@@ -150,9 +152,10 @@ def _unspaced() -> re.Pattern[str]:
 
 
 @functools.cache
-def _phrases() -> re.Pattern[str]:
-    body = "|".join(sorted(map(re.escape, _lists()["general"]["phrases"]), key=len, reverse=True))
-    return re.compile(rf"(?<![^\W_])(?:{body})(?![^\W_])")
+def _phrases() -> Openings:
+    phrases = _lists()["general"]["phrases"]
+    body = "|".join(sorted(map(re.escape, phrases), key=len, reverse=True))
+    return Openings((re.compile(rf"(?<![^\W_])(?:{body})(?![^\W_])"), first_words(phrases)))
 
 
 @functools.cache
@@ -291,7 +294,7 @@ class _Cutting:
         found += self._bounds()
         found += (
             _Marker(m.start(), m.end(), "nobody", "weak")
-            for m in _phrases().finditer(self._text)
+            for _, m in _phrases().matches(self._text, runs)
             if not self._in_brackets(m.start())
         )
         found.sort(key=lambda marker: (marker.start, marker.end))
@@ -483,7 +486,8 @@ class _Cutting:
         """Who or what is asked about or does something: "how tall is X", "the turkey weighs"."""
         if "how" in self._page.runs.words:
             yield from (_Marker(m.start(), m.end(), "other") for m in _HOW.finditer(self._text))
-        for match in _THIRD_VERB.finditer(self._text):
+        verbs = self._page.runs.among(_THIRD_VERBS)
+        for match in _THIRD_VERB.finditer(self._text) if verbs else ():
             noun = match["noun"]
             if noun not in _set("served", "nouns") and noun not in ("scale", "scales"):
                 known = match["article"] in ("the", "this", "that", "our", "my")
@@ -558,8 +562,8 @@ class _Cutting:
         return _WORD.findall(text[: stop.start()] if stop else text)[:4]
 
     def _before(self, start: int) -> str:
-        match = _LAST_WORD.search(self._text[max(0, start - _NEAR) : start])
-        return "" if match is None else match[1]
+        match = _LAST_WORD.match(self._text[max(0, start - _NEAR) : start][::-1])
+        return "" if match is None else match[1][::-1]
 
     def _words_before(self, start: int) -> list[str]:
         """The words before a place on its line, the nearest first."""

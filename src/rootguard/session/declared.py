@@ -363,8 +363,7 @@ def _said(text: str, words: frozenset[str]) -> Iterator[tuple[int, int]]:
         return
     if text.isascii():
         lower = text.lower()
-        said = words.intersection(_RUN.findall(lower))
-        yield from sorted(span for word in said for span in _whole(lower, word))
+        yield from sorted(span for word in words if word for span in _whole(lower, word))
         return
     for run in _RUN.finditer(shape_of(text)):
         if _folded(text[run.start() : run.end()]) in words:

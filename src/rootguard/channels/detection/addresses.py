@@ -14,7 +14,7 @@ from typing import Literal
 
 from rootguard.channels.detection.lists import ORDINARY, any_of, phrases
 from rootguard.channels.detection.names import english
-from rootguard.language.fold import caseless
+from rootguard.language.fold import caseless, matches_at
 
 Part = Literal["sure", "word", "joint", "short"]
 
@@ -42,6 +42,7 @@ _ORDINAL = r"[0-9]{1,3}(?:st|nd|rd|th)"
 _HOUSE = r"[0-9]{1,6}(?:[-/][0-9]{1,4})?[A-Za-z]?"
 _BREAK = r"[ \t,]{0,4}(?:\r?\n[ \t>?|*-]{0,8}){1,2}[ \t,]{0,3}"
 _NUMBER = re.compile(rf"(?<![\w.,$€£#-])(?<![0-9]:){_HOUSE}(?![\w%°]|[.,:/-][0-9])")
+_DIGITS = re.compile(r"[0-9][0-9]*")
 _AFTER = re.compile(rf"(?P<words>(?:,?{_GAP}(?:{_NAME}|{_ORDINAL})\.?){{1,6}})", re.IGNORECASE)
 _BEFORE = re.compile(rf"(?:(?:^|(?<=[\s(,;:>\"“]))(?:{_NAME})\.?,?{_GAP}){{1,6}}\Z", re.MULTILINE)
 _ONE = re.compile(rf"(?P<word>{_NAME}|{_ORDINAL})(?P<dot>\.?)")
@@ -93,7 +94,8 @@ _UP_TO_NUMBER = re.compile(
 def find_addresses(text: str) -> Iterator[tuple[int, int]]:
     """Addresses in the text; spans may overlap."""
     reached, small = 0, text.islower()
-    for number in _NUMBER.finditer(text):
+    digits = [match.start() for match in _DIGITS.finditer(text)]
+    for number in matches_at(_NUMBER, text, digits):
         if number.start() < reached or _COUNTED.match(text, number.end()):
             continue
         core = _core(text, number.start(), number.end(), reached, small=small)
@@ -109,13 +111,14 @@ def _core(text: str, first: int, last: int, reached: int, *, small: bool) -> tup
     spot = _boxed(text, first, last, left, small=small)
     if spot is not None:
         return spot
-    behind = _behind(first, last, left, small=small)
+    before = _BEFORE.search(left)
+    behind = _behind(first, last, left, before, small=small)
     if behind is not None:
         return behind
     ahead = _ahead(text, first, last, left, small=small)
     if ahead is not None:
         return ahead
-    return _labelled(text, first, last, left, small=small)
+    return _labelled(text, first, last, left, before, small=small)
 
 
 def _boxed(text: str, first: int, last: int, left: str, *, small: bool) -> tuple[int, int] | None:
@@ -151,12 +154,11 @@ def _sure_unit(text: str, unit: re.Match[str], *, small: bool) -> bool:
     return _NUMBERED.search(left) is not None
 
 
-def _behind(first: int, last: int, left: str, *, small: bool) -> tuple[int, int] | None:
+def _behind(
+    first: int, last: int, left: str, match: re.Match[str] | None, *, small: bool
+) -> tuple[int, int] | None:
     """A street before its number: "Via Roma 4", "Hauptstraße 7", "Rákóczi út 81"."""
-    if last - first > 6:
-        return None
-    match = _BEFORE.search(left)
-    if match is None:
+    if last - first > 6 or match is None:
         return None
     offset = first - len(left)
     words = list(_ONE.finditer(left, match.start()))
@@ -241,10 +243,9 @@ def _fits(word: str, *, small: bool) -> bool:
 
 
 def _labelled(
-    text: str, first: int, last: int, left: str, *, small: bool
+    text: str, first: int, last: int, left: str, match: re.Match[str] | None, *, small: bool
 ) -> tuple[int, int] | None:
     """What stands where an address must stand: "lives at 71 Paraguay 87"."""
-    match = _BEFORE.search(left)
     words = list(_ONE.finditer(left, match.start())) if match is not None else []
     offset = first - len(left)
     if _LABEL.search(left):

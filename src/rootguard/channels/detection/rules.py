@@ -56,7 +56,9 @@ _LABEL = re.compile(
 _LABELS = Openings((_LABEL, first_words((*phrases("records"), *phrases("record_words")))))
 # Where any of the checked forms can begin.
 _BEGINS = re.compile(
-    r"(?:[0-9]|[A-Z](?=[A-Z]{0,5}[-# ]?[0-9]))(?<![0-9A-Za-z_.+-].)", re.ASCII | re.DOTALL
+    # A set of characters first: `re` skips quickly to the next of them.
+    r"[0-9A-Z](?:(?<=[0-9])|(?=[A-Z]{0,5}[-# ]?[0-9]))(?<![0-9A-Za-z_.+-].)",
+    re.ASCII | re.DOTALL,
 )
 _VALUE = re.compile(
     r"(?:[A-Za-z]{1,6}[-/ ]?)?[0-9][A-Za-z0-9]{0,24}"
@@ -252,7 +254,7 @@ _PHONE_AFTER = re.compile(
 )
 _LOOK_BACK = 48  # 24 for the word, and the 24 that may stand between it and the number
 _DIGIT = re.compile(r"\d")
-_CLUSTER = re.compile(r"\d+(?:\D{1,4}\d+)*")
+_CLUSTER = re.compile(r"\d\d*(?:\D{1,4}\d+)*")
 _BLANKS = str.maketrans(dict.fromkeys(" ,-\t\u00a0"))
 _LONGEST_EXTENSION_WORD = 24  # characters between a number and its extension
 # A build that carries its day ("20250818.1.22") and the largest numbers of 32 bits, which programs
@@ -449,10 +451,11 @@ class Host(NamedTuple):
     personal: bool
 
 
-_QUAD = re.compile(r"(?<![\w.-])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![\w-]|\.[0-9])")
+_QUAD = re.compile(r"[0-9](?<![\w.-].)[0-9]{0,2}(?:\.[0-9]{1,3}){3}(?![\w-]|\.[0-9])", re.DOTALL)
 _HEXES = re.compile(
     r"(?<![\w:.])(?=[0-9A-Fa-f:]{0,4}:)(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?![\w:])"
 )
+_TWO_COLONS = re.compile(r":[0-9A-Fa-f]{0,4}:")
 _VERSION = re.compile(
     r"(?:\bv|version|release|build|firmware|driver|[=@/~^])[ .:]{0,2}\Z", re.IGNORECASE
 )
@@ -469,7 +472,7 @@ def find_hosts(text: str) -> Iterator[Host]:
         long = sum(len(part) > 1 for part in match[0].split(".")) >= _LONG_PARTS
         version = _VERSION.search(text[max(0, match.start() - 10) : match.start()])
         yield Host(match.span(), long and host.is_global and version is None)
-    for match in _HEXES.finditer(text) if text.count(":") > 2 else ():
+    for match in _HEXES.finditer(text) if text.count(":") > 2 and _TWO_COLONS.search(text) else ():
         try:
             address = ipaddress.IPv6Address(match[0])
         except ValueError:

@@ -96,7 +96,7 @@ class JsonSanitization:
 
 REACH = 48
 """Characters on either side, at the least; then up to the end of the sentence."""
-_ENDS = re.compile(r"[.!?]\s|\n")
+_ENDS = re.compile(r"[.!?\n](?:(?<=\n)|\s)")
 _TELLING = re.compile(r"[^a-z ,'.!?\n-]")
 _SHORT = 24  # a sentence of fewer characters ends nothing: "Dr. Wu.", "AST: 23."
 _APART = " " + "!" * 30 + " "
