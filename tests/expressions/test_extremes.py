@@ -163,3 +163,41 @@ def holds(bounds: Interval, number: float) -> bool:
     """To the rounding of `gradient`, which is not that of the bounds."""
     room = 1e-9 * abs(number) + 1e-15
     return bounds.lower - room <= number <= bounds.upper + room
+
+
+def climbed(search: Extremes) -> float:
+    """How high the climb along one name at a time comes, from the corners of the box."""
+    return search._climb(lambda each: each.value.upper)
+
+
+def test_a_climb_ends_at_the_top_that_no_corner_shows() -> None:
+    """Up along a and down along b from the best corner, in steps that shrink to a millionth."""
+    hill = parse("5 - (a - 0.3137) ** 2 - (b - 0.6271) ** 2")
+    search = Extremes(hill, box(a=(0.0, 1.0), b=(0.0, 1.0)))
+    assert max(each.value.upper for each in search.points()) < 4.8
+    assert climbed(search) == pytest.approx(5.0, abs=1e-11)
+    assert len(search._points) < 100
+
+
+def test_a_climb_begins_at_the_best_point_that_has_a_value() -> None:
+    search = Extremes(parse("sqrt(a - 0.5) - (a - 0.9) ** 2"), box(a=(0.0, 1.0)))
+    assert len(search.points()) == 1
+    top = max(math.sqrt(x - 0.5) - (x - 0.9) ** 2 for x in (0.9 + i / 1e5 for i in range(10_001)))
+    assert climbed(search) == pytest.approx(top, abs=1e-9)
+    nowhere = Extremes(parse("sqrt(a - 2)"), box(a=(0.0, 1.0)))
+    assert climbed(nowhere) == -math.inf
+
+
+def test_a_climb_on_a_plain_gives_up_and_a_long_one_is_cut_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain = Extremes(parse("0 * a + 7"), box(a=(0.0, 1.0)))
+    assert climbed(plain) == 7.0
+    # Ten steps from a quarter to below a millionth; to the other side of the corner there is none.
+    assert len(plain._points) == 2 + 10
+    monkeypatch.setattr(module, "_MAX_STEPS", 12)
+    hill = parse("5 - (a - 0.3137) ** 2 - (b - 0.6271) ** 2")
+    search = Extremes(hill, box(a=(0.0, 1.0), b=(0.0, 1.0)))
+    assert climbed(search) < 4.9999
+    # Three rounds of four steps each, half of which lead out of the box or back.
+    assert len(search._points) == 4 + 6

@@ -1,0 +1,42 @@
+"""What an explainer says of numbers, and what it leaves behind; the command's own tests have more."""
+
+import pytest
+
+from rootguard.channels.text import explanation
+from rootguard.channels.text.explanation import Explainer
+from rootguard.errors import IdentifierError
+from rootguard.template import load_template
+from tests.support.canary import own_locals
+
+OWNER = "Zebulon Quartermain"
+
+
+def test_a_number_of_the_owner_is_taught_once_and_released_from_then_on() -> None:
+    explainer = Explainer([load_template("fib4")], identifiers=[OWNER])
+    first, _ = explainer.explain("My AST is 61 U/L.", source="owner")
+    assert [(each.start, each.root, each.outcome) for each in first] == [(10, "ast", "teach")]
+    again, _ = explainer.explain("My AST is 47 U/L.", source="owner")
+    assert [each.outcome for each in again] == ["release"]
+
+
+def test_a_refusal_to_begin_leaves_without_the_identifiers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused() -> bytes:
+        raise IdentifierError("there is no key")
+
+    monkeypatch.setattr(explanation, "new_key", refused)
+    with pytest.raises(IdentifierError) as caught:
+        Explainer([load_template("fib4")], identifiers=[OWNER])
+    assert not [each for each in own_locals(caught.value) if "Zebulon" in each]
+
+
+def test_a_refusal_to_explain_leaves_without_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise IdentifierError("it cannot be read")
+
+    explainer = Explainer([load_template("fib4")])
+    monkeypatch.setattr(explanation, "read_page", refused)
+    with pytest.raises(IdentifierError) as caught:
+        explainer.explain(f"{OWNER}: AST 61", source="owner")
+    assert not [each for each in own_locals(caught.value) if "Zebulon" in each]
