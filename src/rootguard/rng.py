@@ -9,7 +9,7 @@ import threading
 from itertools import chain, islice
 from typing import Protocol
 
-WORD_BITS = 32
+WORD_BITS = 32  # what the samplers compare at once; a word that does not decide asks for more
 _PAGE = 4096  # bytes: a system call for a thousand words, and little left over when a thread ends
 
 

@@ -53,8 +53,8 @@ TAIL = 0.005
 # The mesh of a zoom: coarse over the domain, then after each answer finer where the posterior is.
 # It reaches further out than a window, so that an answer at a window's end still finds candidates.
 _COARSE = 257
-_REFINED = 64
-_REACH = 1e-4
+_REFINED = 64  # points of the finer mesh
+_REACH = 1e-4  # probability left out at either side of it, a fiftieth of a window's `TAIL`
 _NARROWEST = 1e-9
 """No window below this share of the domain: floats near the bounds could not resolve its grid."""
 

@@ -223,6 +223,8 @@ def _in_order(
             yield release(number, piece, first), len(piece)
         return
     with ThreadPoolExecutor(workers) as pool:
+        # In the order of the table, and one more than there are threads: none waits for the next
+        # piece, and no more pieces are in memory than that.
         under_way: deque[tuple[Future[ReleasedBatch], int]] = deque()
         try:
             for number, piece, first in left:

@@ -51,7 +51,7 @@ _TRIED = (0.0, 0.33, 0.67)
 """How far from the optimal plan towards the surrogate's, in the logarithms of epsilons."""
 _BETTER = 0.99
 """A candidate must be better than the surrogate's by this factor: less is the sample's own luck."""
-_ROUNDS = 100
+_ROUNDS = 100  # at the most; it stops when a step gains less than a millionth of the error
 _FINE = 0.3
 """A grid may be made coarser while its epsilon per step stays below this."""
 _LEAST_POINTS = 100

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rootguard.batch.register import Fresh
     from rootguard.identifiers import Kind
 
-_KEY_BYTES = 32
+_KEY_BYTES = 32  # as `mechanisms.keyed` has it, which takes long to import
 
 
 class _Pair(click.ParamType[tuple[str, str]]):

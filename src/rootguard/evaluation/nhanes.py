@@ -42,8 +42,8 @@ POSITIVE_FLOOR = 0.01
 # What every SAS transport file begins with, and the length of its records (SAS TS-140).
 _BEGINNING = b"HEADER RECORD*******LIBRARY HEADER RECORD!!!!!!!"
 _RECORD = 80
-_CHUNK = 64 * 1024
-_ATTEMPTS = 4
+_CHUNK = 64 * 1024  # bytes between two looks at how much has come
+_ATTEMPTS = 4  # seven seconds in all: who waits longer is asked to come back, and loses nothing
 _TIMEOUT = 30.0
 """Seconds without a byte, not for a whole file."""
 _MAX_BYTES = 256 * 1024 * 1024

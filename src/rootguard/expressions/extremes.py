@@ -44,12 +44,12 @@ from rootguard.expressions.intervals import (
 
 # The work is bounded: where cells run out, the wider bound is given, which is still one.
 _MAX_CUTS: Final = 100
-_FEW_CUTS: Final = 20
+_FEW_CUTS: Final = 20  # for the gentler side of a slope, and before the tolerance is widened
 _MAX_CORNERS: Final = 256  # all of them for eight names
 _TOLERANCE: Final = 0.02  # a bound that is 2 % too wide misleads nobody
 _WIDER: Final = 0.05  # nor one that is 5 % too wide where 2 % would take many cuts
 _INNER: Final = nodes.Variable("inner")
-_MAX_STEPS: Final = 1000
+_MAX_STEPS: Final = 1000  # points that a climb looks at, over all names
 _MAX_WORK: Final = 400_000  # nodes times names, over all measures: a few seconds at most
 _SCALES: Final = {"ln": 1.0, "log": 1.0, "log10": LN_10, "log2": LN_2}
 

@@ -557,13 +557,13 @@ _BESIDE_GAPS = (" ", "\u00a0", "-")
 _PAIR_GAPS = (*_BESIDE_GAPS, ", ", ",", ".", "_", "+", "/", "\n", "  ", "%20")
 _INITIAL_GAPS = (". ", ".", ".\u00a0", ".-", " ", "\u00a0", "-")
 _OPENING = re.compile(r"(?:\A|[.!?:;\n\r])[\s\"'\u201c\u201d\u2018(*_#>\[\-\u2022]*\Z")
-_OPENING_REACH = 8
+_OPENING_REACH = 8  # characters: the end of a sentence, blanks, a quote or a mark of a list
 _YEAR_NEXT = re.compile(r"(?:,?\s+|-|/|\.\s?)(?:(?:of|de|del)\s+)?[0-9]{4}(?![0-9])")
 _YEAR_BEGUN = re.compile(r"(?:,?\s*|-|/|\.\s?)(?:o|of|d|de|del)?\s*[0-9]{0,4}")
-_YEAR_REACH = 12
+_YEAR_REACH = 12  # characters: ", del 2026" and a blank or two
 _CITED = re.compile(r" et al| \([0-9]{4}")
 _CITED_BEGUN = re.compile(r" (?:e|et|et |et a|\([0-9]{0,3})?")
-_MOST_INITIALS = 4
+_MOST_INITIALS = 4  # between two words of a name; "J. R. R. Tolkien" has three
 _HARMLESS = BESIDE | TITLES | SUFFIXES | PARTICLES
 
 

@@ -93,6 +93,7 @@ class AgentGuard:
         self._channel = channel if doubt is None else channel.on_doubt(doubt)
         self._tools: dict[str, tuple[tuple[str, str], Arguments, ParameterReading]] = {}
         self._begun = False
+        # Guards the tools and `_begun`: frameworks call tools of one turn on several threads.
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:

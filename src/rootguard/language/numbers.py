@@ -390,7 +390,7 @@ _AMBIGUOUS = frozenset(
     )
 )
 _TOKEN = re.compile(r"[^\W\d_]+")
-_MOST_TOKENS = 9
+_MOST_TOKENS = 9  # "one hundred and fifty thousand two hundred and five" has so many words
 
 
 def _below_hundred(language: str) -> Iterator[tuple[str, int]]:

@@ -83,7 +83,6 @@ class RandomisedResponse(Mechanism):
         return self.error_curve(self._eps, self.size)[0]
 
     def worst_error(self) -> float:
-        """The same everywhere."""
         return self.error(0)
 
     def tight_epsilon(self) -> float:
@@ -218,11 +217,9 @@ class PublicValue(Mechanism):  # it takes what mechanisms take, and needs none o
         self._eps = 0.0
 
     def draw(self, index: int, source: Randomness) -> int:  # noqa: ARG002
-        """No draw."""
         return index
 
     def draw_rows(self, indices: Indices, streams: Streams) -> Indices:  # noqa: ARG002
-        """No draws."""
         return indices
 
     def draw_many(
@@ -230,7 +227,6 @@ class PublicValue(Mechanism):  # it takes what mechanisms take, and needs none o
         indices: Indices,
         generator: np.random.Generator,  # noqa: ARG002
     ) -> Indices:
-        """No draws."""
         return indices
 
     def log_pmf(self, inputs: ArrayLike, outputs: ArrayLike) -> Floats:
@@ -239,18 +235,14 @@ class PublicValue(Mechanism):  # it takes what mechanisms take, and needs none o
         return np.where(same, 0.0, -np.inf)
 
     def error(self, index: int) -> float:  # noqa: ARG002
-        """None."""
         return 0.0
 
     def worst_error(self) -> float:
-        """None."""
         return 0.0
 
     def tight_epsilon(self) -> float:
-        """Nothing is hidden."""
         return math.inf
 
     @staticmethod
     def error_curve(epsilon: float, size: int) -> tuple[float, float, float]:  # noqa: ARG004
-        """None, at any price."""
         return 0.0, 0.0, 0.0

@@ -38,7 +38,7 @@ from rootguard.values import Domain, MechanismName, normalised
 
 # AES-256 throughout: a table's noise may have to last as long as its people.
 KEY_BYTES = 32
-_BLOCK = 16
+_BLOCK = 16  # bytes of an AES block
 _FIRST = 12
 """Bytes of an id in its first block, after four for its length."""
 _MORE = 1 << 32

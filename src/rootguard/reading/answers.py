@@ -28,14 +28,14 @@ from rootguard.values import RootName, RootType
 
 Writer = Callable[[RootType, float], str]
 
-_HALF: Final = 0.5
+_HALF: Final = 0.5  # a flag is 0 or 1; this only says which, whatever rounding did
 _TELLING: Final = 6  # letters of the last word of a title that names a root alone
 _WORDS_BEFORE: Final = 9  # of a statement: "no, I have never ever been a heavy"
 _REACH: Final = 90  # characters between the name of a day and the day
 _BACK: Final = 60  # the same where the day stands first
 _UNKNOWN: Final = 80  # characters of an answer that is none of those known
 _LEAST_ALONE: Final = 4  # letters of a category's answer that is told without its name
-_ABBREVIATED: Final = 3
+_ABBREVIATED: Final = 3  # letters of a month
 
 _OPEN: Final = r"[\"'*_`“”«»\[(]{0,3}"
 _CLOSE: Final = r"[\"'*_`“”«»\])]{0,3}"
@@ -814,6 +814,7 @@ def _year_alone(kind: RootType, number: float) -> str:
 
 # -- when a number was told of ----------------------------------------------------------------
 
+# Characters in which a number's day stands: close behind it, or at the head of its clause.
 _WHEN_BEHIND: Final = 40
 _WHEN_BEFORE: Final = 60
 _NOW: Final = re.compile(

@@ -83,13 +83,13 @@ _LONE_WORD = re.compile(r"(?<![\w.@/-])[^\W\d_]+(?![\w./@])")  # not "example.or
 _SENTENCE: Final = 160  # characters on either side that are looked at for "it" and "that"
 _FEW_WORDS: Final = 8  # of a message that only goes on with what was said
 _TERSE: Final = 80  # characters of a text that speaks of nobody and is taken for the owner's own
-_FEW_CONTENT: Final = 2
+_FEW_CONTENT: Final = 2  # words of a clause beside names, units and small words: a record, no story
 _FAR_OUTSIDE: Final = 3  # times: twice the tallest of a survey is a mistake, not yet a tower
 _MOST_NAMED: Final = 2  # quantities in one sentence; more are a person's record
 _MOST_CONTENT: Final = 5  # words of a sentence that is still no more than a record
 _LOOKED_AT: Final = 16  # names of a clause
 _BARE: Final = 12  # characters between two names of a list
-_LONGEST_HEADER: Final = 400
+_LONGEST_HEADER: Final = 400  # characters: forty columns; a longer line is prose with commas
 # "10-35", "10 - 35", "<200", ">= 50" in a later column, which blanks, a bar or a bracket open.
 _LIMIT_AFTER = re.compile(r" ?[-–] ?\d")
 _LIMIT_BEFORE = re.compile(r"(?:(?<![-=])[<>≤≥]=? ?|\d ?[-–] ?)\Z")
@@ -161,9 +161,9 @@ _COMPUTED_SORTS: Final = frozenset(("value", "share", "price", "label"))
 _ENGLISH: Final = frozenset(("the", "of", "and", "this", "with", "for", "that", "import", "return"))
 _ENGLISH_FIRST: Final = frozenset(("i", "my", "mine", "our", "ours", "ma", "mi"))
 _FOREIGN_LETTER = re.compile(r"[\u0370-\u1fff\u3040-\u9fff\uac00-\ud7af]")
-_MANY: Final = 1000
-_TWO: Final = 2
-_CELL_WORDS: Final = 4
+_MANY: Final = 1000  # from here on a number without a unit is rather money than a count
+_TWO: Final = 2  # letters, or ways of money: one alone may stand for anything
+_CELL_WORDS: Final = 4  # of a header's cell: "fasting glucose (mg/dL)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)

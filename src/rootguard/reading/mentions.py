@@ -710,8 +710,8 @@ def _ages_before() -> frozenset[str]:
     return words
 
 
-_LEAST_LISTED: Final = 2
-_CALL_LENGTH: Final = 260
+_LEAST_LISTED: Final = 2  # numbers: one in a row has no order to go by
+_CALL_LENGTH: Final = 260  # characters: the longest name and arguments that `_CALLEE` takes
 _SHORT: Final = 3  # characters between the numbers of a list
 _RESULT = re.compile(r"\)\s?(?:->|=>|==?|→|:)\s?\Z")
 _ARGUMENTS = re.compile(r"\([^()\n]{0,200},")

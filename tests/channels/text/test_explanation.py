@@ -1,4 +1,4 @@
-"""What an explainer says of numbers, and what it leaves behind; the command's own tests have more."""
+"""What an explainer says of numbers and leaves behind; the tests of its command have more."""
 
 import pytest
 

@@ -42,6 +42,7 @@ AGREEMENT = 1e-9
 _EXACT = 1e-7
 """Percent of error that is rounding: forms this close are equally good."""
 _FEW = 100
+"""Rows: in five folds, twenty judge a form, and one of them moves its error by a twentieth."""
 _ROWS_PER_TERM = 10
 """The usual rule of thumb for a regression."""
 _FAR = 0.1

@@ -111,7 +111,7 @@ _SENTENCE_END = '.!?:;\n\r"“”()[]•*>|'
 _TIED = "/\\_@#=&~$%"
 _MOST_WORDS = 6  # "Maria del Carmen Lopez de Garcia"; it bounds the cost of a text of names only
 _SHORTEST_SMALL = 2  # letters; "anna ok" and "john x" are no full names
-_LONGEST_LIST = 12
+_LONGEST_LIST = 12  # members around a name; it bounds the cost of a text that is one long list
 _MODALS = {"will", "may"}
 _DETERMINERS = frozenset(("the", "a", "an", "this", "that", "it", "my", "his", "her", "their"))
 _GERMAN = frozenset(
@@ -132,7 +132,7 @@ _GERMAN = frozenset(
         "wie",
     )
 )
-_SURELY_GERMAN = 3
+_SURELY_GERMAN = 3  # of these words; one or two stand in names and quotations ("von")
 _AND = {"and", "or", "und", "et", "och", "og"}
 _OWNS = re.compile(r"\\{0,2}['’]s ")
 _ESCAPED = re.compile(r"\\{1,2}['\"’]")
@@ -248,7 +248,7 @@ _INFLECTIONS = {
     "iness": ("y",),
 }
 _DOUBLING = {"ed", "ing", "er"}
-_SHORTEST_STEM = 3
+_SHORTEST_STEM = 3  # letters; with two, "Iser" would be "is" with an ending, and no name
 _LONGEST_ENDING = max(map(len, _INFLECTIONS))
 
 

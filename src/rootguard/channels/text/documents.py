@@ -36,7 +36,7 @@ _BOUND_KEYS = frozenset(
 )
 _LETTERED = {"h": "height", "w": "weight"}
 """Letters that say what they are if both stand in one object."""
-_LEAST_COLUMNS = 2
+_LEAST_COLUMNS = 2  # a list in a list is a table; one column is a list of values
 _COLUMN_NAME = re.compile(r"(?=.{1,60}\Z)[^\W\d_]")
 _LARGEST = 1e300  # conversions multiply, and must stay finite
 _PLAIN_KEY = re.compile(r"(?!.*[0-9]{4})[A-Za-z0-9_.\-]{1,64}")

@@ -19,7 +19,7 @@ from rootguard.channels.tools.words import Meaning, Meanings, match, text_words
 from rootguard.language.units import canonical
 
 Place = tuple[str | int, ...]
-MAX_DEPTH: Final = 32
+MAX_DEPTH: Final = 32  # the walk calls itself; arguments are a handful of levels deep
 _QUANTITIES: Final = ("valueQuantity", "valueInteger", "valueDecimal")
 # LOINC codes of the roots that laboratories and monitors send most, from the public LOINC table.
 _LOINC: Final[Mapping[str, str]] = {
@@ -151,7 +151,7 @@ def _listed(node: Mapping[str, object], place: Place, known: Meanings) -> Iterat
 
 
 _SEPARATOR: Final = re.compile(r"\s*[,;|\t]\s*")
-_LONGEST_LIST: Final = 2_000
+_LONGEST_LIST: Final = 2_000  # characters; longer is prose, and every pair of texts is compared
 
 
 def _is_digits(text: str) -> bool:

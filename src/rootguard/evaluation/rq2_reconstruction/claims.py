@@ -71,6 +71,7 @@ if TYPE_CHECKING:
 
 TITLE = "RootGuard: the reconstruction study"
 FILE, ROOTS_FILE = "rq2.csv", "rq2_roots.csv"
+# What a table or a figure shows that has room for one epsilon and one prior.
 FOCUS = Fraction(1, 10)
 FOCUS_PRIOR: PriorName = "informed"
 # How near counts as a match; the paper prints no standard errors to judge by.

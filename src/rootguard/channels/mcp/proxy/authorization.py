@@ -131,7 +131,7 @@ class LoopbackCallback:
 
     def __init__(self, port: int) -> None:
         self._result = AuthorizationCodeResult(code="")
-        self._come = threading.Event()
+        self._come = threading.Event()  # set by the server's thread when the browser is back
         # The port that the client was registered with, if it is free; any other otherwise.
         self._server = _listening(port, self._handler())
         self.port = int(self._server.server_address[1])

@@ -105,6 +105,8 @@ class HttpConnection:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._queue: asyncio.Queue[SessionMessage | None] | None = None
         self._stamp = _Stamp()
+        # Both are set by the thread that has the event loop, and waited for by those that send:
+        # `_down` before `_up`, so that whoever waits for the start sees that it failed.
         self._up = threading.Event()
         self._down = threading.Event()
         threading.Thread(target=self._run, daemon=True).start()

@@ -102,7 +102,7 @@ class Proxy:
         self._calls: dict[Id, ClientRequest] = {}
         self._asked: dict[Id, OnAnswer] = {}
         self._next = 0
-        self._closing = threading.Event()
+        self._closing = threading.Event()  # ends the watch, which sleeps on it between two looks
 
     def serve(self) -> None:
         """Until the client closes its side."""

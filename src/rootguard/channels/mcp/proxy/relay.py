@@ -255,7 +255,7 @@ class Relay:
     def ask(self, method: str, params: Message) -> Message:
         """A request of the proxy itself, answered or refused. Waits: never on a link's thread."""
         outcome: list[tuple[Message | None, Message | None]] = []
-        there = threading.Event()
+        there = threading.Event()  # set, by whoever answers, once `outcome` has its entry
 
         def done(result: Message | None, error: Message | None) -> None:
             outcome.append((result, error))
