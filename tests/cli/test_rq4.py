@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from rootguard.cli import bench as module
+from rootguard.cli import output
 from rootguard.cli.bench import rq4
 from tests.support.models import smollm2
 
@@ -29,11 +29,11 @@ def test_a_missing_extra_is_one_sentence(
     def find(name: str) -> ModuleSpec | None:
         return None if name == missing else importlib.util.find_spec("json")
 
-    monkeypatch.setattr(module, "find_spec", find)
+    monkeypatch.setattr(output, "find_spec", find)
 
     done = CliRunner().invoke(rq4, ["--backend", backend, "--out", str(tmp_path / "out")])
 
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert done.output == f"Error: this needs {missing}; run: pip install 'rootguard[{extra}]'\n"
     assert not (tmp_path / "out").exists()
 
@@ -48,7 +48,7 @@ def test_a_missing_extra_is_one_sentence(
 def test_what_a_local_model_cannot_do_is_refused(
     arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "find_spec", lambda _: importlib.util.find_spec("json"))
+    monkeypatch.setattr(output, "find_spec", lambda _: importlib.util.find_spec("json"))
 
     done = CliRunner().invoke(
         rq4, ["--backend", "local", "--out", str(tmp_path / "out"), *SMALL, *arguments]

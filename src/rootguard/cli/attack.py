@@ -14,7 +14,7 @@ from rootguard.cli.options import (
     preset_option,
     template_argument,
 )
-from rootguard.cli.output import EXIT_CODES, Cell, console, table, write_json
+from rootguard.cli.output import EXIT_CODES, Cell, console, need, table, write_json
 from rootguard.values import MechanismName
 
 if TYPE_CHECKING:
@@ -107,6 +107,8 @@ def command(
         raise click.UsageError("give one of --budget and --epsilon")
     if plot is not None and plot.suffix.lower() not in _FORMATS:
         raise click.BadParameter("end the file name in .png, .svg or .pdf", param_hint="--plot")
+    if plot is not None:
+        need("eval", "matplotlib", what="a plot")
     roots = len(Graph.of(loaded).roots)
     each = epsilon if epsilon is not None else (budget or Fraction(0)) / roots
     if strategy == CHANGES:
@@ -220,7 +222,7 @@ def _meaning(curves: "Mapping[Guarding, Curve]", strategy: "Strategy") -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
+    return "< 0.001 %" if 0 < share < 1e-5 else f"{100 * share:.3g} %"
 
 
 def _days(days: float) -> str:
@@ -272,7 +274,8 @@ def _print(
     kind = "synthetic" if cohort.synthetic else "published"
     who = f"{len(cohort)} {kind} people, the median one" if len(cohort) > 1 else f"a {kind} person"
     title = f"{template.title}: error of the guesses, epsilon {float(epsilon):g} ({who})"
-    columns = (">queries", *(f">{root}" for root in fresh.estimates), ">RootGuard")
+    titles = {root: template.root(root).label for root in fresh.estimates}
+    columns = (">queries", *(f">{title}" for title in titles.values()), ">RootGuard")
     medians = {root: fresh.medians(root) for root in fresh.estimates}
     steps = range(len(fresh.queries))
     if len(steps) > _SHOWN:
@@ -289,12 +292,13 @@ def _print(
         )
     out.print(table(title, columns, rows))
     kept: list[tuple[Cell, ...]] = [
-        (root, _error(vault, root, float(vault.medians(root)[0])), str(vault.factors[root]),
+        (titles[root], _error(vault, root, float(vault.medians(root)[0])),
+         str(vault.factors[root]),
          str(fresh.factors[root]))
         for root in medians
     ]  # fmt: skip
-    sides = ("root", ">error with RootGuard", ">answers with RootGuard", ">with independent noise")
-    title = "How many independent answers the adversary holds about each root"
+    sides = ("value", ">error with RootGuard", ">answers with RootGuard", ">with independent noise")
+    title = "How many independent answers the adversary holds about each value"
     out.print(table(title, sides, kept))
     out.print(meaning)
 
@@ -306,11 +310,8 @@ def _plot(
     curves: "Mapping[Guarding, Curve]",
     epsilon: Fraction,
 ) -> None:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        problem = "plots need matplotlib; run: pip install 'rootguard[eval]'"
-        raise click.ClickException(problem) from None
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(6.4, 3.8), layout="constrained")
     axes = figure.subplots()
     fresh, vault = curves["independent"], curves["rootguard"]

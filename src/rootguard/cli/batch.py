@@ -17,7 +17,7 @@ from rootguard.cli.options import (
     store_option,
     template_argument,
 )
-from rootguard.cli.output import EXIT_CODES, console, write_json
+from rootguard.cli.output import EXIT_CODES, need, progress_of_rows, write_json
 
 if TYPE_CHECKING:
     from rootguard.allocation import Plan
@@ -132,8 +132,7 @@ def command(
       rootguard batch fib4 --in lab.csv --out noised.csv --budget 0.9 --id mrn \\
         --identifier mrn=code --column ast=SGOT --rejects rejects.csv
     """
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
-
+    need("batch", "pyarrow")
     from rootguard.batch.files import Columns, sanitize_file
     from rootguard.batch.keys import Secret
     from rootguard.template import load_template
@@ -144,12 +143,7 @@ def command(
     secret: Secret = (
         Secret.of(None, open_store(url)) if key_file is None else Secret.of(_key(key_file), None)
     )
-    bar = Progress(
-        BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), console=console(stderr=True)
-    )
-    bar.disable = as_json or not bar.console.is_terminal
-    with bar:
-        task = bar.add_task("rows", total=1.0)
+    with progress_of_rows("percent") as told:
         summary = sanitize_file(
             source,
             target,
@@ -167,7 +161,7 @@ def command(
             on_conflict=on_conflict,
             fresh=fresh,
             announce=lambda version: _announce(version, plan),
-            progress=lambda share: bar.update(task, completed=share),
+            progress=lambda share: told("rows noised", round(100 * share), 100),
             resume=resume,
         )
     _tell(summary, plan.hash, rejects, as_json=as_json)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rootguard.cli.options import TemplateType, chosen_templates, json_option, preset_option
-from rootguard.cli.output import EXIT_CODES, Part, Result, notice, progress_bar, show, table
+from rootguard.cli.output import EXIT_CODES, Part, Result, need, notice, progress_bar, show, table
 from rootguard.values import LINE_MECHANISMS
 
 if TYPE_CHECKING:
@@ -140,9 +140,11 @@ def _run(study: "Study", out: Path, *, as_json: bool) -> None:
     """Run a study, write its files, and print what it found."""
     from rich.text import Text
 
-    from rootguard.evaluation.study.page import WARNING, document
+    from rootguard.evaluation.study.page import NO_FIGURES, WARNING, document
     from rootguard.evaluation.study.runner import run_study
 
+    if find_spec("matplotlib") is None:  # said now, not after minutes of work
+        notice(NO_FIGURES)
     found = run_study(study, out, progress=progress_bar, notice=notice)
     warning = [Text(WARNING, style="bold red")] if found.synthetic else []
     shown = [table(s.title, s.header, s.lines, labels=s.labels) for s in found.shown if s.lines]
@@ -350,9 +352,7 @@ def rq4(*, directory: Path | None, out: Path, as_json: bool, **given: Any) -> No
     from rootguard.mechanisms import mechanism_named
 
     for module, extra in (("mcp", "mcp"), *_NEEDED.get(given["backend_name"], ())):
-        if find_spec(module) is None:
-            problem = f"this needs {module}; run: pip install 'rootguard[{extra}]'"
-            raise click.ClickException(problem)
+        need(extra, module)
     from rootguard.evaluation.rq4_agent.claims import AgentStudy
     from rootguard.evaluation.rq4_agent.patients import patient_groups
     from rootguard.evaluation.rq4_agent.study import Grid

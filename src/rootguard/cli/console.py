@@ -8,7 +8,6 @@ import tempfile
 import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ import click
 
 from rootguard.cli.addresses import is_loopback, key_from, listen_at
 from rootguard.cli.options import json_option, vault_url
-from rootguard.cli.output import EXIT_CODES
+from rootguard.cli.output import EXIT_CODES, need
 
 if TYPE_CHECKING:
     from rootguard.console import Viewer
@@ -68,8 +67,7 @@ def command(
       rootguard console --profile me.toml --open
       rootguard console --principal owner --store sqlite:///vault.sqlite3 --port 0
     """
-    if find_spec("starlette") is None or find_spec("uvicorn") is None:
-        raise click.ClickException("this needs a server; run: pip install 'rootguard[console]'")
+    need("console", "starlette", "uvicorn")
     if (profile is None) == (principal is None):
         raise click.UsageError("give either --profile or --principal")
     if templates and profile is not None:

@@ -1,6 +1,5 @@
 """`rootguard explain`: how to choose what to hide, or epsilon, for a template."""
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -15,7 +14,7 @@ from rootguard.cli.options import (
     repeated_option,
     template_argument,
 )
-from rootguard.cli.output import EXIT_CODES, console, number, progress_bar, table, write_json
+from rootguard.cli.output import EXIT_CODES, console, need, number, progress_bar, table, write_json
 
 if TYPE_CHECKING:
     from rootguard.advice.costs import FairComparison, HidingChoice
@@ -94,8 +93,8 @@ def command(
       rootguard explain homa --turns 3k+1 --plot homa.png
       rootguard explain fib4 --miss-rate 0.05 --mentions 20 --json
     """
-    if plot is not None and not find_spec("matplotlib"):  # before any work
-        raise click.ClickException("plots need matplotlib; run: pip install 'rootguard[eval]'")
+    if plot is not None:
+        need("eval", "matplotlib", what="a plot")
     from rootguard.advice.costs import choices, compare, per_root, recommended
     from rootguard.advice.epsilon import EPSILONS, explained
     from rootguard.advice.utility import CONFIGURATIONS, Turns

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 import click
 
 from rootguard.cli.options import TemplateType, json_option
-from rootguard.cli.output import EXIT_CODES, Result, show, table
+from rootguard.cli.output import EXIT_CODES, Result, need, show, table
 from rootguard.errors import FileError
 
 if TYPE_CHECKING:
@@ -172,6 +172,7 @@ def command(
         return
     if (profile is None) == (not templates):
         raise click.UsageError("give either --profile or --template")
+    need("gateway", "phonenumbers", "pint")
     text = _text_of(file)
     explainer, on_doubt, trusted = _explainer(profile, templates, known=known)
     messages = _messages(file, text)

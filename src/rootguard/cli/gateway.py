@@ -15,7 +15,7 @@ import click
 
 from rootguard.cli.addresses import is_loopback, listen_at
 from rootguard.cli.options import preset_option, tell_owner, vault_url
-from rootguard.cli.output import EXIT_CODES, EXIT_REFUSED
+from rootguard.cli.output import EXIT_CODES, EXIT_REFUSED, need
 from rootguard.errors import RootGuardError
 
 if TYPE_CHECKING:
@@ -136,6 +136,7 @@ def command(
       rootguard gateway --keys keys.toml --host 0.0.0.0 --upstream-key-env UPSTREAM_KEY \\
         --upstream https://api.example.com/v1
     """
+    need("gateway", "httpx2", "phonenumbers", "pint", "starlette", "uvicorn")
     from rootguard.channels.api_keys import load_keys
     from rootguard.channels.gateway.app import (
         LOG,

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from rootguard.cli.options import TemplateType, json_option, preset_option
-from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
+from rootguard.cli.output import (
+    EXIT_CODES,
+    console,
+    need,
+    number,
+    progress_of_rows,
+    table,
+    write_json,
+)
 from rootguard.errors import FileError
 from rootguard.values import RootName
 
@@ -94,6 +102,7 @@ def command(
         template_text,
     )
 
+    need("learn", "sklearn")
     known = None if base is None else load_template(base)
     classes = () if risk is None else parse_risk(risk)
     given = None if bounds is None else read_bounds(bounds)
@@ -134,7 +143,11 @@ def _progress(label: str) -> Iterator["Report"]:
     from rich.progress import Progress
 
     err = console(stderr=True)
-    with Progress(console=err, disable=not err.is_terminal, transient=True) as progress:
+    if not err.is_terminal:
+        with progress_of_rows("steps") as told:
+            yield lambda done, total: told(label, done, total)
+        return
+    with Progress(console=err, transient=True) as progress:
         task = progress.add_task(label)
         yield lambda done, total: progress.update(task, completed=done, total=total)
 

@@ -135,14 +135,10 @@ class Commands(click.Group):
         return None if found is None else found.load()
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Each command and its summary, as click would write them after importing all."""
-        width = formatter.width - 6 - max(map(len, self.MODULES))
+        """Each command and its summary, without importing any, whole and wrapped."""
         with formatter.section("Commands"):
             formatter.write_dl(
-                [
-                    (name, _stub(name, self.MODULES[name]).get_short_help_str(width))
-                    for name in self.list_commands(ctx)
-                ]
+                [(name, self.MODULES[name].summary) for name in self.list_commands(ctx)]
             )
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

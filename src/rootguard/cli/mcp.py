@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ import click
 
 from rootguard.cli.addresses import is_loopback, key_from, listen_at
 from rootguard.cli.options import file_option, json_option, preset_option, vault_url
-from rootguard.cli.output import EXIT_CODES
+from rootguard.cli.output import EXIT_CODES, need
 
 if TYPE_CHECKING:
     from rootguard.channels.mcp.inspection import Inspection
@@ -88,8 +87,7 @@ def command() -> None:
       rootguard mcp proxy --profile me.toml --service clinic -- clinic-mcp-server --stdio
       rootguard mcp inspect --profile me.toml -- clinic-mcp-server --stdio
     """
-    if find_spec("mcp") is None:
-        raise click.ClickException("this needs the MCP SDK; run: pip install 'rootguard[mcp]'")
+    need("mcp", "mcp")
 
 
 @command.command("serve", epilog=EXIT_CODES)

@@ -1,10 +1,12 @@
 """How the command line speaks: tables for people on a terminal, JSON for programs."""
 
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
@@ -22,8 +24,8 @@ EXIT_REFUSED = 3
 EXIT_STOPPED = 130  # as shells have it for a program that Ctrl-C ended
 
 EXIT_CODES = (
-    "Exit codes: 0 done; 1 a check did not hold; 2 the command was misused; "
-    "3 RootGuard refused, with the reason on standard error; 130 stopped with Ctrl-C."
+    "Exit codes: 0 done; 1 a check did not hold; 2 the command was misused, or an extra is "
+    "missing; 3 RootGuard refused, with the reason on standard error; 130 stopped with Ctrl-C."
 )
 
 
@@ -32,6 +34,21 @@ def console(*, stderr: bool = False) -> "Console":
     from rich.console import Console
 
     return Console(stderr=stderr, highlight=False)
+
+
+class MissingExtraError(click.ClickException):
+    """A package that this command needs is not installed."""
+
+    exit_code = EXIT_USAGE
+
+
+def need(extra: str, *modules: str, what: str = "this") -> None:
+    """Refuse before any work where an optional package is missing, with the line that brings it."""
+    missing = [module for module in modules if find_spec(module) is None]
+    if missing:
+        raise MissingExtraError(
+            f"{what} needs {' and '.join(missing)}; run: pip install 'rootguard[{extra}]'"
+        )
 
 
 def notice(text: str) -> None:
@@ -102,19 +119,19 @@ def number(value: float) -> str:
 
 
 @contextmanager
-def progress_of_rows() -> Iterator[Callable[[str, int, int], None]]:
-    """Progress on standard error, where a person watches: what is done, how much, of how much."""
+def progress_of_rows(what: str = "rows") -> Iterator[Callable[[str, int, int], None]]:
+    """Progress on standard error: what is done, how much, of how much; in a log now and then."""
     err = console(stderr=True)
     if not err.is_terminal:
-        yield lambda *_: None
+        yield _Lines(what).tell
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=err, transient=True) as shown:
         task = shown.add_task("reading", total=None)
-        yield lambda what, done, total: shown.update(
-            task, completed=done, total=total, description=what
+        yield lambda now, done, total: shown.update(
+            task, completed=done, total=total, description=now
         )
 
 
@@ -128,7 +145,8 @@ def progress_bar(what: str, total: int) -> Iterator[Callable[[str], None]]:
 
     out = console(stderr=True)
     if not out.is_terminal:
-        yield _Lines(what, total).step
+        lines, done = _Lines(what), itertools.count(1)
+        yield lambda just_done: lines.tell(just_done, next(done), total)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=out, transient=True) as shown:
@@ -136,19 +154,18 @@ def progress_bar(what: str, total: int) -> Iterator[Callable[[str], None]]:
         yield lambda done: shown.update(task, advance=1, description=done)
 
 
-PATIENCE = 10.0
+PATIENCE = 5.0
 """Seconds between two lines of progress where there is no terminal."""
 
 
 class _Lines:
     """Progress as lines on standard error, far apart."""
 
-    def __init__(self, what: str, total: int) -> None:
-        self._what, self._total, self._done = what, total, 0
+    def __init__(self, what: str) -> None:
+        self._what = what
         self._said = time.monotonic()
 
-    def step(self, done: str) -> None:
-        self._done += 1
+    def tell(self, now: str, done: int, total: int) -> None:
         if time.monotonic() - self._said >= PATIENCE:
-            notice(f"{self._done} of {self._total} {self._what}: {done}")
+            notice(f"{done} of {total} {self._what}: {now}")
             self._said = time.monotonic()

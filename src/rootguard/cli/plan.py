@@ -237,7 +237,7 @@ def _print(
     out = console()
     rows = [
         (
-            share.root,
+            f"{template.roots[share.root].label} ({share.root})",
             f"{float(share.epsilon):.3g}",
             f"{100 * float(share.epsilon / plan.budget):.3g} %",
             number(share.sensitivity),
@@ -246,7 +246,7 @@ def _print(
         for share in plan.shares
     ]
     title = f"{plan.template}: budget {float(plan.budget):.3g}, {plan.mechanism}, {plan.allocation}"
-    columns = ("root", ">epsilon", ">share", ">sensitivity", ">expected error")
+    columns = ("value", ">epsilon", ">share", ">sensitivity", ">expected error")
     out.print(table(title, columns, rows))
     if not brief:  # what is promised was said in the goals' own words
         out.print(str(promise(template, plan)), markup=False)
