@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -82,6 +83,24 @@ def test_the_list_of_commands_ends_no_sentence_in_dots() -> None:
     assert "..." not in done.output.replace("[ARGS]...", "")
     assert max(map(len, done.output.splitlines())) <= 80
     assert " ".join(EXIT_CODES.split()) in " ".join(done.output.split())
+
+
+def test_every_help_text_fits_80_columns() -> None:
+    waiting: list[tuple[str, ...]] = [()]
+    seen = 0
+    while waiting:
+        path = waiting.pop()
+        text = CliRunner().invoke(cli, [*path, "--help"]).output
+        wide = [line for line in text.splitlines() if len(line) > 80]
+        assert [line for line in wide if "completions/" not in line] == [], path
+        command: click.Command = cli
+        for name in path:
+            command = command.get_command(click.Context(command), name)  # type: ignore[attr-defined]
+        if isinstance(command, click.Group):
+            names = command.list_commands(click.Context(command))
+            waiting += [(*path, name) for name in names]
+        seen += 1
+    assert seen > 30
 
 
 def test_progress_of_rows_in_a_log_is_a_line_now_and_then(

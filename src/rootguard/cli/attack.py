@@ -95,7 +95,8 @@ def command(
     Examples:
       rootguard attack fib4 --epsilon 0.1 --strategy zoom --mechanism exponential
       rootguard attack homa --budget 0.2 --strategy collusion --plot homa.svg
-      rootguard attack homa --epsilon 0.2 --strategy changes --queries 30 --people 2000
+      rootguard attack homa --epsilon 0.2 --strategy changes \\
+        --queries 30 --people 2000
     """
     from rootguard.advice.crowds import attack
     from rootguard.evaluation.cohorts import load_cohort

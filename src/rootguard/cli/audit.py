@@ -93,7 +93,8 @@ def command(
     \b
     Examples:
       rootguard audit --mechanism geometric --epsilon 0.5
-      rootguard audit --function mynoise:draw --mechanism laplace --epsilon 1 --between
+      rootguard audit --function mynoise:draw --mechanism laplace \\
+        --epsilon 1 --between
       rootguard audit --command "./noise {index}" --epsilon 0.5 --samples 20000
     """
     from rich.text import Text

@@ -128,7 +128,8 @@ def command(
 
     \b
     Examples:
-      rootguard batch fib4 --in lab.parquet --out noised.parquet --budget 0.9 --id mrn
+      rootguard batch fib4 --in lab.parquet --out noised.parquet \\
+        --budget 0.9 --id mrn
       rootguard batch fib4 --in lab.csv --out noised.csv --budget 0.9 --id mrn \\
         --identifier mrn=code --column ast=SGOT --rejects rejects.csv
     """

@@ -347,7 +347,8 @@ def rq4(*, directory: Path | None, out: Path, as_json: bool, **given: Any) -> No
       rootguard bench rq4 --out study
       rootguard bench rq4 --backend scripted --cohort people --out study
       rootguard bench rq4 --template fib4 --patients 5 --epsilon 0.1 --out study
-      rootguard bench rq4 --backend local --model model.gguf --patients 5 --turns 2k+1 --out study
+      rootguard bench rq4 --backend local --model model.gguf --patients 5 \\
+        --turns 2k+1 --out study
     """
     from rootguard.mechanisms import mechanism_named
 

@@ -133,8 +133,8 @@ def command(
     \b
     Examples:
       rootguard gateway --profile me.toml --upstream https://api.example.com/v1
-      rootguard gateway --keys keys.toml --host 0.0.0.0 --upstream-key-env UPSTREAM_KEY \\
-        --upstream https://api.example.com/v1
+      rootguard gateway --keys keys.toml --host 0.0.0.0 \\
+        --upstream-key-env UPSTREAM_KEY --upstream https://api.example.com/v1
     """
     need("gateway", "httpx2", "phonenumbers", "pint", "starlette", "uvicorn")
     from rootguard.channels.api_keys import load_keys

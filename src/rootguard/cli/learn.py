@@ -79,8 +79,10 @@ def command(
     \b
     Examples:
       rootguard learn --data survey.csv --target score --out score.toml
-      rootguard learn --data survey.csv --target fib4 --template fib4 --out mine.toml --json
-      rootguard learn --data rows.csv --target y --roots a,b --risk 'low<1.3,middle<=2.67,high'
+      rootguard learn --data survey.csv --target fib4 --template fib4 \\
+        --out mine.toml --json
+      rootguard learn --data rows.csv --target y --roots a,b \\
+        --risk 'low<1.3,middle<=2.67,high'
       rootguard learn --study
     """
     from rootguard.template import load_template

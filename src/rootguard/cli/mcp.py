@@ -84,7 +84,8 @@ def command() -> None:
     \b
     Examples:
       rootguard mcp serve --profile me.toml
-      rootguard mcp proxy --profile me.toml --service clinic -- clinic-mcp-server --stdio
+      rootguard mcp proxy --profile me.toml --service clinic \\
+        -- clinic-mcp-server --stdio
       rootguard mcp inspect --profile me.toml -- clinic-mcp-server --stdio
     """
     need("mcp", "mcp")
@@ -172,9 +173,12 @@ def proxy(
 
     \b
     Examples:
-      rootguard mcp proxy --profile me.toml --service clinic -- clinic-mcp-server --stdio
-      rootguard mcp proxy --profile me.toml --service clinic --url https://clinic.example/mcp
-      rootguard mcp proxy … --url https://clinic.example/mcp --header 'Authorization: Bearer ${KEY}'
+      rootguard mcp proxy --profile me.toml --service clinic \\
+        -- clinic-mcp-server --stdio
+      rootguard mcp proxy --profile me.toml --service clinic \\
+        --url https://clinic.example/mcp
+      rootguard mcp proxy … --url https://clinic.example/mcp \\
+        --header 'Authorization: Bearer ${KEY}'
       rootguard mcp proxy … --url https://clinic.example/mcp --oauth
       rootguard mcp proxy --profile me.toml --config servers.json
     """
@@ -237,9 +241,11 @@ def inspect(
     \b
     Examples:
       rootguard mcp inspect --profile me.toml -- clinic-mcp-server --stdio
-      rootguard mcp inspect --profile me.toml --url https://clinic.example/mcp --oauth
+      rootguard mcp inspect --profile me.toml \\
+        --url https://clinic.example/mcp --oauth
       rootguard mcp inspect --profile me.toml --openapi clinic.json
-      rootguard mcp inspect --profile me.toml --pin score.x1=ast:U/L -- clinic-mcp-server
+      rootguard mcp inspect --profile me.toml --pin score.x1=ast:U/L \\
+        -- clinic-mcp-server
     """
     _one_of(command=command, url=url, config=config_path, openapi=openapi_path)
     from rootguard.channels.faults import RequestRefusedError

@@ -82,9 +82,12 @@ def command(
     \b
     Examples:
       rootguard release fib4 --hide age=5 --values values.toml
-      echo '{"wt": 80, "ht": 1.8}' | rootguard release bmi --budget 0.5 --values - --json
-      rootguard release fib4 --budget 0.9 --values values.toml --formula 'ast / alt'
-      rootguard release fib4 --budget 0.09 --values values.toml --allocation population --calibrate
+      echo '{"wt": 80, "ht": 1.8}' | rootguard release bmi --budget 0.5 \\
+        --values - --json
+      rootguard release fib4 --budget 0.9 --values values.toml \\
+        --formula 'ast / alt'
+      rootguard release fib4 --budget 0.09 --values values.toml \\
+        --allocation population --calibrate
     """
     from rootguard.events import to_record
     from rootguard.template import load_template

@@ -344,7 +344,8 @@ def restore(url: str, source: Path, anchor: Path | None, *, as_json: bool) -> No
 
     \b
     Example:
-      rootguard vault restore --from vault-2026-11-16.backup --store sqlite:///vault.sqlite3
+      rootguard vault restore --from vault-2026-11-16.backup \\
+        --store sqlite:///vault.sqlite3
     """
     from rootguard.vault import open_store, restore_store
 
@@ -373,7 +374,8 @@ def copy(source: str, target: str, anchor: Path | None, *, as_json: bool) -> Non
 
     \b
     Example:
-      rootguard vault copy --from sqlite:///vault.sqlite3 --to postgresql://rootguard@db/vault
+      rootguard vault copy --from sqlite:///vault.sqlite3 \\
+        --to postgresql://rootguard@db/vault
     """
     from rootguard.vault import copy_store, open_store
 
