@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from rootguard.expressions import to_text
+from rootguard.errors import UnknownNameError
+from rootguard.expressions import evaluate, to_text
 from rootguard.template import catalog, load_template, parse_template
-from rootguard.values import days_of
+from rootguard.values import RootName, days_of
 from tests.support.liver_template import compute
 
 POPULATION = Path(__file__).parents[3] / "shared" / "data" / "population.json"
@@ -447,3 +448,48 @@ def test_a_limit_belongs_to_the_class_that_the_source_gives_it_to(
 def test_there_is_no_class_for_not_a_number_or_without_classes() -> None:
     assert load_template("fib4").classify(math.nan) is None
     assert load_template("bsa").classify(2.0) is None
+
+
+def test_another_form_stands_beside_the_papers() -> None:
+    paper, published = load_template("aip"), load_template("aip@mmol")
+    assert (published.name, published.target.name) == ("aip_mmol", "aip_mmol")
+    assert published.roots == paper.roots
+    assert paper.digest != published.digest
+    # 150 and 50 mg/dL are 1.694 and 1.293 mmol/L.
+    values = {"tc": 190.0, "hdl": 50.0, "tg": 150.0}
+    assert evaluate(paper.target.formula, values) == pytest.approx(0.4771, abs=1e-4)
+    assert evaluate(published.target.formula, values) == pytest.approx(0.1173, abs=1e-4)
+    assert paper.classify(0.4771).label == "high"  # type: ignore[union-attr]
+    assert published.classify(0.1173).label == "intermediate"  # type: ignore[union-attr]
+    with pytest.raises(UnknownNameError, match="mol"):
+        load_template("aip@mol")
+
+
+@pytest.mark.parametrize(
+    ("age", "index", "label"),
+    [
+        *((64, 1.29, "low"), (64, 1.31, "indeterminate"), (64, 2.68, "high")),
+        *((65, 1.31, "low"), (65, 1.99, "low"), (65, 2.01, "indeterminate")),
+        *((65, 2.66, "indeterminate"), (65, 2.68, "high"), (92, 1.9, "low")),
+    ],
+)
+def test_from_65_years_on_the_lower_limit_of_fib4_is_two(
+    age: float, index: float, label: str
+) -> None:
+    template = load_template("fib4@age65")
+    ast, alt = 30.0, 25.0
+    values = {"age": age, "ast": ast, "alt": alt, "plt": age * ast / (index * 5)}
+    found = template.classify(evaluate(template.target.formula, values))
+    assert found is not None
+    assert found.label == label
+    assert template.roots[RootName("age")].domain.upper == 100
+    assert load_template("fib4").roots[RootName("age")].domain.upper == 80
+
+
+def test_every_source_has_a_doi_or_says_that_it_has_none() -> None:
+    cited = re.compile(r"\b(?:1[89]|20)\d\d;")  # a journal's year and volume
+    for name in catalog():
+        template = load_template(name)
+        for source in template.sources:
+            if cited.search(source) and "as above" not in source:
+                assert "doi:10." in source or "no DOI" in source, (name, source)

@@ -51,15 +51,8 @@ def has_figures(root: Root) -> bool:
 
 
 def can_calibrate(template: Template) -> bool:
-    """Whether medians make sense for all of a template's roots, and all of them are noised.
-
-    They do for a yes or no, whose median is the likelier answer, and not for more answers without
-    an order.
-    """
-    return not any(
-        root.public or not (root.type.on_a_line or root.domain.size == 2)
-        for root in template.roots.values()
-    )
+    """Whether all of a template's roots are noised: what is public is released as it is given."""
+    return not any(root.public for root in template.roots.values())
 
 
 @lru_cache(maxsize=512)

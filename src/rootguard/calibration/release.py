@@ -144,9 +144,17 @@ class _Posterior:
     """One root's posterior for each noised index that was met, as rows of the points."""
 
     def __init__(
-        self, prior: Marginal, noise: Mechanism, shares: Floats, fixed: Indices, most_doubt: float
+        self,
+        prior: Marginal,
+        noise: Mechanism,
+        shares: Floats,
+        fixed: Indices,
+        most_doubt: float,
+        *,
+        on_a_line: bool = True,
     ) -> None:
         self.prior = prior
+        self._on_a_line = on_a_line
         self._most_doubt = most_doubt
         self._noise = noise
         self._order = np.argsort(shares)
@@ -171,7 +179,8 @@ class _Posterior:
     def _add(self, noised: Indices) -> None:
         size, count = self._noise.size, noised.size
         likelihood = self._noise.likelihoods(noised)
-        below = np.cumsum(self.prior.mass * likelihood, axis=1)
+        believed = self.prior.mass * likelihood
+        below = np.cumsum(believed, axis=1)
         total = below[:, -1:].copy()
         below /= total
         # The median, and one standard deviation on either side if it were a normal distribution.
@@ -190,10 +199,13 @@ class _Posterior:
         self.scores = np.vstack([self.scores, self.prior.scores[drawn]])
         self.doubt = np.vstack([self.doubt, doubt])
         low, middle, high = (points[found[:, i]] for i in (-3, -2, -1))
+        if not self._on_a_line:  # answers without an order have no median, but a likeliest one
+            middle = points[np.argmax(believed, axis=1)]
         self.medians = np.concatenate([self.medians, middle])
         step = points[1] - points[0]
-        # A yes or no stays one: between two points there is nothing to move to.
-        spreads = np.maximum(high - low, step) if size > 2 else np.zeros(count)
+        # An answer stays one: between two of them there is nothing to move to.
+        moves = size > 2 and self._on_a_line
+        spreads = np.maximum(high - low, step) if moves else np.zeros(count)
         self.spreads = np.concatenate([self.spreads, spreads])
         self._row[noised] = self._met + np.arange(count)
         self._met += count
@@ -243,8 +255,11 @@ class Calibration:
                 shares[:, i],
                 fixed[i],
                 _LEAST_WEIGHT / count,
+                on_a_line=self.template.roots[root].type.on_a_line,
             )
-            for i, (prior, level) in enumerate(zip(priors, self._levels.values(), strict=True))
+            for i, (root, prior, level) in enumerate(
+                zip(self.roots, priors, self._levels.values(), strict=True)
+            )
         ]
 
     @cached_property

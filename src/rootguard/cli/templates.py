@@ -103,6 +103,7 @@ def _show(template: "Template", *, as_json: bool) -> None:
                 for risk in template.risk
             ],
             "populations": list(template.population_names),
+            "forms": [f"{template.name}@{form.name}" for form in template.forms or ()],
             "sources": list(template.sources),
             "hints": hints,
             "digest": template.digest,
@@ -140,6 +141,8 @@ def _show(template: "Template", *, as_json: bool) -> None:
     for risk in template.risk:
         mark = " (worrying)" if risk.worrying else ""
         out.print(f"  risk {risk.label}: {_when(risk)}{mark}")
+    for form in template.forms or ():
+        out.print(f"  other form {template.name}@{form.name}: {form.title}", markup=False)
     for other in template.populations or ():
         out.print(f"  population {other.name}: {other.source}")
     for source in template.sources:

@@ -24,6 +24,7 @@ from rootguard.template.model import (
     Shape,
     Target,
     Template,
+    TemplateForm,
 )
 from rootguard.template.reading import MAX_BYTES, MAX_ROOTS, near, parse_template, read_template
 
@@ -35,12 +36,16 @@ def load_template(source: str | os.PathLike[str]) -> Template:
     """Load a catalog template by name, or a file by path.
 
     A text with a path separator or ending in `.toml`, and any path object, is a path. `homa@clinic`
-    is the template with the figures of another population that it has.
+    is the template with the figures of another population that it has, `aip@mmol` the template in
+    another form.
     """
     name = os.fspath(source)
     if isinstance(source, str) and "@" in name and not Path(name).exists():
-        of, _, population = name.rpartition("@")
-        return load_template(of).of_population(population)
+        of, _, other = name.rpartition("@")
+        template = load_template(of)
+        if any(form.name == other for form in template.forms or ()):
+            return template.of_form(other)
+        return template.of_population(other)
     if not isinstance(source, str) or name.endswith(".toml") or "/" in name or os.sep in name:
         return read_template(Path(name))
     if name not in catalog():  # so a name that passes is ours and cannot walk the file system
@@ -71,6 +76,7 @@ __all__ = [
     "Shape",
     "Target",
     "Template",
+    "TemplateForm",
     "catalog",
     "load_template",
     "parse_template",

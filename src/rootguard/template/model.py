@@ -223,6 +223,21 @@ GENERAL = "general"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TemplateForm:
+    """Another form of a template's target: in other units, by another rule, for other bounds.
+
+    It stands beside the template, which stays as it is; `TEMPLATE@FORM` is a template of its own.
+    """
+
+    name: str
+    title: str
+    description: str
+    formula: Node
+    upper: tuple[tuple[RootName, float], ...]
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Template:
     """Public knowledge about one calculation. Mappings keep the order of the file."""
 
@@ -237,6 +252,9 @@ class Template:
     population: Population | None
     sources: tuple[str, ...]
     populations: tuple[OtherPopulation, ...] | None = None
+    forms: tuple[TemplateForm, ...] | None = dataclass_field(
+        default=None, metadata={"digest": False}
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "roots", MappingProxyType(dict(self.roots)))
@@ -345,6 +363,27 @@ class Template:
             for name, root in self.roots.items()
         }
         return replace(self, roots=roots)
+
+    def of_form(self, name: str) -> "Template":
+        """The template in another of its forms, by the name TEMPLATE_FORM."""
+        known = {form.name: form for form in self.forms or ()}
+        if name not in known:
+            raise UnknownNameError("form", name, tuple(known))
+        form = known[name]
+        roots = dict(self.roots)
+        for root, upper in form.upper:
+            domain = replace(roots[root].domain, upper=upper)
+            roots[root] = replace(roots[root], domain=domain)
+        return replace(
+            self,
+            name=f"{self.name}_{form.name}",
+            title=form.title,
+            description=form.description,
+            roots=roots,
+            target=replace(self.target, name=f"{self.target.name}_{name}", formula=form.formula),
+            sources=(*self.sources, *form.sources),
+            forms=None,
+        )
 
     @property
     def population_names(self) -> tuple[str, ...]:

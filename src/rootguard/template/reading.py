@@ -8,7 +8,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -31,6 +31,7 @@ from rootguard.template.model import (
     Shape,
     Target,
     Template,
+    TemplateForm,
     formulas_of,
     in_order,
 )
@@ -257,6 +258,7 @@ def _template(top: TomlTable) -> Template:
         population=_population(top, roots) if "population" in top.entries else None,
         sources=top.texts("sources"),
         populations=_populations(top, roots) if "populations" in top.entries else None,
+        forms=_forms(top, roots, derived, target, words) if "forms" in top.entries else None,
     )
 
 
@@ -594,6 +596,42 @@ def _population(top: TomlTable, roots: Mapping[RootName, Root]) -> Population:
     return Population(
         roots=listed, covariance=covariance, source=table.text("source"), rank_correlation=ranks
     )
+
+
+def _forms(
+    top: TomlTable,
+    roots: Mapping[RootName, Root],
+    derived: Mapping[str, Derived],
+    target: Target,
+    words: Mapping[str, tuple[str, ...]],
+) -> tuple[TemplateForm, ...]:
+    """Other forms of the target, by name."""
+    found = []
+    keys = ("title", "description", "formula", "upper", "sources")
+    for name, table in top.tables("forms", keys, MAX_POPULATIONS).items():
+        formula = table.formula(words)
+        _check_formulas(top, roots, derived, replace(target, formula=formula))
+        bounds = TomlTable(top.file, f"{table.path}.upper", table.entries.get("upper", {}))
+        upper = []
+        for root in bounds.entries:
+            known = roots.get(RootName(root))
+            remedy = f"name some of {', '.join(roots)}"
+            bounds.refuse(known is None or not known.type.plain, root, "not such a root", remedy)
+            limit = bounds.number(root)
+            low = known is not None and limit <= known.domain.upper
+            bounds.refuse(low, root, "it is not above the template's", "leave it out")
+            upper.append((RootName(root), limit))
+        found.append(
+            TemplateForm(
+                name=name,
+                title=table.text("title"),
+                description=table.text("description", "", limit=MAX_TEXT),
+                formula=formula,
+                upper=tuple(upper),
+                sources=table.texts("sources"),
+            )
+        )
+    return tuple(found)
 
 
 def _populations(top: TomlTable, roots: Mapping[RootName, Root]) -> tuple[OtherPopulation, ...]:
