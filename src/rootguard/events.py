@@ -7,6 +7,7 @@ the kinds written here, and an unknown kind is refused, not skipped.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 from rootguard.errors import EventError
 
@@ -167,10 +168,6 @@ class ChangedPlace:
     times: int
     source: str
 
-    def __post_init__(self) -> None:
-        if self.times < 1:
-            raise EventError("a changed place was changed once or more")
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlacesRefused(RequestRefused):
@@ -242,8 +239,16 @@ def from_record(record: Mapping[str, object]) -> Event:
         if isinstance(items := content.get(field), list):
             content[field] = tuple(items)
     if isinstance(places := content.get("places"), list | tuple):
-        content["places"] = tuple(ChangedPlace(**place) for place in places)
+        content["places"] = tuple(map(_changed_place, places))
     return cls(**content)  # type: ignore[arg-type]
+
+
+def _changed_place(content: Mapping[str, Any]) -> ChangedPlace:
+    """A place that is read back. Whoever makes one counts from 1, many times in a request."""
+    place = ChangedPlace(**content)
+    if place.times < 1:
+        raise EventError("a changed place was changed once or more")
+    return place
 
 
 def _fits(field: str, value: object) -> bool:

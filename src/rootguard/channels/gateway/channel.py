@@ -13,6 +13,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from rootguard.channels.detection import Detector, merge
 from rootguard.channels.faults import rule_of
 from rootguard.channels.text.channel import NumberPolicy, TextChannel
+from rootguard.channels.text.documents import changed_place
 from rootguard.channels.text.edits import Change, JsonSanitization, Sanitization
 from rootguard.errors import PrivateValueError
 from rootguard.events import ChangedPlace
@@ -174,7 +175,7 @@ class PersonChannel:
         roots = problem.roots if isinstance(problem, PrivateValueError) else ()
         at = (path,) if path else ()
         places = [
-            Change(path=at, kind="refused", root=root or None).place(source, at)
+            changed_place(Change(path=at, kind="refused", root=root or None), source, at)
             for root in (roots or ("",))
         ]
         self._person.note_refusal(problem, rule=rule, places=places if path or roots else ())

@@ -22,7 +22,7 @@ from typing import Final
 
 from rootguard.channels.faults import RequestRefusedError as Refused
 from rootguard.channels.gateway.channel import PersonChannel
-from rootguard.channels.text.documents import changes_at
+from rootguard.channels.text.documents import changed_place, changes_at
 from rootguard.channels.text.edits import Change
 from rootguard.errors import TextBlockedError
 from rootguard.events import ChangedPlace
@@ -118,7 +118,7 @@ class OutgoingRequest:
         for path, change, source in self._changes:
             where = place_name(body, path, self.is_private)[0] if body is not None else ""
             at = (where,) if where else ()
-            made.append(replace(change, path=at).place(source, at))
+            made.append(changed_place(replace(change, path=at), source, at))
         return made
 
     @property

@@ -21,6 +21,7 @@ from rootguard.channels.text.edits import (
     Sanitization,
 )
 from rootguard.errors import TextBlockedError
+from rootguard.events import ChangedPlace
 from rootguard.reading.claims import NOTHING, SILENCE, Expectation, Heard, Source
 from rootguard.values import RootName
 
@@ -399,6 +400,27 @@ def changes_at(
     return made + [
         Change(path=path, kind="value", root=each, times=times) for each, times in released.items()
     ]
+
+
+_DIGITS = re.compile(r"[0-9]+")
+
+
+def changed_place(change: Change, source: str, public: Container[object] = ()) -> ChangedPlace:
+    """A change as the owner's audit log has it, with who wrote what was changed.
+
+    A key that is not `public` is its writer's choice, and its digits are left out.
+    """
+    path = (
+        _DIGITS.sub("#", part) if isinstance(part, str) and part not in public else str(part)
+        for part in change.path
+    )
+    return ChangedPlace(
+        path=".".join(path),
+        change=change.kind,
+        root=change.root or "",
+        times=change.times,
+        source=source,
+    )
 
 
 def _typed(edit: Edit, digits: str) -> object:

@@ -8,10 +8,9 @@ words. They are read as one text, with marks between them that nothing is read a
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rootguard.events import ChangedPlace
 from rootguard.reading.claims import SILENCE, Heard
 from rootguard.values import RootName
 
@@ -33,9 +32,6 @@ class Edit:
     of: str | None = None
 
 
-_DIGITS = re.compile(r"[0-9]+")
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
     """A place that is not what it was, for whoever sent it: where, what is there now, whose value.
@@ -49,24 +45,6 @@ class Change:
     kind: str
     root: str | None = None
     times: int = 1
-
-    def place(self, source: str, public: Container[object] = ()) -> ChangedPlace:
-        """The same for the owner's audit log, with who wrote it.
-
-        A key that is not `public` is its writer's choice, and its digits are left out.
-        """
-        return ChangedPlace(
-            path=".".join(
-                _DIGITS.sub("#", part)
-                if isinstance(part, str) and part not in public
-                else str(part)
-                for part in self.path
-            ),
-            change=self.kind,
-            root=self.root or "",
-            times=self.times,
-            source=source,
-        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)

@@ -9,7 +9,12 @@ import pytest
 
 from rootguard import MemoryStore
 from rootguard.channels.faults import FAULTS, RequestRefusedError
-from rootguard.channels.mcp.proxy.offers import AmbiguousParameterError, Arguments, telling
+from rootguard.channels.mcp.proxy.offers import (
+    AmbiguousParameterError,
+    Arguments,
+    addresses,
+    telling,
+)
 from rootguard.channels.mcp.proxy.relay import ClientRequest, explained, worded
 from rootguard.channels.mcp.proxy.texts import OwnerTexts, is_personal
 from rootguard.channels.text.edits import Change
@@ -93,9 +98,11 @@ def test_what_says_so_or_is_clinical_or_stands_together_is_the_owners(
 
 
 def test_a_value_in_the_path_of_an_address_is_seen(texts: OwnerTexts) -> None:
-    assert texts.stand_in_paths({"url": "https://x.example/calc/ast/47/alt/61"})
-    assert not texts.stand_in_paths({"url": "https://x.example/issues/47", "n": 3})
-    assert not texts.stand_in_paths({"note": "either/or/47"})
+    assert texts.stand_in_paths(["https://x.example/calc/ast/47/alt/61"])
+    assert not texts.stand_in_paths(["https://x.example/issues/47"])
+    assert addresses({"url": "HTTPS://x.example/ast/47", "note": "either/or/47", "n": 3}) == [
+        "HTTPS://x.example/ast/47"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from rootguard.channels.faults import RequestRefusedError, rule_of
 from rootguard.channels.mcp.jsonrpc import Message
 from rootguard.channels.mcp.proxy.texts import IdentifierChannel, OwnerTexts, is_personal
 from rootguard.channels.text.channel import SourceReader, TextChannel
-from rootguard.channels.text.documents import changes_at
+from rootguard.channels.text.documents import changed_place, changes_at
 from rootguard.channels.text.edits import Change
 from rootguard.channels.tools import Binding, Pins, Question, ToolMap, fill, understand
 from rootguard.channels.tools.answers import measures_of
@@ -262,9 +262,17 @@ def telling() -> Iterator[list[Change]]:
         _TOLD.reset(before)
 
 
+_ADDRESS: Final = re.compile(r"https?://", re.IGNORECASE)
+
+
+def addresses(part: Message) -> list[str]:
+    """The arguments that are addresses on the web."""
+    return [each for each in part.values() if isinstance(each, str) and _ADDRESS.match(each)]
+
+
 @lru_cache(maxsize=4096)  # the same parameters of the same tools, again and again
 def _placed(change: Change, source: str, names: frozenset[str]) -> ChangedPlace:
-    return change.place(source, names)
+    return changed_place(change, source, names)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -327,7 +335,8 @@ class Arguments:
 
     def note_refusal(self, problem: Exception, places: Iterable[Change]) -> None:
         """Write into the owner's audit log that a request was refused, why and where."""
-        told = [each.place(self._source, set(each.path)) for each in places]  # of the schema
+        # Their paths are of the schema: no key in them is the agent's.
+        told = [changed_place(each, self._source, set(each.path)) for each in places]
         self._person.note_refusal(problem, rule=rule_of(problem), places=told)
 
     def _tell(self, changes: Sequence[Change], names: frozenset[str] = frozenset()) -> None:
@@ -465,7 +474,8 @@ class Arguments:
             return None
         if self._person.text == "identifiers":
             return self.identifiers
-        if self._subjects.stand_in_paths(part):
+        found = addresses(part)
+        if found and self._subjects.stand_in_paths(found):
             raise RequestRefusedError("text_blocked")
         if careful:
             return self.careful

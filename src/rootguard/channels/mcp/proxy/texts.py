@@ -13,7 +13,7 @@ Decided by what is written and by public names, never by a true value. Reading d
 import functools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 from urllib.parse import unquote
@@ -36,7 +36,6 @@ _OF_ANYTHING: Final = frozenset(("rate", "years"))
 _NEAR: Final = 80
 """Characters between two quantities that belong together: a line. A long file has anything."""
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
-_ADDRESS: Final = re.compile(r"https?://", re.IGNORECASE)
 _PAIRS: Final = re.compile(r"/([A-Za-z][\w-]*)/(\d+(?:\.\d+)?)(?=[/?#]|\Z)")
 _SPEAKING: Final = re.compile(
     r"\bI(?:['’]m| am| was| have| had| weigh| earn| make| owe| pay| measure)\b"
@@ -119,13 +118,12 @@ class OwnerTexts:
             or not data()["speaking"].isdisjoint(text_words(document))
         )
 
-    def stand_in_paths(self, part: Mapping[str, object]) -> bool:
+    def stand_in_paths(self, addresses: Iterable[str]) -> bool:
         """Whether the path of an address names values: ".../ast/47". No text reads so."""
+        found = (_PAIRS.findall(unquote(address)) for address in addresses)
         return any(
             self.are_owners("; ".join(f"{name}: {number}" for name, number in pairs))
-            for value in part.values()
-            if isinstance(value, str) and _ADDRESS.match(value)
-            for pairs in [_PAIRS.findall(unquote(value))]
+            for pairs in found
             if pairs
         )
 
