@@ -215,6 +215,26 @@ def test_goals_are_chosen_by_sliders_and_saved(browser: "Browser", there: World)
     page.context.close()
 
 
+def test_no_page_ranks_noising_by_safety_without_adversary_and_questions(
+    browser: "Browser", there: World
+) -> None:
+    page = opened(browser, there.direct)
+    page.goto(f"{there.direct}#/choose")
+    page.locator(".slider input").wait_for()
+    ranked = page.locator("figure.panel", has_text="safer")
+    assert ranked.count() == 1
+    assert "Adversary (MAP), 9 questions" in ranked.inner_text()
+    assert "one that zooms in finds values under independent noising" in ranked.inner_text()
+    page.goto(f"{there.direct}#/attack")
+    page.get_by_role("button", name="Start the attack").click()
+    page.get_by_role("button", name="Attack again").wait_for()
+    said = page.locator("main").inner_text()
+    assert "MAP adversary that asks in ever smaller windows (zoom)" in said
+    assert "8 turns about every value" in said
+    assert "safer" not in said
+    page.context.close()
+
+
 def test_everything_is_exported_by_one_link(browser: "Browser", there: World) -> None:
     page = opened(browser, there.direct)
     for view in ("boundary", "ledger"):

@@ -117,7 +117,12 @@ export function show(place, { me, query, remember }) {
     charts = [];
   }
 
-  function panel([part, heading, means, better], pick) {
+  /** No figure of an adversary stands without the number of its questions. */
+  const headed = (part, heading) =>
+    part === "adversary_error" ? `${heading}, ${data.turns} questions` : heading;
+
+  function panel([part, plain, means, better], pick) {
+    const heading = headed(part, plain);
     if (data.rows.every((each) => each[part] === null)) {
       return {
         element: h(
@@ -318,9 +323,9 @@ export function show(place, { me, query, remember }) {
         ...PARTS.flatMap(([part]) => [percent(a[part]), percent(b[part])]),
       ];
     });
-    const headings = PARTS.flatMap(([, heading]) => [
-      `>${heading}: independent`,
-      `>${heading}: RootGuard`,
+    const headings = PARTS.flatMap(([part, heading]) => [
+      `>${headed(part, heading)}: independent`,
+      `>${headed(part, heading)}: RootGuard`,
     ]);
     return table("Errors in % by epsilon", [">Epsilon", ">Budget", ...headings], rows, {
       hideCaption: true,

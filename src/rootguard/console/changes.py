@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from rootguard.advice.costs import plan_cost
+from rootguard.advice.costs import PEOPLE, plan_cost
 from rootguard.console.people import Viewer
 from rootguard.errors import AccessError, BudgetError, PrivateValueError, RootGuardError, shielded
 from rootguard.goals import hiding_plan, joint_advantage, read_goals
@@ -24,9 +24,6 @@ READ_ONLY: Final = (
     "This page can only read: it was opened without a profile, or by a gateway without keys. "
     "Start rootguard console --profile me.toml to change a value."
 )
-# A slider is answered while it is dragged; a rate near 15 % of so many has a deviation of half a
-# point, which the page rounds away.
-_PEOPLE: Final = 4_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,7 +110,7 @@ def _cost(
 ) -> dict[str, object]:
     goals = read_goals(template, dict(hide), advantage=advantage)
     plan = hiding_plan(template, dict(hide), advantage=advantage)
-    cost = plan_cost(template, plan, people=_PEOPLE)
+    cost = plan_cost(template, plan, people=PEOPLE)
     roots = template.roots
     return {
         "template": template.name,
