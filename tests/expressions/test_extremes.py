@@ -201,3 +201,11 @@ def test_a_climb_on_a_plain_gives_up_and_a_long_one_is_cut_short(
     assert climbed(search) < 4.9999
     # Three rounds of four steps each, half of which lead out of the box or back.
     assert len(search._points) == 4 + 6
+
+
+def test_a_jump_is_as_steep_as_the_cell_in_which_it_was_cornered() -> None:
+    """Along the name that jumps, from one end of the cell to the other; the rest stays put."""
+    search = Extremes(parse("round(x / 2) + y / 1000"), box(x=(1.0, 100.0), y=(1.0, 2.0)))
+    (steep, bound), _ = search.slope("x")
+    assert bound == math.inf
+    assert steep > 1e6

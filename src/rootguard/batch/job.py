@@ -8,15 +8,15 @@ where a change decides what is drawn.
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Literal, get_args
+from typing import Literal, Required, TypedDict, Unpack, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rootguard.allocation import Plan
-from rootguard.batch.columns import Layout, RecordBatch
+from rootguard.batch.columns import Layout, RecordBatch, lay_out
 from rootguard.batch.kernel import Kernel
 from rootguard.batch.keys import Secret
 from rootguard.batch.register import (
@@ -27,6 +27,7 @@ from rootguard.batch.register import (
     standing_version,
 )
 from rootguard.errors import BudgetError, ConflictError, StoreKeyError, UnknownNameError
+from rootguard.identifiers import Kind
 from rootguard.mechanisms.exact import Words
 from rootguard.store import Store
 from rootguard.template import Template
@@ -41,8 +42,51 @@ NumberedMarks = tuple[int, NDArray[np.uint32]]
 """A row's number and the fingerprints of its values."""
 
 
+class TableOptions(TypedDict, total=False):
+    """What `sanitize` takes beside a table and a plan, for engines that take the same."""
+
+    template: Required[Template]
+    id_column: Required[str]
+    key: bytes | None
+    store: Store | None
+    identifiers: Mapping[str, Kind] | None
+    columns: Mapping[str, str] | None
+    calibrate: bool
+    version: int
+    on_conflict: OnConflict
+    fresh: Fresh
+
+
 class Job:
     """A kernel that draws a table, and the register of what it draws."""
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        names: Sequence[str],
+        batches: Batches,
+        **options: Unpack[TableOptions],
+    ) -> "Job":
+        """The job of a table whose columns have these names, by what `sanitize` would be asked."""
+        layout = lay_out(
+            options["template"],
+            names,
+            id_column=options["id_column"],
+            columns=options.get("columns"),
+            identifiers=options.get("identifiers"),
+        )
+        return cls(
+            Secret.of(options.get("key"), options.get("store")),
+            options["template"],
+            plan,
+            layout,
+            batches,
+            calibrate=options.get("calibrate", False),
+            version=options.get("version", 1),
+            on_conflict=options.get("on_conflict", "refuse"),
+            fresh=options.get("fresh", "never"),
+        )
 
     def __init__(
         self,

@@ -86,12 +86,11 @@ _POLICIES = click.Choice(("pass", "redact", "block"))
     is_flag=True,
     help="Also a page at /console that shows what left; each key of --keys opens its own.",
 )
-@click.option(
+@preset_option(
     "--workers",
-    default=1,
-    show_default=True,
-    type=click.IntRange(1, 64),
-    help="Processes that share the port and the vault, for more than one processor.",
+    click.IntRange(1, 64),
+    1,
+    "Processes that share the port and the vault, for more than one processor.",
 )
 @click.option(
     "--drain",

@@ -6,24 +6,19 @@ sees a table that is not accounted for.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
 from rootguard.allocation import Plan
-from rootguard.batch.columns import RecordBatch, Table, foreign_errors_as, lay_out
+from rootguard.batch.columns import RecordBatch, Table, foreign_errors_as
 from rootguard.batch.engines.tasks import plain
-from rootguard.batch.job import Job, OnConflict
+from rootguard.batch.job import Job, TableOptions
 from rootguard.batch.kernel import REJECTS
-from rootguard.batch.keys import Secret
-from rootguard.batch.register import Fresh
 from rootguard.batch.tables import ROWS
 from rootguard.errors import FileError, NoiseError, shielded
-from rootguard.identifiers import Kind
-from rootguard.store import Store
-from rootguard.template import Template
 
 _NAME = re.compile(r"[A-Za-z_]\w{0,63}")
 
@@ -49,16 +44,7 @@ def sanitize_duckdb(
     plan: Plan,
     *,
     into: str,
-    template: Template,
-    id_column: str,
-    key: bytes | None = None,
-    store: Store | None = None,
-    identifiers: Mapping[str, Kind] | None = None,
-    columns: Mapping[str, str] | None = None,
-    calibrate: bool = False,
-    version: int = 1,
-    on_conflict: OnConflict = "refuse",
-    fresh: Fresh = "never",
+    **options: Unpack[TableOptions],
 ) -> DuckRelease:
     """`sanitize` for a relation such as `connection.sql("SELECT …")`, into a new table.
 
@@ -68,24 +54,7 @@ def sanitize_duckdb(
     if not _NAME.fullmatch(into):
         raise FileError(into[:64], "", "is no plain name for a table", "use letters, digits and _")
     with foreign_errors_as(NoiseError("the query could not be worked on; nothing was released")):
-        layout = lay_out(
-            template,
-            list(relation.columns),
-            id_column=id_column,
-            columns=columns,
-            identifiers=identifiers,
-        )
-        job = Job(
-            Secret.of(key, store),
-            template,
-            plan,
-            layout,
-            lambda: _batches(relation),
-            calibrate=calibrate,
-            version=version,
-            on_conflict=on_conflict,
-            fresh=fresh,
-        )
+        job = Job.of(plan, list(relation.columns), lambda: _batches(relation), **options)
         return _written(connection, relation, into, job)
 
 
