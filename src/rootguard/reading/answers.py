@@ -39,6 +39,7 @@ _ABBREVIATED: Final = 3  # letters of a month
 
 _OPEN: Final = r"[\"'*_`“”«»\[(]{0,3}"
 _CLOSE: Final = r"[\"'*_`“”«»\])]{0,3}"
+_SUFFIXES: Final = "status|flag|yn|code|answer|date|history|state"
 _GAP: Final = re.compile(  # "smoker**: ", "smoker (y/n) = ", "Do you smoke?\nA: "
     rf"{_CLOSE}[ \t]{{0,3}}(?:\([^()\n]{{1,24}}\)[ \t]?)?(?:status|flag)?[ \t]{{0,3}}"
     r"(?P<mark>=>|->|:=|==|[:=|?→–—-]|\t)"
@@ -54,17 +55,19 @@ _ENDS: Final = re.compile(r"\s*(?:[.,;!?)|\n]|\Z)")
 _CHECKBOX: Final = re.compile(r"(?:\[(?P<box>[ x✓✔])\]|(?P<sign>[☐☑✅❌✓✗✔✘]))[ \t]{0,2}\Z")
 _TYPE_WORDS: Final = re.compile(
     r"(?:bool(?:ean)?|str(?:ing)?|int(?:eger)?|number|optional|required|enum|date|category"
-    r"|yes or no|yes/no|true or false|none|null|nan|self)\b"
+    r"|yes or no|yes/no|true or false|null|nan|self)\b"
 )
 _LAST_WORD: Final = re.compile(r"(?<![^\W_])([^\W_]+(?:'[^\W_]+)?)[ ,!-]{1,2}\Z")
 _AGED: Final = re.compile(
     r"(?<![^\W_])\d{1,3}[ -]?(?:y/?o|yo|years?|yrs?|jahre|ans|anos|anni|[mf])\b"
 )
+_AGE_AND_SEX: Final = re.compile(r"(?<![\w.])\d{1,3} ?(?:y/?o ?|yrs? ?)?([mf])(?![^\W_])")
 _FIGURE: Final = re.compile(r"[-+]?\d[\d.,]*\Z")
 _TAIL_SPAN: Final = re.compile(
     r"[ ](?:since|for|seit|depuis|desde|da|for the last|in)[ ][^\n.,;!?]{1,24}"
+    r"|[ ](?:about |around |roughly )?(?:\d{1,3}|an?|half an?|one|two|ten|twenty)"
+    r" (?:packs?|cigarettes?|cigs?)(?: an?| per| each)?(?: day| week)?"
 )
-
 _QUESTION: Final = re.compile(r"[^.!?\n]{0,80}\?")
 
 _SENTENCE: Final = re.compile(r"[^\W\d][.!?]\s+(?=[A-Z])")
@@ -77,6 +80,10 @@ _DAY_WORD: Final = re.compile(
 )
 _WORD_DAY: Final = re.compile(
     r"([^\W\d_]{3,10})\.?[ \u00a0](\d{1,2})(st|nd|rd|th)?(,?[ \u00a0])(\d{4})"
+)
+_SHORT_DAY: Final = re.compile(  # 20260104, 3.3.80
+    r"(?<![\w.])(?:(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])|\d{1,2}\.\d{1,2}\.\d{2})"
+    r"(?![\w.]\d|\w)"
 )
 _MONTH_YEAR: Final = re.compile(
     r"(?<![^\W_])([a-z]{3,10})\.?,?[ ](de |of |del )?((?:19|20)\d\d)(?!\d)"
@@ -113,6 +120,8 @@ class _Name:
     root: RootName
     language: str
     own: bool
+    denied: bool = False
+    """"Non-smoker": yes to it is no to the root."""
 
 
 @functools.cache
@@ -155,6 +164,16 @@ def _month_names() -> Mapping[str, int]:
 
 
 @functools.cache
+def _days_of_months() -> re.Pattern[str]:
+    """A day of a month without its year: "the 4th of January", "Jan 4"."""
+    words = "|".join(sorted(_month_names(), key=len, reverse=True))
+    return re.compile(
+        rf"(?<![^\W_])(?:(?:the )?\d{{1,2}}(?:st|nd|rd|th|\.)? (?:of |de )?(?:{words})"
+        rf"|(?:{words})\.? \d{{1,2}}(?:st|nd|rd|th)?)(?![^\W_])"
+    )
+
+
+@functools.cache
 def _pairs(group: Literal["pairs", "sexes"]) -> Mapping[str, tuple[Mapping[str, Any], ...]]:
     """The sets of pairs that each word is in."""
     found: dict[str, tuple[Mapping[str, Any], ...]] = {}
@@ -189,11 +208,12 @@ def _pair(word: str, group: Literal["pairs", "sexes"], language: str) -> tuple[s
 class AnswerWords:
     """What typed roots are called and how they are answered."""
 
-    __slots__ = ("_names", "_pattern", "kinds", "sexed", "titles")
+    __slots__ = ("_names", "_pattern", "dated", "kinds", "sexed", "titles")
 
     def __init__(self, roots: Sequence[Root], days: Sequence[tuple[str, Sequence[str]]]) -> None:
         self.kinds: dict[RootName, RootType] = {root.name: root.type for root in roots}
         self.titles = {root.name: root.label for root in roots}
+        self.dated = bool(days) or any(kind.name == "date" for kind in self.kinds.values())
         self.sexed: RootName | None = None
         self._names: dict[str, tuple[RootName, str, bool]] = {}
         for root in roots:
@@ -211,7 +231,8 @@ class AnswerWords:
         )
         self._pattern = re.compile(
             r"(?<![a-z0-9])(?:(?:is|has|am|are|ist|hat)_?)?"
-            rf"(?P<name>{body})(?:_?(?:status|flag|yn|code|answer|date))?(?![a-z0-9])"
+            r"(?P<denied>non[-_ ]?|nicht[-_ ]?|no[_ ])?"
+            rf"(?P<name>{body})(?:_?(?:{_SUFFIXES}))?(?![a-z0-9])"
         )
 
     def _add(self, root: RootName, words: Sequence[str]) -> None:
@@ -237,7 +258,7 @@ class AnswerWords:
         for match in self._pattern.finditer(text):
             key = re.sub(r"[\s_-]+", " ", match["name"])
             meant = self._names.get(key) or self._names.get(match["name"]) or self._spaced(key)
-            yield _Name(match.start(), match.end(), *meant)
+            yield _Name(match.start(), match.end(), *meant, denied=match["denied"] is not None)
 
     def _spaced(self, key: str) -> tuple[RootName, str, bool]:
         """A name whose words were written as one: "lastperiod"."""
@@ -262,7 +283,8 @@ class AnswerReader:
         self._page = page
         self._text = page.plain
         self._words = words
-        self._days = _longest(days)
+        short = [m.span() for m in _SHORT_DAY.finditer(page.plain)] if days or words.dated else []
+        self._days = _longest([*days, *short])
         self._told = told
         self._clauses: tuple[Clause, ...] = ()
         self._names: list[_Name] = []
@@ -320,7 +342,7 @@ class AnswerReader:
         if gap is not None:
             found = self._known_at(gap.end(), name, kind)
             if found is None and self._told and gap["mark"] in (":", "=", ":=", "=="):
-                found = self._unknown_at(gap.end(), name, kind)
+                found = self._unknown_at(gap.end(), name)
             if found is not None:
                 return self._keep(found)
         loose = _LOOSE.match(self._text, name.end)
@@ -343,12 +365,13 @@ class AnswerReader:
             match = _known_words(group).match(self._text, at)
             if match is not None:
                 one, other, yes = _pair(match[0], group, name.language)
+                pair = (other, one) if name.denied else (one, other)
                 return Answer(
                     start=at,
                     end=match.end(),
                     root=name.root,
-                    said="yes" if yes else "no",
-                    write=_one_of(one, other, _case(self._original(at, match.end()))),
+                    said="yes" if yes is not name.denied else "no",
+                    write=_one_of(*pair, _case(self._original(at, match.end()))),
                 )
         return None
 
@@ -364,7 +387,7 @@ class AnswerReader:
             write=_worded(_case(self._original(at, match.end()))),
         )
 
-    def _unknown_at(self, at: int, name: _Name, kind: RootType) -> Answer | None:
+    def _unknown_at(self, at: int, name: _Name) -> Answer | None:
         """Whatever stands behind a label, if it is no number of it, no type and no other name."""
         text = self._text
         stop = re.compile(r"[\n,;|}\]]|\.(?=\s|\Z)").search(text, at)
@@ -372,7 +395,7 @@ class AnswerReader:
         said = text[at:end].rstrip(" \"'*_`)")
         if not said or len(said) > _UNKNOWN or said[0] in "[{<(":
             return None
-        if _FIGURE.match(said) or (_TYPE_WORDS.match(said) and "none" not in kind.answers):
+        if _FIGURE.match(said) or _TYPE_WORDS.match(said):
             return None
         if any(each.start == at for each in self._names):
             return None
@@ -441,12 +464,13 @@ class AnswerReader:
             or clause.subject == "owner"
             or bool(_words("own") & set(run))
             or self._listed(start)
+            or text.strip(" .!\n") == text[name.start : name.end]
             or self._described(clause)
         )
         if not asserted:
             return
         said: str | None = "yes"
-        if _words("no") & {*run, *text[name.end : end].split()}:
+        if name.denied or _words("no") & {*run, *re.findall(r"[a-z']+", text[name.end : end])}:
             said = "no"
         if _words("unsure") & set(run):
             said = None
@@ -463,10 +487,6 @@ class AnswerReader:
     def _run_before(self, at: int, least: int) -> tuple[int, list[str]]:
         """The small words before a name that belong to what is said, from the last one back."""
         run: list[str] = []
-        prefix = re.compile(r"non[- ]?\Z").search(self._text, max(least, at - 4), at)
-        if prefix is not None:
-            run.append("no")
-            at = prefix.start()
         known = _words("fill") | _words("no") | _words("unsure")
         while len(run) < _WORDS_BEFORE:
             match = _LAST_WORD.search(self._text, max(least, at - 24), at)
@@ -487,7 +507,7 @@ class AnswerReader:
 
     def _run_behind(self, at: int) -> int:
         while True:
-            match = re.compile(rf"[ ](?:{_phrases('tail').pattern})(?![^\W_])").match(
+            match = re.compile(rf"[ -](?:{_phrases('tail').pattern})(?![^\W_])").match(
                 self._text, at
             )
             match = match or _TAIL_SPAN.match(self._text, at)
@@ -539,6 +559,7 @@ class AnswerReader:
                 _words("own") - {"my", "mein", "meine", "mon", "ma", "mi", "mio", "mia"} & set(run)
             )
             aged = _AGED.search(text, max(clause.start, match.start() - 20), match.start())
+            aged = aged or re.compile(r"[ ,]{1,2}\d{1,3}(?![\w.]\d|\w)").match(text, match.end())
             copula = re.search(
                 r"\b(?:i am|i'm|im|as an?|ich bin|je suis|soy|sono|sou)\b[^.;\n]{0,30}\Z",
                 text[clause.start : match.start()],
@@ -556,6 +577,20 @@ class AnswerReader:
                 write = _one_of(one, other, _case(self._original(match.start(), match.end())))
                 said, begin = ("yes" if yes else "no"), match.start()
             self._keep(Answer(start=begin, end=match.end(), root=root, said=said, write=write))
+
+        for match in _AGE_AND_SEX.finditer(text):
+            if self._subject(match.start()) not in ("other", "nobody"):
+                one, other, yes = _pair(match[1], "sexes", "en")
+                case = _case(self._original(match.start(1), match.end(1)))
+                self._keep(
+                    Answer(
+                        start=match.start(1),
+                        end=match.end(1),
+                        root=root,
+                        said="yes" if yes else "no",
+                        write=_one_of(one, other, case),
+                    )
+                )
 
     def _alone(self) -> list[tuple[RootName, RootType]]:
         return [
@@ -608,13 +643,18 @@ class AnswerReader:
 
     def _keep_part(self, name: _Name, start: int, end: int) -> bool:
         """A day told by its month and year, its year, or how long ago it is."""
-        for pattern in (_MONTH_YEAR, _ago(), _YEAR):
-            part = pattern.search(self._text, start, end)
-            if part is None or (pattern is _MONTH_YEAR and part[1] not in _month_names()):
+        for pattern in (_MONTH_YEAR, _days_of_months(), _ago(), _YEAR):
+            parts = pattern.finditer(self._text, start, end)
+            if pattern is _MONTH_YEAR:
+                parts = (each for each in parts if each[1] in _month_names())
+            part = next(iter(parts), None)
+            if part is None:
                 continue
             write: Writer | None = None
             if pattern is _MONTH_YEAR:
                 write = _month_and_year(_lists()["months"][name.language], part[2] or "")
+            elif pattern is _days_of_months():
+                write = _day_and_month(_lists()["months"][name.language])
             elif pattern is _YEAR:
                 write = _year_alone
             return self._keep(self._day(part.start(), part.end(), name, None, write))
@@ -740,6 +780,8 @@ def _day_in(written: str, language: str) -> tuple[str | None, Writer]:
     """
     if (iso := _ISO.match(written)) is not None:
         return _iso(iso[1], iso[2], iso[3]), _formatted("{0:%Y-%m-%d}", "")
+    if re.fullmatch(r"\d{8}", written):
+        return _iso(written[:4], written[4:6], written[6:]), _formatted("{0:%Y%m%d}", "")
     if (first := _YEAR_FIRST.fullmatch(written)) is not None:
         return _iso(first[1], first[3], first[4]), _formatted(
             f"{{0:%Y{first[2]}%m{first[2]}%d}}", ""
@@ -804,6 +846,14 @@ def _month_and_year(months: Sequence[str], of: str) -> Writer:
     def write(kind: RootType, number: float) -> str:
         day = _released_day(kind, number)
         return f"{months[day.month - 1]} {of}{day.year}"
+
+    return write
+
+
+def _day_and_month(months: Sequence[str]) -> Writer:
+    def write(kind: RootType, number: float) -> str:
+        day = _released_day(kind, number)
+        return f"{day.day} {months[day.month - 1]}"
 
     return write
 

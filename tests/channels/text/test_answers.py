@@ -70,6 +70,39 @@ def test_what_a_tool_says_of_a_root_without_a_value_is_taken_out() -> None:
     assert channel().sanitize(said, source="tool").text == "diagnosed with diabetes: [answer]"
 
 
+@pytest.mark.parametrize(
+    ("yes", "no"),
+    [
+        ("Diabetes: Type 2", "Diabetes: none"),
+        ("smoking_history: current", "smoking_history: never"),
+        ("I am a mother of two", "I am a father of two"),
+        ("Ich bin Nichtraucher", "Ich bin Raucher"),
+        ("non fumeur", "fumeur"),
+        ("I smoke about a pack a day", "I don't smoke at all"),
+        ("I’ve never smoked", "I’ve always smoked"),
+        ("Medical history: diabetes, gout.", "Medical history: no diabetes, gout."),
+        ("Q: Do you smoke?\nA: yes", "Q: Do you smoke?\nA: no"),
+        ("smoker\tdiabetes\nyes\tno", "smoker\tdiabetes\nno\tno"),
+        ('{"habits": ["smoking"]}', '{"habits": ["no smoking"]}'),
+        (
+            '{"found": [{"name": "smoker", "present": true}]}',
+            '{"found": [{"name": "smoker", "present": false}]}',
+        ),
+    ],
+)
+def test_what_people_write_leaves_as_the_same_words_whichever_it_is(yes: str, no: str) -> None:
+    one = channel()
+    made = {one.sanitize(text, source="owner").text for text in (yes, no)}
+    assert len(made) == 1
+
+
+def test_yes_to_what_is_denied_is_no() -> None:
+    one = channel()
+    smoker = one.sanitize("Smoker: no", source="owner").text == "Smoker: yes"
+    left = one.sanitize("Non-smoker: yes", source="owner").text
+    assert left == ("Non-smoker: no" if smoker else "Non-smoker: yes")
+
+
 SUGAR = """
 name = "sugar"
 title = "Sugar"

@@ -45,6 +45,7 @@ _VALUE_KEYS = frozenset(
     """value val v result amount reading number quantity measurement data num observed measured
     finding answer response reply""".split()  # noqa: SIM905
 )
+_FLAG_KEYS = frozenset(("present", "positive", "active", "confirmed", "checked", "selected", "has"))
 _FHIR_VALUES = frozenset(("valueQuantity", "valueInteger", "valueDecimal", "valueString"))
 _NAME_KEYS = (
     *("name", "test", "analyte", "label", "parameter", "metric", "display", "lab", "key", "title"),
@@ -267,6 +268,8 @@ class Walk:
             below = (*path, _LETTERED.get(key, key) if lettered else key)
             if _is_reference(key, content):
                 below = ("reference range",)
+            elif named and isinstance(value, bool) and key.lower() in _FLAG_KEYS:
+                below = (named.rstrip("?: "),)
             elif named and (key.lower() in _VALUE_KEYS or key.startswith("value")):
                 below = (named.rstrip("?: "), key)
             elif asked and key.lower() in _ANSWER_KEYS:
