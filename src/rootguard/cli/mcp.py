@@ -5,6 +5,8 @@ waits for them.
 """
 
 import functools
+import hashlib
+import hmac
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -312,14 +314,19 @@ def _remote(url: str | None, given: Mapping[str, object]) -> "RemoteOptions":
 
 
 def _token_file(profile: "Profile", profile_path: str, store_url: str | None) -> "TokenFile":
-    """Where sign-ins are kept: beside the profile, sealed under a key of its vault."""
+    """Where sign-ins are kept: beside the profile, sealed under a key of the person in its vault.
+
+    Rotating the vault's key leaves it as it is; erasing the person makes it another one.
+    """
 
     def find() -> tuple[Path, bytes]:
         from rootguard.vault import open_store
 
         url = vault_url(store_url, profile.store)
         with closing(open_store(url, vault_id=profile.vault, anchor=profile.anchor)) as store:
-            return Path(profile_path).with_suffix(".oauth"), store.identifier_key
+            person = f"{store.epoch(profile.principal)} {profile.principal}"
+            key = hmac.digest(store.identifier_key, person.encode(), hashlib.sha256)
+            return Path(profile_path).with_suffix(".oauth"), key
 
     return find
 

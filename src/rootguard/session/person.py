@@ -163,6 +163,10 @@ class Person(Answers):
             epoch = self._view.person.epoch
             sight_once(store, self.principal, epoch, plan, self._roots, name, raw)
 
+    def check(self) -> None:
+        """Refuse to go on for a profile that was erased since this began."""
+        self._view.check()
+
     def trusts(self, *tools: str) -> bool:
         """Whether the owner's policy trusts a tool, by any of its names, to teach values."""
         return not self._sources.isdisjoint(tools)

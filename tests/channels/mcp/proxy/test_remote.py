@@ -5,7 +5,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,10 @@ from click.testing import CliRunner
 from rootguard.channels.mcp.proxy.authorization import SealedTokens
 from rootguard.channels.mcp.proxy.servers import filled, is_sse
 from rootguard.cli.main import cli
+from rootguard.cli.mcp import _token_file
 from rootguard.errors import PolicyError
+from rootguard.session import Person, load_profile
+from rootguard.vault import open_store
 from tests.support.canary import SENTINELS
 from tests.support.mcp_clients import ROOT, ROOTGUARD, environment, http_server, write_profile
 from tests.support.mcp_proxies import POLICY, Wire, text_of
@@ -185,6 +188,22 @@ def test_sealed_tokens_are_of_one_vault_and_show_nothing(tmp_path: Path) -> None
     content[-1] ^= 1
     file.write_bytes(content)
     assert sealed.read("https://a.example") == {}
+
+
+def test_sign_ins_outlive_a_rotation_and_end_with_an_erasure(profile: Path) -> None:
+    mine = load_profile(profile)
+    place = _token_file(mine, str(profile), None)
+    open_store(mine.store or "", create=True).close()
+    SealedTokens(*place()).write("https://a.example", "tokens", {"access_token": "sesame"})
+    assert SealedTokens(*place()).read("https://a.example")
+    url = ["--store", mine.store or ""]
+    assert CliRunner().invoke(cli, ["vault", "rotate-key", *url]).exit_code == 0
+    assert SealedTokens(*place()).read("https://a.example")
+    with closing(open_store(mine.store or "", create=False)) as kept:
+        Person.open(mine, store=kept)
+    said = CliRunner().invoke(cli, ["vault", "erase", mine.principal, "--yes", *url])
+    assert said.exit_code == 0, said.output
+    assert SealedTokens(*place()).read("https://a.example") == {}
 
 
 def test_options_for_an_address_need_one(profile: Path) -> None:

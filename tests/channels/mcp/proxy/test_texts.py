@@ -18,6 +18,7 @@ from rootguard.channels.mcp.proxy.offers import (
 from rootguard.channels.mcp.proxy.relay import ClientRequest, explained, worded
 from rootguard.channels.mcp.proxy.texts import OwnerTexts, is_personal
 from rootguard.channels.text.edits import Change
+from rootguard.errors import StoreError
 from rootguard.events import ChangedPlace, PlacesRefused, to_record
 from rootguard.session import Person, load_profile
 from rootguard.session.person import few_places
@@ -47,14 +48,14 @@ TEXT = {
 }
 
 
-def person(rule: TextRule = "guard", *, more: str = "") -> Person:
+def person(rule: TextRule = "guard", *, more: str = "", store: MemoryStore | None = None) -> Person:
     service = f'[services.s]\ntier = "t"\nroots = "*"\nformulas = "*"\ntext = "{rule}"\n'
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / "policy.toml").write_text(f'[tiers.t]\nbudget = "0.1"\n{service}', "utf-8")
         (folder / "me.toml").write_text(PROFILE + more, "utf-8")
         profile = load_profile(folder / "me.toml")
-    return Person.open(profile, store=MemoryStore(), service="s", on_clamp=lambda _: None)
+    return Person.open(profile, store=store or MemoryStore(), service="s", on_clamp=lambda _: None)
 
 
 @pytest.fixture(scope="module")
@@ -258,6 +259,19 @@ def test_a_refusal_stands_in_the_log_with_its_rule_root_and_place() -> None:
         rule="ambiguous_parameter",
         places=(ChangedPlace(path="height", change="refused", root="ht", times=1, source="tool"),),
     )
+
+
+def test_a_value_at_hand_is_not_sent_after_an_erasure() -> None:
+    store = MemoryStore()
+    owner = person(store=store)
+    arguments = Arguments(owner)
+    asks = {"ast": {"type": "number", "description": "AST in U/L"}}
+    schema = {"type": "object", "properties": asks}
+    reading = arguments.reading("score", "Liver score of the patient", schema)
+    assert arguments.fill(reading, {"ast": 1.0}) == arguments.fill(reading, {"ast": 2.0})
+    store.erase(owner.principal)
+    with pytest.raises(StoreError):
+        arguments.fill(reading, {"ast": 1.0})
 
 
 def test_of_many_places_the_log_keeps_some_and_counts_the_rest() -> None:

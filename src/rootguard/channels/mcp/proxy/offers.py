@@ -518,6 +518,7 @@ class Arguments:
             if each.required or kept.get(each.parameter[0]) is not None
         ]
         if reading.flat and reading.filled.keys() >= set(wanted):
+            self._person.check()
             kept.update((key, reading.filled[key]) for key in wanted)
             return kept
         try:
