@@ -232,6 +232,8 @@ def judge(reading: Reading, tool: Tool, meanings: Meanings, siblings: Sequence[W
         return Verdict(reading=reading, confidence=_UNCLEAR, reason=asked.problem, asked=asked)
     if not objection and reading.named is None and _unit_apart(reading, siblings):
         objection = "its unit is another parameter of the tool"
+    if not objection and _names_beside(reading, siblings):
+        objection = "it names the value beside it"
     if not objection and reading.field.several:
         objection = "it stands in a list of several"
     if objection:
@@ -243,6 +245,20 @@ def judge(reading: Reading, tool: Tool, meanings: Meanings, siblings: Sequence[W
     if confidence <= ACT_ABOVE:
         words = f"{words}: too little to be sure"
     return Verdict(reading=reading, confidence=round(confidence, 2), reason=words, asked=asked)
+
+
+_VALUES: Final = frozenset(
+    ("value", "amount", "quantity", "result", "number", "reading", "measurement", "unit", "units")
+)
+
+
+def _names_beside(reading: Reading, siblings: Sequence[Words]) -> bool:
+    """Whether a name is no person's: {"name": "AST", "value": 47}."""
+    return (
+        reading.meaning.sort == "identifier"
+        and words_of(reading.field.path[-1]) == ("name",)
+        and any(words and (_VALUES.issuperset(words) or words == ("n",)) for words in siblings)
+    )
 
 
 _EARLIER: Final = frozenset(("earlier", "previous", "prior", "past", "history"))

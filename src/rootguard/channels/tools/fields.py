@@ -196,7 +196,12 @@ def _leaf(place: _Place, node: Mapping[str, object]) -> Field | None:
     kinds = [kind for name in names for kind in _KINDS if kind == name]
     listed = node.get("enum")
     choices = tuple(listed) if isinstance(listed, list) else ()
-    if "const" in node or (not kinds and not choices and declared is not None):
+    # One number that may be sent is a question all the same: is the weight 80?
+    if _number(node.get("const")) is not None:
+        choices = (node["const"],)
+    elif "const" in node:
+        return None
+    if not kinds and not choices and declared is not None:
         return None
     if not kinds:
         kinds = ["string" if any(isinstance(c, str) for c in choices) else "number"]

@@ -2,9 +2,10 @@
 
 A tool with an open schema says nothing of what it takes; the arguments do. Read are objects that
 hold a quantity and what it is of (`code` and `valueQuantity` of an Observation and its components),
-and two arrays of one length of which one names what the other holds. A place is decided by names
-and units alone, never by the number that stands there. Names beside numbers in other ways are the
-text channel's to read.
+two arrays of one length of which one names what the other holds, and for a tool about a person a
+number whose key says nothing beside a text that is nothing but the name of a value. A place is
+decided by names and units alone, never by the number that stands there. Names beside numbers in
+other ways are the text channel's to read.
 """
 
 import re
@@ -13,9 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from rootguard.channels.tools.answers import ReleasedMeasure
+from rootguard.channels.tools.comparisons import flat
 from rootguard.channels.tools.docstrings import asked_for
-from rootguard.channels.tools.units import fitting, in_unit, same_unit
-from rootguard.channels.tools.words import Meaning, Meanings, match, text_words
+from rootguard.channels.tools.units import fitting, in_unit, same_unit, units_in, without_units
+from rootguard.channels.tools.words import Meaning, Meanings, data, match, text_words, words_of
 from rootguard.language.units import canonical
 
 Place = tuple[str | int, ...]
@@ -56,25 +58,60 @@ class Stated:
     measure: ReleasedMeasure | None
 
 
-def stated(arguments: Mapping[str, object], known: Meanings) -> tuple[Stated, ...]:
-    """The values that arguments name themselves, and where they stand."""
-    return tuple(_walk(arguments, (), known, 0))
+def stated(
+    arguments: Mapping[str, object], known: Meanings, *, personal: bool = False
+) -> tuple[Stated, ...]:
+    """The values that arguments name themselves, and where they stand.
+
+    `personal`: they are for a tool that is about a person's health or money.
+    """
+    found = {each.place: each for each in _walk(arguments, (), known, 0, personal=personal)}
+    return tuple(found.values())
 
 
-def _walk(node: object, place: Place, known: Meanings, depth: int) -> Iterator[Stated]:
+def _beside(node: Mapping[str, object], place: Place, known: Meanings) -> Iterator[Stated]:
+    """The only number of an object, whose key says nothing, beside a text that names a value."""
+    numbers = [str(key) for key, value in node.items() if _is_number(value)]
+    silent = data()["generic"] | data()["replies"] | _SILENT
+    if len(numbers) != 1 or not all(len(w) == 1 or w in silent for w in words_of(numbers[0])):
+        return
+    for text in node.values():
+        if not isinstance(text, str) or len(text) > _LONGEST_NAME:
+            continue
+        said = " ".join(w for w in text_words(without_units(text)) if w not in data()["self"])
+        found = _called(said, known)
+        if len(found) == 1:
+            every = (said for said in node.values() if isinstance(said, str))
+            units = [unit for said in every for unit, _ in units_in(flat(said))]
+            made = _stated((*place, numbers[0]), found[0], units)
+            # Under the usual keys the text channel reads it in the value's own unit.
+            if made.measure is not None or numbers[0].lower() not in _USUAL:
+                yield made
+
+
+_LONGEST_NAME: Final = 80
+_USUAL: Final = frozenset(("value", "val", "v", "result", "amount", "reading", "number", "num"))
+_SILENT: Final = frozenset(("how", "much", "many", "magnitude", "figure", "level", "reading"))
+
+
+def _walk(
+    node: object, place: Place, known: Meanings, depth: int, *, personal: bool
+) -> Iterator[Stated]:
     if depth > MAX_DEPTH:
         return
     if isinstance(node, Mapping):
+        if personal:
+            yield from _beside(node, place, known)
         yield from _observed(node, place, known)
         yield from _answered(node, place, known)
         yield from _parallel(node, place, known)
         yield from _listed(node, place, known)
         for key, value in node.items():
-            yield from _walk(value, (*place, str(key)), known, depth + 1)
+            yield from _walk(value, (*place, str(key)), known, depth + 1, personal=personal)
     elif isinstance(node, list):
         yield from _paired(node, place, known)
         for at, value in enumerate(node):
-            yield from _walk(value, (*place, at), known, depth + 1)
+            yield from _walk(value, (*place, at), known, depth + 1, personal=personal)
 
 
 def _observed(node: Mapping[str, object], place: Place, known: Meanings) -> Iterator[Stated]:

@@ -40,7 +40,13 @@ from rootguard.channels.tools.fields import (
     ends_of,
     fields_of,
 )
-from rootguard.channels.tools.units import fitting, in_unit, same_unit, units_in
+from rootguard.channels.tools.units import (
+    fitting,
+    in_unit,
+    same_unit,
+    units_in,
+    without_units,
+)
 from rootguard.channels.tools.words import (
     Meaning,
     Meanings,
@@ -241,6 +247,7 @@ def understand(
             _decided(field, verdicts, tool)
             or _ambiguous(field, known, tool)
             or _personal(field, texts[field.path], known, tool)
+            or (None if verdicts else _mentioned(field, texts[field.path], known, tool))
         )
         if isinstance(outcome, Binding):
             bindings.append(outcome)
@@ -316,7 +323,8 @@ def _described(field: Field, said: Docstring, *, lone: bool) -> Field:
     The only parameter of a form, if its name says nothing, is what the form asks for.
     """
     text = field.description or said.parameters.get(field.path[-1], "")
-    if not text and lone and set(words_of(field.path[-1])) <= data()["generic"] | data()["replies"]:
+    silent = data()["generic"] | data()["replies"]
+    if not text and lone and all(w in silent or len(w) == 1 for w in words_of(field.path[-1])):
         text = _ASKING.sub("", said.summary)
     return replace(field, description=asked_for(text), listed=choices_in(text))
 
@@ -573,6 +581,33 @@ def _personal(field: Field, text: str, known: Meanings, tool: Tool) -> Question 
     if not names:
         return None
     return Question(parameter=field.path, candidates=names[:8], why="its words are not understood")
+
+
+def _mentioned(field: Field, text: str, known: Meanings, tool: Tool) -> Question | None:
+    """A number, or a calculation, that is described by a value and is not that value.
+
+    "AST minus 40" and "the one nearest to the patient's AST" tell it as well as the value itself.
+    """
+    numbers = field.kind in ("number", "integer") or any(
+        isinstance(each, int | float) and not isinstance(each, bool) for each in field.choices
+    )
+    kept, _ = clean(text)
+    if not (numbers or (field.kind == "string" and _CALCULATION.search(kept))):
+        return None
+    words = {*text_words(kept), *words_of(field.path[-1])}
+    lists = data()
+    apart = (lists["others"] - lists["staff"]) | (lists["things"] - lists["passing"])
+    personal = _is_about(tool) or words & lists["self"] or tool.words & lists["self"]
+    if not personal or words & apart:
+        return None
+    said = known.mentions(text_words(without_units(kept)))
+    names = tuple(dict.fromkeys(m.name for _, m, _ in said if m.sort == "value"))
+    if not names:
+        return None
+    return Question(parameter=field.path, candidates=names[:8], why="it may tell one of these")
+
+
+_CALCULATION: Final = re.compile(r"[A-Za-z)] ?[*/^] ?[A-Za-z(]|\b(?:expression|formula|equation)\b")
 
 
 def _may_take(units: Collection[str], words: Collection[str], meaning: Meaning) -> bool:

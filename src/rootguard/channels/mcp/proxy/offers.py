@@ -21,7 +21,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final, Literal
 
@@ -62,11 +62,15 @@ LISTED: Final[Mapping[str, tuple[Listing, str, str]]] = {
 }
 """By method: what is listed, under which key, and what an entry goes by."""
 # What a client sends back as it came; it passes only if the server said it.
+_EARLIER: Final = 4
+"""Offers of one name that are remembered when it is changed: an agent answers the latest, or the
+one before it."""
 _OPAQUE: Final = ("nextCursor", "requestState", "taskId")
 _PLAIN_RESULT: Final = frozenset(("content", "structuredContent", "isError", "resultType"))
 Path = tuple[str, ...]
 _HELD: Final = True
 """Holds the place of a bound parameter while the rest is sanitized, which leaves it alone."""
+_CHANGED: Final = "it was asked for before the offer was changed"
 _BARE: Final = (bool, int, float, type(None))
 _SHORT: Final = 24
 """Characters of a text that may be nothing but a number with its unit ("61.375 micromol/L")."""
@@ -117,6 +121,7 @@ class Offers:
             "templates": {},
             "resources": {},
         }
+        self._earlier: dict[tuple[Listing, str], tuple[Message, ...]] = {}
         self._complete: set[Listing] = set()
         self.uris = IssuedStrings()
         self.opaque = IssuedStrings()
@@ -127,6 +132,10 @@ class Offers:
 
     def all(self, listing: Listing) -> list[Message]:
         return list(self._listed[listing].values())
+
+    def before(self, listing: Listing, name: str) -> tuple[Message, ...]:
+        """What was offered under this name before, the latest last, as far as it is remembered."""
+        return self._earlier.get((listing, name), ())
 
     def complete(self, listing: Listing) -> bool:
         """Whether the list was seen to its end since it last changed."""
@@ -172,6 +181,10 @@ class Offers:
         for entry in _entries(result.get(key)):
             if isinstance(entry.get(name), str) and len(kept) < MAX_OFFERS:
                 kept[entry[name]] = entry
+                old = self._listed[listing].get(entry[name])
+                if old is not None and old != entry and len(self._earlier) < MAX_OFFERS:
+                    place = (listing, entry[name])
+                    self._earlier[place] = (*self._earlier.get(place, ()), old)[-_EARLIER:]
         self._listed[listing] = kept
         if isinstance(result.get("nextCursor"), str):
             self._complete.discard(listing)  # a client that reads on, or not, has begun anew
@@ -424,6 +437,22 @@ class Arguments:
             meant=meant,
         )
 
+    def after(self, before: ParameterReading, now: ParameterReading) -> ParameterReading:
+        """The reading of an offer that was changed: what it asked for before is still private.
+
+        A server that asks for an AST, and calls the same parameter a room number by the time that
+        the agent answers, gets a refusal.
+        """
+        still = {each.parameter for each in now.tool_map.asked} | now.bound
+        asked = {each.parameter: each for each in before.tool_map.asked}
+        for path, (_, name) in before.meant.items():
+            asked[path] = Question(parameter=path, candidates=tuple(name.split(", ")), why=_CHANGED)
+        kept = [each for path, each in asked.items() if path not in still | now.ignored]
+        if not kept:
+            return replace(now, personal=now.personal or before.personal)
+        tool_map = replace(now.tool_map, asked=(*now.tool_map.asked, *kept))
+        return replace(now, tool_map=tool_map, private=True, personal=True)
+
     @shielded
     def fill(self, reading: ParameterReading, arguments: Message) -> Message:
         for question in reading.tool_map.asked:
@@ -474,12 +503,14 @@ class Arguments:
             return None
         if self._person.text == "identifiers":
             return self.identifiers
-        found = addresses(part)
-        if found and self._subjects.stand_in_paths(found):
+        personal, found = reading.personal, addresses(part)
+        if (found and self._subjects.stand_in_paths(found)) or self._subjects.stand_in_keys(
+            part, reading.names, personal=personal
+        ):
             raise RequestRefusedError("text_blocked")
         if careful:
             return self.careful
-        if reading.personal or self._subjects.has_owners(part):
+        if personal or self._subjects.has_owners(part):
             return self.channel
         return self.identifiers
 
@@ -492,7 +523,7 @@ class Arguments:
         """
         if all(isinstance(value, _BARE) for value in arguments.values()):
             return arguments, []  # nothing in them names anything
-        found = stated_in(arguments, self._known)
+        found = stated_in(arguments, self._known, personal=reading.personal)
         if not found:
             return arguments, []
         held = copy.deepcopy(arguments)
@@ -532,9 +563,22 @@ class Arguments:
         places = {name: path for path, (_, name) in reading.meant.items()}
         raise MissingValueError(missing, places)
 
+    def cut(self, text: str, cleaned: str, path: Path) -> str:
+        """A text that is being written, cleaned: without the word at its end, which may go on.
+
+        One that was replaced is whole.
+        """
+        last = text[text.rfind(" ") + 1 :]
+        if not last or not cleaned.endswith(last):
+            return cleaned
+        self._tell([Change(path=path, kind="text")], frozenset(path))
+        return cleaned.removesuffix(last)
+
     @shielded
     def json(self, value: Message) -> Message:
         """A JSON object by the rules for texts."""
+        if self._subjects.stand_in_keys(value, frozenset(), personal=True):
+            raise RequestRefusedError("text_blocked")
         made, changes = self._json(self.channel, value)
         self._tell(changes)
         return made

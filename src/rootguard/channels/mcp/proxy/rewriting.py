@@ -24,6 +24,7 @@ from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.mcp.jsonrpc import Message
 from rootguard.channels.mcp.proxy.offers import (
     Arguments,
+    Listing,
     Offers,
     ParameterReading,
     ServerRequest,
@@ -86,7 +87,7 @@ class RequestRewriter:
         self._arguments = arguments
         self._offers = offers
         self._tasks = ClientTasks()
-        self._understood: dict[tuple[str, str], tuple[Message, ParameterReading]] = {}
+        self._understood: dict[tuple[Listing, str], tuple[Message, ParameterReading]] = {}
 
     @staticmethod
     def knows(method: str) -> bool:
@@ -146,7 +147,7 @@ class RequestRewriter:
 
     def names_of(self, tool: object) -> frozenset[str]:
         """What the schemas of a tool that was called name. A reply has tokens elsewhere."""
-        known = self._understood.get(("tool", str(tool)))
+        known = self._understood.get(("tools", str(tool)))
         return frozenset() if known is None else known[1].names
 
     def learn(self, server: str, tool: object, result: Message) -> None:
@@ -177,8 +178,7 @@ class RequestRewriter:
         tool = self._offers.get("tools", name)
         if tool is None:
             raise RequestRefusedError("unknown_name")
-        schema = tool.get("inputSchema")
-        reading = self._reading("tool", name, tool, schema if isinstance(schema, dict) else {})
+        reading = self._reading("tools", name, tool, _tool_schema)
         made: Message = {"name": name}
         given = params.get("arguments")
         if given is not None or reading.bound:
@@ -202,16 +202,7 @@ class RequestRewriter:
         prompt = self._offers.get("prompts", name)
         if prompt is None:
             raise RequestRefusedError("unknown_name")
-        listed = {str(each.get("name")): each for each in _objects(prompt.get("arguments") or [])}
-        schema = {
-            "type": "object",
-            "properties": {
-                key: {"type": "string", "description": str(each.get("description") or "")}
-                for key, each in listed.items()
-            },
-            "required": [key for key, each in listed.items() if each.get("required") is True],
-        }
-        return self._reading("prompt", name, prompt, schema)
+        return self._reading("prompts", name, prompt, _prompt_schema)
 
     def _read(self, params: Message) -> Message:
         return {"uri": self.uri(params.get("uri"))}
@@ -250,7 +241,7 @@ class RequestRewriter:
             "type": "object",
             "properties": {variable: {"type": "string"} for variable in variables},
         }
-        return self._reading("template", name, template, schema)
+        return self._reading("templates", name, template, lambda _: schema)
 
     def _complete(self, params: Message) -> Message:
         ref, argument = _object(params.get("ref")), _object(params.get("argument"))
@@ -270,8 +261,12 @@ class RequestRewriter:
         known |= {question.parameter for question in reading.tool_map.asked}
         if (about,) not in known:
             raise RequestRefusedError("unknown_name")
-        typed = self._texts(reading, {about: _string(argument.get("value"))}, required=False)
-        made["argument"] = {"name": about, "value": typed[about]}
+        value = _string(argument.get("value"))
+        typed = self._texts(reading, {about: value}, required=False)[about]
+        if reading.personal and (about,) not in reading.bound:
+            # The beginning of a name, or of a number, is read as neither.
+            typed = self._arguments.cut(value, typed, (about,))
+        made["argument"] = {"name": about, "value": typed}
         if "context" in params:
             before = _object(_object(params["context"]).get("arguments") or {})
             made["context"] = {"arguments": self._texts(reading, before, required=False)}
@@ -299,17 +294,24 @@ class RequestRewriter:
         return {}
 
     def _reading(
-        self, sort: str, name: str, offer: Message, schema: Mapping[str, object]
+        self, listing: Listing, name: str, offer: Message, schema: Callable[[Message], Message]
     ) -> ParameterReading:
         """How an offer is understood; again only if it was offered anew."""
-        before = self._understood.get((sort, name))
-        if before is not None and before[0] is offer:
-            return before[1]
-        reading = self._arguments.reading(name, str(offer.get("description") or ""), schema)
-        given = frozenset(names_in(offer.get("outputSchema")))
-        reading = replace(reading, names=reading.names | given)
-        self._understood[sort, name] = (offer, reading)
-        return reading
+        known = self._understood.get((listing, name))
+        if known is not None and known[0] is offer:
+            return known[1]
+        made: ParameterReading | None = None
+        # An agent may still answer what it was asked before the offer was changed.
+        for each in (*self._offers.before(listing, name), offer):
+            about = str(each.get("description") or "")
+            reading = self._arguments.reading(name, about, schema(each))
+            given = frozenset(names_in(each.get("outputSchema")))
+            reading = replace(reading, names=reading.names | given)
+            made = reading if made is None else self._arguments.after(made, reading)
+        if made is None:
+            raise RequestRefusedError("unknown_name")
+        self._understood[listing, name] = (offer, made)
+        return made
 
     def _texts(
         self, reading: ParameterReading, given: Mapping[str, Any], *, required: bool = True
@@ -550,6 +552,23 @@ class ReplyRestorer:
             return restored
         made = self.anything(original)
         return restored if _parsed(restored) == made else json.dumps(made, ensure_ascii=False)
+
+
+def _tool_schema(tool: Message) -> Message:
+    schema = tool.get("inputSchema")
+    return schema if isinstance(schema, dict) else {}
+
+
+def _prompt_schema(prompt: Message) -> Message:
+    listed = {str(each.get("name")): each for each in _objects(prompt.get("arguments") or [])}
+    return {
+        "type": "object",
+        "properties": {
+            key: {"type": "string", "description": str(each.get("description") or "")}
+            for key, each in listed.items()
+        },
+        "required": [key for key, each in listed.items() if each.get("required") is True],
+    }
 
 
 def _template(text: str) -> "UriTemplate | None":
