@@ -173,13 +173,16 @@ def _run(
             tell(records.machine())
         for area in wanted:
             found[area] = []
+            began = time.perf_counter()
             for each in _AREAS[area][1]():
                 result = each
                 if isinstance(result, Case):
                     progress.say(f"{area}: {result.ours.name} / {result.theirs.name}")
                     result = measure(result)
                 found[area].append(result)
-                tell(records.line(area, result))
+                now = time.perf_counter()
+                tell(records.line(area, result) | {"measured_in": round(now - began, 1)})
+                began = now
         tell({"done": True})
     return found
 

@@ -30,7 +30,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from benchmarks.measure import Case, Contender, Row, Skipped
+from benchmarks.measure import Case, Contender, Row, Skipped, family
 
 CLIENTS = 64
 PROMPT = 10 * 1024
@@ -255,14 +255,11 @@ def _processor_rows(
 
 
 def _processor_time(process: int) -> float:
-    """Seconds that a process and those below it have used."""
-    ticks, waiting = 0, [process]
-    while waiting:
-        now = waiting.pop()
-        fields = Path(f"/proc/{now}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-        for task in Path(f"/proc/{now}/task").iterdir():
-            waiting += map(int, (task / "children").read_text(encoding="utf-8").split())
+    """Seconds that a process and those below it have used, threads that have ended included."""
+    ticks = 0
+    for each in family(process):
+        fields = Path(f"/proc/{each}/stat").read_text("ascii").rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])  # in Python and in the system
     return ticks / os.sysconf("SC_CLK_TCK")
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from benchmarks.answers import PATIENT
-from benchmarks.measure import Case, Contender, Skipped, Spent
+from benchmarks.measure import Case, Contender, Skipped, Spent, family
 
 _BARE = """
 import anyio
@@ -239,7 +239,7 @@ class _Server:
     def processor(self) -> float:
         """Seconds of processor time that this process and those of the server have used."""
         mine = time.process_time()
-        return mine + sum(_used(each) for each in _family(self._process.pid))
+        return mine + sum(_used(each) for each in family(self._process.pid))
 
     def _ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         self._turn += 1
@@ -255,15 +255,6 @@ class _Server:
             raise RuntimeError("no pipe")
         self._process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
         self._process.stdin.flush()
-
-
-def _family(pid: int) -> list[int]:
-    """A process and all that it has started, by Linux's own table."""
-    found = [pid]
-    for each in found:
-        for tasks in Path(f"/proc/{each}/task").glob("*/children"):
-            found += map(int, tasks.read_text("ascii").split())
-    return found
 
 
 def _used(pid: int) -> float:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import repeat
+from pathlib import Path
 from typing import Literal
 
 ROUNDS = int(os.environ.get("ROOTGUARD_BENCH_ROUNDS", "11"))
@@ -240,6 +241,15 @@ def growth(
                 best[place] = min(best[place], took.processor)
     sizes = tuple(number for number, _ in contenders)
     return Growth(name=name, size=size, sizes=sizes, seconds=tuple(best), limit=limit)
+
+
+def family(process: int) -> list[int]:
+    """A process and all that it has started, by Linux's own table."""
+    found = [process]
+    for each in found:
+        for tasks in Path(f"/proc/{each}/task").glob("*/children"):
+            found += map(int, tasks.read_text("ascii").split())
+    return found
 
 
 def _judged(spent: Spent, clock: Clock) -> float:

@@ -62,11 +62,20 @@ they cost.""",
 Scripted sessions of the agent study call the server's tools directly: a program makes no use of the
 wire. Sessions with a model go over it.""",
     ),
-    "text": ("The text channel", "Beside what any proxy does with the same text."),
+    "text": (
+        "The text channel",
+        "Beside what any proxy does with the same text; its detectors beside other ones.",
+    ),
     "mcp": ("MCP", "A server of guarded values over standard streams."),
     "batch": ("Long tables", "In processes of their own, with their peak memory."),
     "spark": ("Spark", "An executor on each core."),
-    "gateway": ("The gateway", "Beside itself with sanitizing switched off."),
+    "gateway": (
+        "The gateway",
+        """\
+Beside itself with sanitizing switched off, and beside a proxy that guards nothing. The processor
+time is of the server's processes, per request; throughput and latency are by the clock, with
+callers, upstream and server on one machine.""",
+    ),
     "growth": (
         "Growth",
         """\

@@ -288,7 +288,7 @@ hash that stands for the name in every table, and a gateway would find the shard
 Shared, and small: the unit and grid of each root, which are fixed once and then only read; the
 templates, which are files; the count of people, which every newcomer raises.
 
-Shared, and large: the marks of released tables. A table would be kept in one shard.
+Shared, and large: the fingerprints of released tables. A table would be kept in one shard.
 
 ## Hot rows
 

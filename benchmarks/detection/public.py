@@ -12,6 +12,7 @@ import hashlib
 import importlib
 import importlib.util
 import json
+import logging
 import os
 import re
 import time
@@ -121,6 +122,8 @@ class _Presidio:
     """Presidio as it comes, with everything that it finds."""
 
     def __init__(self, pipeline: str) -> None:
+        # It asks the network for a list of domains, and has its own where there is none.
+        logging.getLogger("tldextract").setLevel(logging.CRITICAL)
         analyzer = importlib.import_module("presidio_analyzer")
         engines = importlib.import_module("presidio_analyzer.nlp_engine")
         settings = {
@@ -138,7 +141,7 @@ class _Presidio:
         ]
 
 
-def _contenders() -> Iterator[tuple[str, Detector | str]]:
+def contenders() -> Iterator[tuple[str, Detector | str]]:
     """The detectors by name, or why one is left out."""
     yield "Rules", Rules()
     pipeline = os.environ.get("ROOTGUARD_SPACY_PIPELINE", "en_core_web_md")
@@ -152,7 +155,10 @@ def _contenders() -> Iterator[tuple[str, Detector | str]]:
     if importlib.util.find_spec("presidio_analyzer") is None:
         yield "Presidio", "presidio-analyzer is not installed"
     else:
-        yield "Presidio", _Presidio(pipeline)
+        try:
+            yield "Presidio", _Presidio(pipeline)
+        except (OSError, SystemExit):  # it tries to fetch the pipeline, and gives up
+            yield "Presidio", "the pipeline is not installed"
 
 
 def report(path: Path, console: Console) -> None:
@@ -161,7 +167,7 @@ def report(path: Path, console: Console) -> None:
     size = sum(len(each.text.encode()) for each in texts) / _KIB
     scores: dict[str, dict[str, dict[FoundKind, Tally]]] = {half: {} for half in _HALVES}
     seconds: dict[str, float] = {}
-    for name, detector in _contenders():
+    for name, detector in contenders():
         if isinstance(detector, str):
             console.print(f"detection: {name} left out, {detector}", markup=False)
             continue

@@ -43,7 +43,7 @@ def test_the_halves_are_fixed_and_both_are_shown(
     assert [each.half for each in public.load(file)] == [each.half for each in public.load(file)]
     console = Console(record=True, width=160)
     contenders = [("Rules", Rules()), ("Presidio", "not installed")]
-    monkeypatch.setattr(public, "_contenders", lambda: iter(contenders))
+    monkeypatch.setattr(public, "contenders", lambda: iter(contenders))
     public.report(file, console)
     shown = console.export_text()
     assert "developing half" in shown
