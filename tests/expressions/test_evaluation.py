@@ -168,6 +168,30 @@ def test_many_rows_equal_handwritten_numpy_to_the_last_bit() -> None:
     assert np.array_equal(evaluate_many(parse(FIB_4), t), expected)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(x + y) * (x + y) - (x + y) / (x * y)",
+        "ln(x) * 2 + ln(x) * 3 - ln(x)",
+        "-(x * y) + (x * y) ** 2 - -(x * y)",
+        "2 * 3 * x + (2 * 3) / x - 2 * 3",
+        "(x - 2) / (x - 2) + 1 / (x - 2)",
+        "(x + y) ** 1 * 2 + (x + y)",
+        "min(x + y, 1e9) * 2 + (x + y)",
+    ],
+)
+def test_parts_that_stand_in_several_places_keep_their_value(text: str) -> None:
+    given = {"x": np.array([1.5, 2.0, 7.25]), "y": np.array([3.0, 0.5, 11.0])}
+    formula = parse(text)
+    found = evaluate_many(formula, given)
+    for row in range(3):
+        values = {name: float(column[row]) for name, column in given.items()}
+        try:
+            assert found[row] == evaluate(formula, values)
+        except FormulaError:
+            assert math.isnan(found[row])
+
+
 def test_the_columns_are_left_as_they_were() -> None:
     t = table(100)
     before = {name: column.copy() for name, column in t.items()}

@@ -41,7 +41,7 @@ from rootguard.calibration.priors import (
     marginal,
     spread_points,
 )
-from rootguard.expressions import evaluate_many, names
+from rootguard.expressions import Node, evaluate_many, names
 from rootguard.graph import Graph
 from rootguard.mechanisms import mechanism
 from rootguard.mechanisms.base import Floats, Indices, Mechanism
@@ -223,7 +223,7 @@ class Calibration:
         self.template = template
         graph = Graph.of(template)
         self.roots = graph.roots
-        self._formula = graph.in_roots(template.target.formula)
+        self._formula = _target_of(template)
         self._levels = {root: levels[root] for root in self.roots}
         self._points = points
         self.active = any(has_figures(template.roots[root]) for root in self.roots)
@@ -535,6 +535,12 @@ class Alarms:
         found = inside / total / alarm.share
         worth = (found - ALARM_EVIDENCE >= ALARM_PRICE * dearer) | (dearer <= _CLOSE_CALL)
         return np.where(possible & worth, edge, middle)
+
+
+@lru_cache(maxsize=256)
+def _target_of(template: Template) -> Node:
+    """The target in roots: one object, which is known again without being compared."""
+    return Graph.of(template).in_roots(template.target.formula)
 
 
 @lru_cache(maxsize=256)

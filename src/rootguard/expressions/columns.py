@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache, reduce
-from typing import Final, assert_never, cast
+from typing import Final, NamedTuple, assert_never, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +104,8 @@ def _size(column: Column) -> float:
     is summed in short stretches: given a whole block, BLAS starts threads and waits for them.
     """
     whole = len(column) - len(column) % _STRETCH
+    if not whole:
+        return math.sqrt(np.vecdot(column, column))
     stretches = column[:whole].reshape(-1, _STRETCH)
     squares = float(np.add.reduce(np.vecdot(stretches, stretches)))
     if whole < len(column):
@@ -128,40 +130,73 @@ _Sized = tuple[Column | float, float]
 
 def _plain(node: nodes.Node, block: Mapping[str, Column]) -> _Sized:
     """The values, and a bound on their magnitude that must stay below the limit."""
-    walk = nodes.steps(node)
-    found: list[_Sized | None] = []
-    uses = _uses(node)
-    left = list(uses)
-    for each, places in walk:
-        below = [cast("_Sized", found[place]) for place in places]
-        # A part that is wanted again must not be overwritten by its first user.
-        spare = [uses[place] == 1 for place in places]
-        value, size = _plain_node(each, below, spare, block)
+    program = _program(node)
+    found: list[_Sized | None] = [None] * len(program)
+    for at, step in enumerate(program):
+        if step.fixed is not None:
+            found[at] = step.fixed
+            continue
+        below = [cast("_Sized", found[place]) for place in step.places]
+        value, size = _plain_node(step.node, below, step.spare, block)
         if not size <= _TRUSTED:
             raise _NeedsCareError
-        found.append((value, size))
-        for place in places:
-            left[place] -= 1
-            if not left[place]:
-                found[place] = None  # what nobody wants any more makes room in the cache
+        found[at] = value, size
+        for place in step.last:
+            found[place] = None  # what nobody wants any more makes room in the cache
     return cast("_Sized", found[-1])
 
 
+class _Step(NamedTuple):
+    """One node of a formula, and where its parts are among the steps before."""
+
+    node: nodes.Node
+    places: tuple[int, ...]
+    spare: tuple[bool, ...]
+    """Which parts may be overwritten: one that is wanted again must not be by its first user."""
+    last: tuple[int, ...]
+    """Parts that no later step wants."""
+    fixed: tuple[float, float] | None
+    """The value of a part without names, and its magnitude."""
+
+
 @lru_cache(maxsize=4096)
-def _uses(node: nodes.Node) -> tuple[int, ...]:
-    """How often each step of a formula is a part of another."""
-    counts = Counter(place for _, places in nodes.steps(node) for place in places)
-    return tuple(counts[place] for place in range(len(nodes.steps(node))))
+def _program(node: nodes.Node) -> tuple[_Step, ...]:
+    """The steps of a formula: parts that are equal are computed once, constants not again."""
+    where: dict[nodes.Node, int] = {}
+    made: list[tuple[nodes.Node, tuple[int, ...]]] = []
+    moved: list[int] = []
+    for each, places in nodes.steps(node):
+        at = where.setdefault(each, len(made))
+        if at == len(made):
+            made.append((each, tuple(moved[place] for place in places)))
+        moved.append(at)
+    uses = Counter(place for _, places in made for place in places)
+    last = {place: at for at, (_, places) in enumerate(made) for place in places}
+    return tuple(
+        _Step(
+            node=each,
+            places=places,
+            spare=tuple(uses[place] == 1 for place in places),
+            last=tuple({place for place in places if last[place] == at}),
+            fixed=None if each.free else _fixed(each),
+        )
+        for at, (each, places) in enumerate(made)
+    )
+
+
+def _fixed(node: nodes.Node) -> tuple[float, float] | None:
+    """The value of a formula without names; None if it has none that can be trusted."""
+    value = outcome_of(node, {})
+    if isinstance(value, FormulaError) or not abs(value) <= _TRUSTED:
+        return None
+    return value, abs(value)
 
 
 def _plain_node(
-    node: nodes.Node, below: list[_Sized], spare: list[bool], block: Mapping[str, Column]
+    node: nodes.Node, below: list[_Sized], spare: tuple[bool, ...], block: Mapping[str, Column]
 ) -> _Sized:
-    if not node.free:
-        fixed = outcome_of(node, {})
-        if isinstance(fixed, FormulaError):
-            raise _NeedsCareError
-        return fixed, abs(fixed)
+    if not node.free:  # a constant that `_fixed` does not vouch for
+        raise _NeedsCareError
     if isinstance(node, nodes.Variable):
         return block[node.name], _size(block[node.name])
     values = [value for value, _ in below]
@@ -187,6 +222,8 @@ def _plain_node(
                     ):
                         raise _NeedsCareError
                     power = _power(first, second)
+                    if power is first and not spare[0]:
+                        power = power.copy()  # else who overwrites it overwrites both
                     if isinstance(second, float) and second in (0.5, 1.0, 2.0):
                         return power, first_size**second
                     return power, _size(power)
@@ -271,14 +308,11 @@ _Judged = tuple[Column, Mask]
 def _careful(node: nodes.Node, block: Mapping[str, Column], rows: int) -> _Judged:
     """The values and the rows that are refused; a refused row holds a harmless 1."""
     found: list[_Judged | None] = []
-    left = list(_uses(node))
-    for each, places in nodes.steps(node):
-        below = [cast("_Judged", found[place]) for place in places]
-        found.append(_careful_node(each, below, block, rows))
-        for place in places:
-            left[place] -= 1
-            if not left[place]:
-                found[place] = None
+    for step in _program(node):
+        below = [cast("_Judged", found[place]) for place in step.places]
+        found.append(_careful_node(step.node, below, block, rows))
+        for place in step.last:
+            found[place] = None
     return cast("_Judged", found[-1])
 
 
