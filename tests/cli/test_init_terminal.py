@@ -23,7 +23,12 @@ Dialogue = list[tuple[str, str]]
 
 
 def at_a_terminal(folder: Path, dialogue: Dialogue, *arguments: str) -> tuple[int, str]:
-    """Run init on a pseudo-terminal: wait for each prompt, then type the answer to it.
+    """Run init on a pseudo-terminal."""
+    return typed_into(folder, dialogue, "init", "--out", str(folder / "me.toml"), *arguments)
+
+
+def typed_into(folder: Path, dialogue: Dialogue, *arguments: str) -> tuple[int, str]:
+    """Run a command on a pseudo-terminal: wait for each prompt, then type the answer to it.
 
     What was typed ahead would be thrown away when the program stops the echo.
     """
@@ -36,7 +41,7 @@ def at_a_terminal(folder: Path, dialogue: Dialogue, *arguments: str) -> tuple[in
     }
     code = "from rootguard.cli.main import main; main()"
     running = subprocess.Popen(
-        [sys.executable, "-c", code, "init", "--out", str(folder / "me.toml"), *arguments],
+        [sys.executable, "-c", code, *arguments],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -338,3 +343,24 @@ def test_a_file_with_a_value_of_another_type_is_refused_by_name(
     assert "4417" not in said
     assert "44.17" not in said
     assert not (tmp_path / "me.toml").exists()
+
+
+@pytest.mark.parametrize(("answer", "draws"), [("y", 2), ("n", 1)])
+def test_a_changed_reading_of_a_series_is_paid_for_after_a_yes(
+    tmp_path: Path, answer: str, draws: int
+) -> None:
+    (tmp_path / "sugar.toml").write_text(
+        'name = "sugar"\ntitle = "Sugar"\n[roots.glu]\nlower = 40\nupper = 400\n'
+        'unit = "mg/dL"\nseries = true\n[target]\nname = "points"\nformula = "glu"\n'
+    )
+    command = ("release", str(tmp_path / "sugar.toml"), "--budget", "0.5", "--values")
+    said = ""
+    for glucose, dialogue in ((131, []), (177, [("Pay that now? [y/N]: ", answer)])):
+        (tmp_path / "values.toml").write_text(f"glu = {glucose}\n")
+        _, seen = typed_into(tmp_path, dialogue, *command, str(tmp_path / "values.toml"))
+        said = " ".join(seen.partition("Pay that now?")[0].split())
+    assert "Noising it anew costs glu epsilon 0.5 (spent 0.5)" in said
+    assert "177" not in said
+    store = open_store(f"sqlite:///{tmp_path}/vault.db")
+    assert store.ledger(OWNER).draws["glu"] == draws
+    assert store.ledger(OWNER).micro["glu"] == draws * 500_000
