@@ -15,7 +15,7 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypedDict, TypeVar, Unpack
 
 from rootguard.channels.detection import make_detectors
 from rootguard.channels.gateway.channel import PersonChannel, Restorer
@@ -259,19 +259,22 @@ class AgentGuard:
         return self._channel.conversation(thread or self._own, ())
 
 
+class GuardOptions(TypedDict, total=False):
+    """What `AgentGuard` takes beside a profile."""
+
+    service: str | None
+    store: Store | None
+    pins: Pins | None
+
+
 class GuardedFront:
     """What a framework's front begins with: one person's guard, made as `AgentGuard` says."""
 
     def __init__(
-        self,
-        profile: str | os.PathLike[str] | Profile,
-        *,
-        service: str | None = None,
-        store: Store | None = None,
-        pins: Pins | None = None,
+        self, profile: str | os.PathLike[str] | Profile, **options: Unpack[GuardOptions]
     ) -> None:
         super().__init__()  # of the framework's own class, where there is one beside this
-        self.guard = AgentGuard(profile, service=service, store=store, pins=pins)
+        self.guard = AgentGuard(profile, **options)
 
 
 def asked_for(arguments: object) -> object:
