@@ -177,6 +177,7 @@ def test_a_change_is_refused_or_approved_with_its_price_by_keyboard(
     page.get_by_role("dialog").wait_for()
     assert "epsilon at most" in page.get_by_role("dialog").inner_text()
     assert "0.0379" in page.get_by_role("dialog").inner_text()
+    assert "Platelets: draw 2 of at most 10" in page.get_by_role("dialog").inner_text()
     assert judged(page) == []
     assert page.evaluate("document.activeElement.textContent") == "Refuse: keep what is noised"
     page.keyboard.press("Enter")

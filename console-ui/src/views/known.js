@@ -35,7 +35,7 @@ function scale(value, range) {
       viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
       class: "scale",
       role: "img",
-      "aria-label": `Between ${span(range, value.unit)} of possible ${span([value.lower, value.upper], value.unit)}.`,
+      "aria-label": `From ${span(range, value.unit)}, of possible ${span([value.lower, value.upper], value.unit)}.`,
     },
     value.population ? bar(value.population, "people", 11, 12) : null,
     svg("line", { class: "axis", x1: 0, x2: WIDTH, y1: 17, y2: 17 }),

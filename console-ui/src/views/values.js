@@ -3,7 +3,7 @@
 
 import { get, post } from "../api.js";
 import { freshId, h, note, say } from "../dom.js";
-import { list, number, withUnit } from "../format.js";
+import { list, number, written } from "../format.js";
 
 export const title = "Your values";
 export const tab = "Values";
@@ -13,14 +13,8 @@ export const about =
 const price = (amount) => `ε ${number(amount, 3)}`;
 const isNumber = (value) => value.type === "number" || value.type === "count";
 
-function bounds(value) {
-  if (value.type === "boolean") return "yes or no";
-  if (value.type === "category") return "one of the list";
-  const [low, high] = [value.lower, value.upper].map((each) =>
-    typeof each === "number" ? number(each, 4) : each,
-  );
-  return withUnit(`${low} to ${high}`, value.unit);
-}
+/** What a form asks for, in the words of `rootguard init`. */
+const bounds = (value) => written(value.wanted);
 
 function state(value) {
   if (value.public) return "public: stored as it is, at no cost";
@@ -83,6 +77,15 @@ function row(value) {
   };
 }
 
+/** The price as a person counts: which draw of a value it is, and how many there may be. */
+function draws(value) {
+  if (value.public || value.price === 0) return "";
+  const before = Math.round(value.spent / value.price);
+  const most =
+    value.cap === null ? "" : ` of at most ${Math.floor(value.cap / value.price + 1e-6)}`;
+  return `${value.title}: draw ${before + 1}${most}`;
+}
+
 function offer(dialog, entered, unseen, approve) {
   const names = list(entered.map((each) => each.value.title));
   const total = entered.reduce((sum, each) => sum + each.value.price, 0);
@@ -116,6 +119,16 @@ function offer(dialog, entered, unseen, approve) {
         h("dd", null, number(total, 3)),
       ),
     ),
+    unseen
+      ? ""
+      : h(
+          "p",
+          null,
+          `${entered
+            .map((each) => draws(each.value))
+            .filter(Boolean)
+            .join(", ")}. Every draw tells a little more about you to who sees them all.`,
+        ),
     h(
       "p",
       { class: "help" },

@@ -320,11 +320,13 @@ def _ask(template: "Template") -> dict[str, Form]:
     from rootguard.graph import Graph
 
     if not sys.stdin.isatty():
-        raise PrivateValueError("give --values FILE, or --values - to read", ("standard input",))
+        raise PrivateValueError(
+            "no values; give --values FILE (- is standard input) for", (template.name,)
+        )
     found: dict[str, Form] = {}
     for root in (template.roots[name] for name in Graph.of(template).roots):
         wanted = root.unit if root.type.plain else root.type.wanted.rstrip(",")
-        asked = f"{root.name} [{wanted}]"
+        asked = f"{root.label} [{wanted}]"
         if root.type.name in ("number", "count"):
             found[root.name] = click.prompt(asked, type=float, hide_input=True)
         else:

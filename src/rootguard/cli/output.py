@@ -47,7 +47,7 @@ def need(extra: str, *modules: str, what: str = "this") -> None:
     missing = [module for module in modules if find_spec(module) is None]
     if missing:
         raise MissingExtraError(
-            f"{what} needs {' and '.join(missing)}; run: pip install 'rootguard[{extra}]'"
+            f"{what} needs {', '.join(missing)}; run: pip install 'rootguard[{extra}]'"
         )
 
 

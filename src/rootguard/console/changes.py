@@ -53,6 +53,7 @@ def _offer(offer: ChangeOffer) -> dict[str, object]:
         "title": root.label,
         "unit": root.unit,
         "type": root.type.name,
+        "wanted": root.wanted,
         "answers": list(root.type.answers),
         "lower": _bound(root, root.domain.lower),
         "upper": _bound(root, root.domain.upper),
