@@ -378,11 +378,19 @@ class Calibration:
                 asked = np.flatnonzero(alarm.holds(plain) & ~alarm.holds(median))
                 if asked.size:
                     ordered = np.take_along_axis(targets[asked], order[asked], axis=1)
-                    middle[asked] = self._alarms.places(
+                    weighed = self._alarms.weigh(
                         alarm, ordered, sorted_weights[asked], below[asked], middle[asked]
                     )
+                    kept = self._keeps(asked, alarm, weighed)
+                    middle[asked] = np.where(kept, weighed.place, middle[asked])
         place: Indices = order[person, middle]
         return place
+
+    def _keeps(
+        self, asked: Indices, alarm: "WorryingClass", weighed: "Weighed"
+    ) -> NDArray[np.bool_]:
+        """Which of the people of a block who were noised into a class stay there."""
+        return weighed.is_worth_it(alarm)
 
     @cached_property
     def _alarms(self) -> "Alarms":
@@ -494,6 +502,26 @@ class Calibration:
         return slopes
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Weighed:
+    """What one alarm finds and costs each of the people who were noised into its class."""
+
+    place: Indices
+    """Among the ordered targets, the class's nearest to the median."""
+    target: Floats
+    likely: Floats
+    """The class's posterior probability."""
+    cost: Floats
+    """How much farther from the truth the release is expected to be, in mean deviations of the
+    population's target; infinite where the class has no point."""
+
+    def is_worth_it(self, alarm: WorryingClass) -> NDArray[np.bool_]:
+        """Whether to keep the alarm."""
+        found = self.likely / alarm.share
+        close = self.cost <= _CLOSE_CALL
+        return (found - ALARM_EVIDENCE >= ALARM_PRICE * self.cost) | close
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alarms:
     """The classes whose people must not be missed. A median favours the common classes.
@@ -509,15 +537,15 @@ class Alarms:
     classes: tuple[WorryingClass, ...]
     deviation: float
 
-    def places(
+    def weigh(
         self,
         alarm: WorryingClass,
         targets: Floats,
         weights: Floats,
         below: Floats,
         middle: Indices,
-    ) -> Indices:
-        """Where in their ordered targets people are released who were noised into a class."""
+    ) -> Weighed:
+        """Weigh an alarm for people who were noised into its class; targets are ordered."""
         person = np.arange(len(targets))
         start = (targets < alarm.low).sum(axis=1)
         stop = (targets <= alarm.high).sum(axis=1)  # what has no value is in neither
@@ -532,9 +560,12 @@ class Alarms:
         cost = (np.abs(known - at[:, None]) - np.abs(known - median[:, None])) * weights
         # Summed in the order of the points, whoever else is in the batch.
         dearer = np.cumsum(cost, axis=1)[:, -1] / total / self.deviation
-        found = inside / total / alarm.share
-        worth = (found - ALARM_EVIDENCE >= ALARM_PRICE * dearer) | (dearer <= _CLOSE_CALL)
-        return np.where(possible & worth, edge, middle)
+        return Weighed(
+            place=edge,
+            target=at,
+            likely=inside / total,
+            cost=np.where(possible, dearer, np.inf),
+        )
 
 
 @lru_cache(maxsize=256)
