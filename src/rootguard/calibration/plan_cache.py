@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rootguard.values import MICRO
 
-REVISION = 2
+REVISION = 3
 """Raised whenever the same template and budget get another plan."""
 VARIABLE = "ROOTGUARD_CACHE"
 
