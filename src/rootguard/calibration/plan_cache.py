@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rootguard.values import MICRO
 
-REVISION = 3
+REVISION = 2
 """Raised whenever the same template and budget get another plan."""
 VARIABLE = "ROOTGUARD_CACHE"
 

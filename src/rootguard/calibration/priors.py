@@ -19,10 +19,11 @@ from rootguard.mechanisms.base import Floats, Indices
 from rootguard.template import Root, Template
 from rootguard.values import Domain, RootName
 
-# Chosen on people made up from public figures (docs/calibration.md).
+# Found by trying constants on synthetic people and on the development cohort, then chosen again in
+# every fold of a nested cross-validation around them (docs/calibration.md).
 FLAT = 0.02
 """The flat part's share."""
-UNTIED = 0.025
+UNTIED = 0.05
 """The share of people whose roots are not tied to each other. Who is unlike the population is
 seldom unlike it in the same way: where the noised roots contradict the ties by more than this, the
 ties are not believed and each root is judged by itself."""

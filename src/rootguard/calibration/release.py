@@ -59,11 +59,17 @@ from rootguard.values import (
 POINTS = 256
 """Points per person, half of each kind. A working choice; what it costs against the exact joint
 posterior is in docs/calibration.md."""
-ALARM_PRICE = 2.0
+ALARM_PRICE = 2.5
 """What an alarm must find for its cost: so many times its class's share of the population, for each
 mean deviation of the population's target that the release is then expected to be farther off.
-Chosen with `_RAREST` on people made up from public figures (docs/calibration.md)."""
-_RAREST = 0.003
+Found, with `ALARM_EVIDENCE`, by trying values on synthetic people and on the development cohort,
+then chosen again in the folds of a nested cross-validation around them (docs/calibration.md)."""
+ALARM_EVIDENCE = 0.9
+"""An alarm is left where the noised roots speak against its class: where they make it less than
+this many times as likely as it is in the population. Only a close call is kept even then."""
+_CLOSE_CALL = 0.02
+"""Mean deviations of the population's target that no reader of a target would miss."""
+_RAREST = 0.01
 """A class that is rarer than this in the population counts as this rare: figures of a few thousand
 people say no more of it."""
 _WHOLE = 2048
@@ -511,8 +517,9 @@ class Weighed:
 
     def is_worth_it(self, alarm: WorryingClass) -> NDArray[np.bool_]:
         """Whether to keep the alarm."""
-        worth: NDArray[np.bool_] = self.likely / alarm.share >= ALARM_PRICE * self.cost
-        return worth
+        found = self.likely / alarm.share
+        close = self.cost <= _CLOSE_CALL
+        return (found - ALARM_EVIDENCE >= ALARM_PRICE * self.cost) | close
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -523,8 +530,8 @@ class Alarms:
     the target of that class nearest to the median finds p / P of an average person of the class,
     with p its posterior probability and P its share of the population. It costs
     E|edge - target| - E|median - target|, in mean absolute deviations of the population's target.
-    The alarm is kept where p / P is at least `ALARM_PRICE` times the cost: so a close call is kept,
-    and a distant class only as far as the evidence is for it.
+    The alarm is kept where p / P exceeds `ALARM_EVIDENCE` by `ALARM_PRICE` times the cost: a close
+    call unless the evidence is against it, a distant class only as far as the evidence is for it.
     """
 
     classes: tuple[WorryingClass, ...]
