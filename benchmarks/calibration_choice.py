@@ -234,6 +234,18 @@ class Rule:
         )
 
 
+BY_WORLDS = Rule(form="share", price=2.0, rarest=0.003)
+"""What the worlds chose, with the shares 0.02 and 0.025."""
+IN_USE = Rule(
+    form="share",
+    price=release.ALARM_PRICE,
+    evidence=release.ALARM_EVIDENCE,
+    rarest=release._RAREST,
+    close=release._CLOSE_CALL,
+)
+PRIOR_IN_USE = Prior(flat=priors.FLAT, untied=priors.UNTIED)
+
+
 def prior_candidates() -> list[Prior]:
     return [Prior(flat=f, untied=u) for f, u in product(FLATS, UNTIEDS)]
 
@@ -692,6 +704,14 @@ def choose_on_worlds(say: Callable[[str], object]) -> None:
             f"shifted {MOST_SHIFTED + shifts_by[rule]:.3f}, over a limit by "
             f"{100 * excess[rule][0]:.1f} ({excess[rule][1]})"
         )
+    with constants(PRIOR_IN_USE):
+        own = [fall for crowd in crowds for fall in crowd.falls()]
+    over, where = fall_excess(own, IN_USE)
+    say(
+        f"in use: {PRIOR_IN_USE}; {IN_USE}: "
+        f"{relative(by_rule(tables[PRIOR_IN_USE], IN_USE), best):.4f}, over a limit by "
+        f"{100 * over:.1f} ({where})"
+    )
     say(f"{len(kept)} of {len(rules)} rules keep the limits")
     say(f"chosen: {min(kept, key=lambda r: relative(errors_by[r], best))}")
 
@@ -729,19 +749,43 @@ def choose_on_patients(folder: Path, say: Callable[[str], object]) -> None:
             for fall in falls[prior]:
                 found = fall.under(rule)[judges]
                 if fall.epsilon == Fraction(1, 50) and np.isfinite(found).any():
-                    seen[fall.name] = max(seen.get(fall.name, -1.0), float(np.nanmean(found)))
+                    # Each patient judges once in a halving; the two halves weigh alike.
+                    seen[fall.name] = seen.get(fall.name, 0.0) + float(np.nanmean(found)) / 2
         judged.append(outer)
         worst.append(seen)
-    say_estimators(crowds, say)
-    means = np.mean(judged, axis=0)
-    ses = means.std(axis=1, ddof=1) / np.sqrt(count)
+    ses = np.mean(judged, axis=0).std(axis=1, ddof=1) / np.sqrt(count)
+    means = np.mean(judged, axis=(0, 2))
     say(
         "judged by patients who did not choose: "
-        + " ".join(f"{m:.2f} ± {s:.2f}" for m, s in zip(means.mean(axis=1), ses, strict=True))
+        + " ".join(f"{m:.2f} ± {s:.2f}" for m, s in zip(means, ses, strict=True))
     )
     for name in worst[0]:
         each = [seen[name] for seen in worst if name in seen]
-        say(f"  fall of the worse half, {name}: {100 * np.mean(each):.1f}")
+        say(f"  fall, {name}: {100 * np.mean(each):.1f}")
+    everybody = np.arange(count)
+    prior = _least({p: e.mean(axis=1) for p, e in without.items()})
+    if prior not in falls:
+        with constants(prior):
+            falls[prior] = [fall for crowd in crowds for fall in crowd.falls()]
+    rule = _chosen_rule(measured[prior], falls[prior], rules, everybody)
+    for label, shares, one in (
+        ("chosen by all patients", prior, rule),
+        ("chosen by the worlds", Prior(flat=0.02, untied=0.025), BY_WORLDS),
+        ("in use", PRIOR_IN_USE, IN_USE),
+    ):
+        if shares not in falls:
+            with constants(shares):
+                falls[shares] = [fall for crowd in crowds for fall in crowd.falls()]
+        found = by_rule(measured[shares], one)
+        strong = [fall for fall in falls[shares] if fall.epsilon == Fraction(1, 50)]
+        over = {fall.name: float(np.nanmean(fall.under(one))) for fall in strong}
+        dearest = max(over, key=lambda name: over[name])
+        say(
+            f"{label}: {shares}; {one}: "
+            + " ".join(f"{mean:.2f}" for mean in found.mean(axis=1))
+            + f"; largest fall {100 * over[dearest]:.1f} ({dearest})"
+        )
+    say_estimators(crowds, say)
 
 
 def _least(means: dict[_C, Floats]) -> _C:

@@ -19,8 +19,8 @@ from rootguard.mechanisms.base import Floats, Indices
 from rootguard.template import Root, Template
 from rootguard.values import Domain, RootName
 
-# Found by trying constants on synthetic people and on the development cohort, then chosen again in
-# every fold of a nested cross-validation around them (docs/calibration.md).
+# Found by trying constants on synthetic people and on the development cohort; docs/calibration.md
+# says what choices that see no judging patient give.
 FLAT = 0.02
 """The flat part's share."""
 UNTIED = 0.05

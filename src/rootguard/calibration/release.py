@@ -62,8 +62,8 @@ posterior is in docs/calibration.md."""
 ALARM_PRICE = 2.5
 """What an alarm must find for its cost: so many times its class's share of the population, for each
 mean deviation of the population's target that the release is then expected to be farther off.
-Found, with `ALARM_EVIDENCE`, by trying values on synthetic people and on the development cohort,
-then chosen again in the folds of a nested cross-validation around them (docs/calibration.md)."""
+Found, with `ALARM_EVIDENCE`, by trying values on synthetic people and on the development cohort;
+docs/calibration.md says what choices that see no judging patient give."""
 ALARM_EVIDENCE = 0.9
 """An alarm is left where the noised roots speak against its class: where they make it less than
 this many times as likely as it is in the population. Only a close call is kept even then."""
