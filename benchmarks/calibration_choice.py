@@ -298,14 +298,13 @@ class Listening(Calibration):
 
     def noted(self, noised: Columns) -> tuple[Floats, Asked]:
         """Median targets, and the alarms."""
-        self._notes: list[tuple[Indices, release.WorryingClass, release.Weighed]] = []
+        self._notes: list[tuple[Indices, release.Weighed]] = []
         self._seen = 0
         medians = self.targets_many(noised)
-        people = [person for person, _, _ in self._notes]
-        weighed = [found for _, _, found in self._notes]
-        shares = [np.full(person.size, alarm.share) for person, alarm, _ in self._notes]
+        weighed = [found for _, found in self._notes]
+        shares = [np.full(found.people.size, found.alarm.share) for found in weighed]
         return medians, Asked(
-            person=_joined(people).astype(np.int64),
+            person=_joined([person for person, _ in self._notes]).astype(np.int64),
             target=_joined([w.target for w in weighed]),
             likely=_joined([w.likely for w in weighed]),
             cost=_joined([w.cost for w in weighed]),
@@ -317,11 +316,9 @@ class Listening(Calibration):
         self._seen += len(targets)
         return found
 
-    def _keeps(
-        self, asked: Indices, alarm: release.WorryingClass, weighed: release.Weighed
-    ) -> Mask:
-        self._notes.append((asked + self._seen, alarm, weighed))
-        return np.zeros(asked.size, dtype=bool)
+    def _keeps(self, weighed: release.Weighed) -> Mask:
+        self._notes.append((weighed.people + self._seen, weighed))
+        return np.zeros(weighed.people.size, dtype=bool)
 
 
 def _joined(parts: Sequence[NDArray[np.generic]]) -> Floats:

@@ -379,18 +379,16 @@ class Calibration:
                 if asked.size:
                     ordered = np.take_along_axis(targets[asked], order[asked], axis=1)
                     weighed = self._alarms.weigh(
-                        alarm, ordered, sorted_weights[asked], below[asked], middle[asked]
+                        alarm, asked, ordered, sorted_weights[asked], below[asked], middle[asked]
                     )
-                    kept = self._keeps(asked, alarm, weighed)
+                    kept = self._keeps(weighed)
                     middle[asked] = np.where(kept, weighed.place, middle[asked])
         place: Indices = order[person, middle]
         return place
 
-    def _keeps(
-        self, asked: Indices, alarm: "WorryingClass", weighed: "Weighed"
-    ) -> NDArray[np.bool_]:
-        """Which of the people of a block who were noised into a class stay there."""
-        return weighed.is_worth_it(alarm)
+    def _keeps(self, weighed: "Weighed") -> NDArray[np.bool_]:
+        """Which of the people who were noised into a class stay there."""
+        return weighed.is_worth_it()
 
     @cached_property
     def _alarms(self) -> "Alarms":
@@ -506,6 +504,9 @@ class Calibration:
 class Weighed:
     """What one alarm finds and costs each of the people who were noised into its class."""
 
+    alarm: WorryingClass
+    people: Indices
+    """Who they are in their block."""
     place: Indices
     """Among the ordered targets, the class's nearest to the median."""
     target: Floats
@@ -515,9 +516,9 @@ class Weighed:
     """How much farther from the truth the release is expected to be, in mean deviations of the
     population's target; infinite where the class has no point."""
 
-    def is_worth_it(self, alarm: WorryingClass) -> NDArray[np.bool_]:
+    def is_worth_it(self) -> NDArray[np.bool_]:
         """Whether to keep the alarm."""
-        found = self.likely / alarm.share
+        found = self.likely / self.alarm.share
         close = self.cost <= _CLOSE_CALL
         return (found - ALARM_EVIDENCE >= ALARM_PRICE * self.cost) | close
 
@@ -540,6 +541,7 @@ class Alarms:
     def weigh(
         self,
         alarm: WorryingClass,
+        people: Indices,
         targets: Floats,
         weights: Floats,
         below: Floats,
@@ -561,6 +563,8 @@ class Alarms:
         # Summed in the order of the points, whoever else is in the batch.
         dearer = np.cumsum(cost, axis=1)[:, -1] / total / self.deviation
         return Weighed(
+            alarm=alarm,
+            people=people,
             place=edge,
             target=at,
             likely=inside / total,
