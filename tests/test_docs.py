@@ -1,4 +1,4 @@
-"""What the pages name exists: modules, paths, links, commands, options. The README runs."""
+"""What the pages name exists: modules, paths, links, commands, options."""
 
 import ast
 import importlib
@@ -197,28 +197,6 @@ def test_a_wrong_page_would_be_noticed() -> None:
 def test_every_python_block_can_be_parsed(page: Page) -> None:
     for block in blocks("python", page):
         compile(block, page.path, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-
-
-@pytest.mark.parametrize("path", ["README.md", "docs/vault.md"])
-def test_the_python_of_a_page_runs_from_its_top(
-    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    page = Page(path)
-    for text in blocks("toml", page):
-        Path("policy.toml").write_text(text, encoding="utf-8")
-    program = blocks("python", page)
-    assert len(program) >= 2
-    exec(compile("\n".join(program), path, "exec"), {})
-    assert Path("vault.sqlite3").exists()
-
-
-def test_the_tutorial_runs_from_its_top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pint", reason="the extra gateway is not installed")
-    monkeypatch.chdir(tmp_path)
-    program = blocks("python", Page("docs/tutorial.md"))
-    assert len(program) == 5
-    exec(compile("\n".join(program), "docs/tutorial.md", "exec"), {})
 
 
 def test_the_readme_says_how_to_run_the_tests() -> None:

@@ -5,9 +5,7 @@ environment are checked for what they name), and servers are stopped once they a
 """
 
 import json
-import os
 import re
-import select
 import subprocess
 import sys
 import tomllib
@@ -15,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.page_shell import environment, run_server
 from tests.support.patience import PATIENCE
 
 ROOT = Path(__file__).parents[1]
@@ -40,16 +39,6 @@ def home(tmp_path: Path) -> Path:
     return here
 
 
-def environment(home: Path) -> dict[str, str]:
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("ROOTGUARD_", "XDG_", "COVERAGE", "COV_"))
-    }
-    path = f"{home / 'bin'}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"
-    return {**kept, "HOME": str(home.parent / "home"), "PATH": path, "PYTHONPATH": str(ROOT)}
-
-
 def run_shell(home: Path, lines: str) -> None:
     done = subprocess.run(
         ["bash", "-e", "-c", lines],
@@ -62,36 +51,6 @@ def run_shell(home: Path, lines: str) -> None:
         stdin=subprocess.DEVNULL,
     )
     assert done.returncode == 0, f"{lines}\n{done.stdout}\n{done.stderr}"
-
-
-def run_server(home: Path, line: str) -> None:
-    """Start it on a free port, wait for its address, end it.
-
-    Not by Ctrl-C's signal, which a program that was started in the background does not hear.
-    """
-    running = subprocess.Popen(
-        ["bash", "-c", f"exec {line} --port 0"],
-        cwd=home,
-        env={**environment(home), "PYTHONUNBUFFERED": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert running.stdout is not None
-    seen = ""
-    try:
-        while "http://" not in seen:
-            ready, _, _ = select.select([running.stdout], [], [], PATIENCE)
-            part = running.stdout.readline() if ready else ""
-            seen += part
-            assert part, f"{line}\n{seen}"
-    finally:
-        running.terminate()
-        try:
-            running.communicate(timeout=PATIENCE)
-        finally:
-            running.kill()
-            running.wait()
 
 
 def pieces(block: str) -> list[str]:

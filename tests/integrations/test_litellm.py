@@ -45,16 +45,9 @@ model_list:
 general_settings: {{master_key: sk-f3a91c0d5e7b48b29d6c}}
 litellm_settings: {{callbacks: [tests.integrations.test_litellm.logs]}}
 """
-GUARDRAIL = """
-guardrails:
-  - guardrail_name: rootguard
-    litellm_params:
-      guardrail: rootguard.integrations.litellm.RootGuardGuardrail
-      mode: [pre_call, post_call]
-      default_on: true
-      profile: "{profile}"
-      service: assistant
-"""
+PAGE = (Path(__file__).parents[2] / "docs" / "integrations.md").read_text(encoding="utf-8")
+# As the page has it, to be pasted.
+GUARDRAIL = PAGE.partition("```yaml\n")[2].partition("```")[0]
 
 
 class Logs(CustomLogger):  # type: ignore[misc]
@@ -148,7 +141,7 @@ def test_ten_turns_through_the_proxy_leave_nothing_private_in_service_and_logs(
 ) -> None:
     profile_in(tmp_path)
     monkeypatch.setenv("ROOTGUARD_STORE", "memory:")
-    config = CONFIG.format(url=talk.url) + GUARDRAIL.format(profile=tmp_path / "me.toml")
+    config = CONFIG.format(url=talk.url) + GUARDRAIL.replace("me.toml", str(tmp_path / "me.toml"))
     with proxy(config, tmp_path, monkeypatch) as url:
         replies = hold(asking(url))
     check_replies(replies)
