@@ -2,6 +2,8 @@
 
 import importlib.util
 import runpy
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,15 @@ def test_a_recipe_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
             pytest.skip(f"{package} is not installed; `make extras` installs it")
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     assert capsys.readouterr().out
+
+
+def test_a_researchers_mechanism_is_certified_and_studied() -> None:
+    # In a process of its own: it adds to the table of mechanisms.
+    command = [sys.executable, str(EXAMPLES / "mechanism.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "hasty    claims 0.100, has 0.6" in done.stdout
+    assert "midway     {'all':" in done.stdout
 
 
 def test_many_users_of_one_application_share_a_database(new_postgres: Callable[[], str]) -> None:
