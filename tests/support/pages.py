@@ -176,8 +176,8 @@ def _batch(folder: Path) -> dict[str, Any]:
     renamed = ["SGOT" if name == "ast" else name for name in table.column_names]
     pq.write_table(table.rename_columns(renamed), folder / "lab.parquet")
     key = bytes(range(32))
-    (folder / "rootguard.key").touch(mode=0o600)
-    (folder / "rootguard.key").write_text(key.hex(), encoding="ascii")
+    (folder / "batch.key").touch(mode=0o600)
+    (folder / "batch.key").write_text(key.hex(), encoding="ascii")
     if importlib.util.find_spec("duckdb"):
         import duckdb
 
