@@ -28,6 +28,7 @@ from rootguard.integrations.claude_agent_sdk import RootGuardClaude
 from rootguard.store import MemoryStore
 from tests.support.agent_program import Program
 from tests.support.agent_talk import (
+    SCHEMAS,
     UNGUARDED,
     Talk,
     ahold,
@@ -43,18 +44,6 @@ from tests.support.agent_talk import (
 # The SDK and what it brings warn of their own deprecations.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-NUMBER, TEXT = {"type": "number"}, {"type": "string"}
-FIELDS: dict[str, dict[str, Any]] = {
-    "fib4_score": {
-        "age": {**NUMBER, "description": "Age in years."},
-        "ast": {**NUMBER, "description": "AST in U/L."},
-        "alt": {**NUMBER, "description": "ALT in U/L."},
-        "platelets": {**NUMBER, "description": "Platelets in 10^9/L."},
-    },
-    "book_visit": {"patient": TEXT, "day": TEXT},
-    "look_up": {"patient": TEXT},
-}
-
 
 @pytest.fixture
 def talk() -> Iterator[Talk]:
@@ -65,12 +54,11 @@ def talk() -> Iterator[Talk]:
 def own(talk: Talk, function: Callable[..., Any]) -> Any:  # noqa: ANN401
     """A function as a tool of the SDK's, in this process."""
     name, noted = function.__name__, talk.tool(function)
-    schema = {"type": "object", "properties": FIELDS[name], "required": list(FIELDS[name])}
 
     async def handler(given: dict[str, Any]) -> dict[str, Any]:
         return {"content": [{"type": "text", "text": str(noted(**given))}]}
 
-    return tool(name, function.__doc__ or "", schema)(handler)
+    return tool(name, function.__doc__ or "", SCHEMAS[name])(handler)
 
 
 def tools_of(talk: Talk) -> list[Any]:

@@ -107,6 +107,24 @@ def look_up(patient: str) -> str:
     return f"There is no entry for {patient}."
 
 
+_NUMBER_FIELD, _TEXT_FIELD = {"type": "number"}, {"type": "string"}
+_FIELDS: dict[str, dict[str, Any]] = {
+    "fib4_score": {
+        "age": {**_NUMBER_FIELD, "description": "Age in years."},
+        "ast": {**_NUMBER_FIELD, "description": "AST in U/L."},
+        "alt": {**_NUMBER_FIELD, "description": "ALT in U/L."},
+        "platelets": {**_NUMBER_FIELD, "description": "Platelets in 10^9/L."},
+    },
+    "book_visit": {"patient": _TEXT_FIELD, "day": _TEXT_FIELD},
+    "look_up": {"patient": _TEXT_FIELD},
+}
+SCHEMAS: dict[str, dict[str, Any]] = {
+    name: {"type": "object", "properties": fields, "required": list(fields)}
+    for name, fields in _FIELDS.items()
+}
+"""The tools' schemas, for frameworks that do not make them from functions."""
+
+
 @dataclass
 class Talk:
     """One talk: its service, and what the tools were called with."""
