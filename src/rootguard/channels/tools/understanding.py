@@ -248,6 +248,7 @@ def understand(
             or _ambiguous(field, known, tool)
             or _personal(field, texts[field.path], known, tool)
             or (None if verdicts else _mentioned(field, texts[field.path], known, tool))
+            or (_answering(field, texts[field.path], roots) if _is_about(tool) else None)
         )
         if isinstance(outcome, Binding):
             bindings.append(outcome)
@@ -607,6 +608,28 @@ def _mentioned(field: Field, text: str, known: Meanings, tool: Tool) -> Question
     return Question(parameter=field.path, candidates=names[:8], why="it may tell one of these")
 
 
+def _answering(field: Field, text: str, roots: Mapping[RootName, Root]) -> Question | None:
+    """A question whose answers are those of a category: "several days", as a word or a number.
+
+    Which of the owner's answers is meant is theirs to say: a questionnaire has the same ones for
+    every question.
+    """
+    said = text.casefold()
+    listed = {str(each).casefold() for each in (*field.choices, *field.listed)}
+    names = []
+    for name, root in roots.items():
+        told = [word for word in map(str.casefold, root.type.answers) if len(word) >= _TELLING]
+        found = sum(word in listed or word in said for word in told)
+        if root.type.name == "category" and found >= _SOME:
+            names.append(str(name))
+    if not names:
+        return None
+    why = "its answers are those of these"
+    return Question(parameter=field.path, candidates=tuple(names[:8]), why=why)
+
+
+_TELLING: Final = 4  # characters of an answer that says what it answers; "low" is anything's
+_SOME: Final = 2
 _CALCULATION: Final = re.compile(r"[A-Za-z)] ?[*/^] ?[A-Za-z(]|\b(?:expression|formula|equation)\b")
 
 

@@ -14,10 +14,16 @@ import pytest
 
 from rootguard import MemoryStore
 from rootguard.channels.mcp.jsonrpc import Message
-from rootguard.channels.mcp.proxy.offers import Arguments, Offers, ServerRequest, telling
+from rootguard.channels.mcp.proxy.offers import (
+    AmbiguousParameterError,
+    Arguments,
+    Offers,
+    ServerRequest,
+    telling,
+)
 from rootguard.channels.mcp.proxy.rewriting import RequestRewriter
 from rootguard.errors import RootGuardError
-from rootguard.session import Person, load_profile
+from rootguard.session import Person, load_profile, parse_profile
 
 PROFILE = """
 templates = ["fib4", "bmi", "map", "homa", "nafld", "egfr"]
@@ -282,3 +288,28 @@ def test_a_tool_that_is_changed_under_an_agents_hands_gets_nothing(called: bool)
     assert arrives(made, "tools/call", call) == ""
     fresh = rewriter(tools=two)  # the control: a room that was always one
     assert arrives(fresh, "tools/call", {"name": "t", "arguments": {"v": 12}}) != ""
+
+
+ANSWERS = ("not at all", "several days", "more than half the days", "nearly every day")
+
+
+@pytest.mark.parametrize(
+    ("about", "asked", "given", "refused"),
+    [
+        ("PHQ-9 of the patient", said(f"Feeling down, 0 to 3: {', '.join(ANSWERS)}"), 2, True),
+        ("PHQ-9 of the patient", {**TEXT, "enum": list(ANSWERS)}, "several days", True),
+        ("Plan a trip", {**TEXT, "enum": list(ANSWERS)}, "several days", False),
+    ],
+)
+def test_an_answer_of_the_owner_is_not_sent_as_a_word_or_a_number(
+    about: str, asked: Message, given: object, refused: bool
+) -> None:
+    text = 'templates = ["phq9"]\nbudget = "1"\n[values]\nphq_mood = "several days"\n'
+    profile = parse_profile(text, file="me.toml")
+    arguments = Arguments(Person.open(profile, store=MemoryStore(), on_clamp=lambda _: None))
+    reading = arguments.reading("t", about, form(q=asked))
+    if refused:
+        with pytest.raises(AmbiguousParameterError, match="phq"):
+            arguments.fill(reading, {"q": given})
+    else:
+        assert arguments.fill(reading, {"q": given}) == {"q": given}

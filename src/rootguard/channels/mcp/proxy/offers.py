@@ -616,8 +616,11 @@ class Arguments:
             return False
         if not isinstance(value, str):
             return True
-        roots = (self._person.roots.get(RootName(name)) for name in question.candidates)
-        if any(root is not None and root.domain.size == 2 for root in roots):
+        named = (self._person.roots.get(RootName(name)) for name in question.candidates)
+        roots = [root for root in named if root is not None]
+        if any(root.domain.size == 2 for root in roots):
+            return True
+        if any(value.casefold() in map(str.casefold, root.type.answers) for root in roots):
             return True
         if question.parameter[0] in reading.choices:
             return True
