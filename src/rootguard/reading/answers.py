@@ -41,8 +41,9 @@ _OPEN: Final = r"[\"'*_`“”«»\[(]{0,3}"
 _CLOSE: Final = r"[\"'*_`“”«»\])]{0,3}"
 _SUFFIXES: Final = "status|flag|yn|code|answer|date|history|state"
 _GAP: Final = re.compile(  # "smoker**: ", "smoker (y/n) = ", "Do you smoke?\nA: "
-    rf"{_CLOSE}[ \t]{{0,3}}(?:\([^()\n]{{1,24}}\)[ \t]?)?(?:status|flag)?[ \t]{{0,3}}"
-    r"(?P<mark>=>|->|:=|==|[:=|?→–—-]|\t)"
+    rf"(?: of [a-z]{{2,12}})?{_CLOSE}[ \t]{{0,3}}(?:\([^()\n]{{1,24}}\)[ \t]?)?"
+    r"(?:status|flag)?[ \t]{0,3}"
+    r"(?P<mark>=>|->|:=|==|[:=|?>→–—-]|\t)"
     r"[ \t]{0,8}(?:\n[ \t]*)?(?:[\"']?,?\s?[\"']?(?:a|answer|me|patient|user|antwort|reponse|r)"
     r"[\"']?\s?[:.][ \t]*)?"
     rf"{_OPEN}"
@@ -167,8 +168,10 @@ def _month_names() -> Mapping[str, int]:
 def _days_of_months() -> re.Pattern[str]:
     """A day of a month without its year: "the 4th of January", "Jan 4"."""
     words = "|".join(sorted(_month_names(), key=len, reverse=True))
+    told = "|".join(sorted(_lists()["days"]["ordinals"], key=len, reverse=True))
     return re.compile(
-        rf"(?<![^\W_])(?:(?:the )?\d{{1,2}}(?:st|nd|rd|th|\.)? (?:of |de )?(?:{words})"
+        rf"(?<![^\W_])(?:(?:the )?(?:\d{{1,2}}(?:st|nd|rd|th|\.)?|{told}) (?:of |de )?(?:{words})"
+        r"(?:,? (?:19|20)\d\d)?"
         rf"|(?:{words})\.? \d{{1,2}}(?:st|nd|rd|th)?)(?![^\W_])"
     )
 
@@ -643,7 +646,7 @@ class AnswerReader:
 
     def _keep_part(self, name: _Name, start: int, end: int) -> bool:
         """A day told by its month and year, its year, or how long ago it is."""
-        for pattern in (_MONTH_YEAR, _days_of_months(), _ago(), _YEAR):
+        for pattern in (_days_of_months(), _MONTH_YEAR, _ago(), _YEAR):
             parts = pattern.finditer(self._text, start, end)
             if pattern is _MONTH_YEAR:
                 parts = (each for each in parts if each[1] in _month_names())
@@ -654,7 +657,8 @@ class AnswerReader:
             if pattern is _MONTH_YEAR:
                 write = _month_and_year(_lists()["months"][name.language], part[2] or "")
             elif pattern is _days_of_months():
-                write = _day_and_month(_lists()["months"][name.language])
+                dated = _YEAR.search(part[0]) is not None
+                write = _day_and_month(_lists()["months"][name.language], dated=dated)
             elif pattern is _YEAR:
                 write = _year_alone
             return self._keep(self._day(part.start(), part.end(), name, None, write))
@@ -850,10 +854,10 @@ def _month_and_year(months: Sequence[str], of: str) -> Writer:
     return write
 
 
-def _day_and_month(months: Sequence[str]) -> Writer:
+def _day_and_month(months: Sequence[str], *, dated: bool) -> Writer:
     def write(kind: RootType, number: float) -> str:
         day = _released_day(kind, number)
-        return f"{day.day} {months[day.month - 1]}"
+        return f"{day.day} {months[day.month - 1]}{f' {day.year}' if dated else ''}"
 
     return write
 

@@ -82,6 +82,9 @@ def test_what_a_tool_says_of_a_root_without_a_value_is_taken_out() -> None:
         ("I’ve never smoked", "I’ve always smoked"),
         ("Medical history: diabetes, gout.", "Medical history: no diabetes, gout."),
         ("Q: Do you smoke?\nA: yes", "Q: Do you smoke?\nA: no"),
+        ("Smoking? Yep.", "Smoking? Nope."),
+        ("Fumas? Sí", "Fumas? No"),
+        ('{"smoking": {"status": "current"}}', '{"smoking": {"status": "never"}}'),
         ("smoker\tdiabetes\nyes\tno", "smoker\tdiabetes\nno\tno"),
         ('{"habits": ["smoking"]}', '{"habits": ["no smoking"]}'),
         (

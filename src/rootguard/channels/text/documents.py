@@ -455,8 +455,14 @@ def _typed(edit: Edit, digits: str) -> object:
 
 
 def _label(path: Sequence[str]) -> str:
-    """The key that says what a value is: the last one that is not just "value"."""
-    return next((key for key in reversed(path) if not _says_nothing(key)), "")
+    """The key that says what a value is: the last one that is not just "value".
+
+    A status is one of what stands before it: "smoking": {"status": "never"}.
+    """
+    telling = [key for key in path if not _says_nothing(key)]
+    if len(telling) > 1 and telling[-1].lower() in ("status", "state", "flag"):
+        return f"{telling[-2]} {telling[-1]}"
+    return telling[-1] if telling else ""
 
 
 def _says_nothing(key: str) -> bool:
