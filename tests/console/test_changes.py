@@ -367,3 +367,19 @@ def test_the_class_rate_that_choose_shows_is_a_plain_count_of_people(
         }
         wrong += int((classes(score(people)) != classes(score(seen))).sum())
     assert shown == pytest.approx(100 * wrong / 400_000, abs=0.3)
+
+
+def test_an_unexpected_failure_tells_nothing_of_the_value(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(_profile: object, _store: object, values: Mapping[str, object]) -> None:
+        raise RuntimeError(f"cannot take {values}")
+
+    place.noise().release("age")
+    monkeypatch.setattr("rootguard.console.changes.change", broken)
+    with console(place.viewer()) as served:
+        answer = sent(served, "changes", {"approved": True, "values": {"ast": NEW}})
+    assert answer.status_code == 500
+    assert NEW not in answer.text
+    assert "RuntimeError" in caplog.text  # the control: the failure was seen, by its class
+    assert NEW not in caplog.text
