@@ -130,7 +130,7 @@ def test_a_plot_without_matplotlib_says_what_to_install(
     monkeypatch.setattr("rootguard.advice.epsilon.EPSILONS", EPSILONS[-1:])
     arguments = ["explain", "nlr", "--no-plan-for-population", "--plot", str(tmp_path / "x.svg")]
     result = CliRunner().invoke(cli, arguments)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "rootguard[eval]" in result.stderr
 
 

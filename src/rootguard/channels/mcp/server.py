@@ -12,8 +12,9 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import date
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import version
+from types import MappingProxyType
 from typing import Any, Final
 
 import anyio
@@ -210,18 +211,28 @@ class NamedMistakeError(FormulaError):
     """A formula of the caller's own cannot be used; says which name or place, never a value."""
 
 
-def _spellings(person: Person, nodes: Mapping[str, object]) -> dict[str, str]:
+def _spellings(person: Person, nodes: Mapping[str, object]) -> Mapping[str, str]:
     """Every spelling of the person's values that means one of them only, and which."""
-    found: dict[str, set[str]] = {}
+    named = []
     for name in person.names:
         root = person.roots.get(RootName(name))
-        aliases = () if root is None else root.aliases
-        texts = [s.text for s in spellings_of(name, aliases)] if name in nodes else [name]
+        named.append((name, () if root is None else tuple(root.aliases), name in nodes))
+    return _meant(tuple(named))
+
+
+@lru_cache(maxsize=256)  # hundreds of spellings, the same for all who have the same templates
+def _meant(named: tuple[tuple[str, tuple[str, ...], bool], ...]) -> Mapping[str, str]:
+    """The same, given names, their aliases, and whether the index may know them."""
+    found: dict[str, set[str]] = {}
+    for name, aliases, listed in named:
+        texts = [s.text for s in spellings_of(name, aliases)] if listed else [name]
         for text in texts:
             found.setdefault(key_of(text), set()).add(name)
-    for name in person.names:
+    for name, _, _ in named:
         found[key_of(name)] = {name}
-    return {key: next(iter(all_)) for key, all_ in found.items() if len(all_) == 1 and key}
+    return MappingProxyType(
+        {key: next(iter(all_)) for key, all_ in found.items() if len(all_) == 1 and key}
+    )
 
 
 def _keys_of(template: Template) -> set[str]:
