@@ -81,7 +81,7 @@ format: $(READY) ## Format and fix what can be fixed
 house: $(READY) ## Draw the packages and their imports into CONTRIBUTING.md again
 	$(BIN)/python -m tools.house
 
-docs: $(READY) ## The documentation site in build/site; fails on a warning or a link that leads nowhere
+docs: $(READY) ## The documentation site in build/site; fails on a warning or a link that leads nowhere (search needs a server: python -m http.server -d build/site)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --clean
 	$(BIN)/python -m tools.site build/site

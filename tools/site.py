@@ -148,7 +148,7 @@ def http_page() -> str:
     """Every path of the servers, from their routes."""
     parts = ["# HTTP endpoints\n"]
     for server, paths in http_routes().items():
-        parts.append(f"## {server}\n\n| path | methods | |\n|---|---|---|")
+        parts.append(f"## {server}\n\n| path | methods | what it is for |\n|---|---|---|")
         for path, methods in paths.items():
             shown = ", ".join(methods) or "any"
             parts.append(f"| `{path.replace(':path', '')}` | {shown} | {ENDPOINTS[server][path]} |")
