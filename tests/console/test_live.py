@@ -203,7 +203,7 @@ def test_a_gateway_shows_what_left_through_it_by_service_and_route(tmp_path: Pat
                 assert (each["service"], each["route"]) == (host, "/v1/chat/completions")
             assert "61.375" not in json.dumps(found)
             (refused,) = (each for each in found if each["kind"] == "refused")
-            assert "looks private" in refused["reason"]
+            assert "stands beside a private word" in refused["reason"]
             (forged,) = (each for each in found if each["kind"] == "unknown-identifier")
             assert (forged["name"], forged["value"]) == ("phone", None)
             assert PHONE not in json.dumps(found)
