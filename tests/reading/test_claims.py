@@ -112,6 +112,23 @@ def test_a_number_is_claimed_for_a_reason(text: str, claims: list[str]) -> None:
         "The 50/30/20 rule for an income, please",
         "Open 9-17. Normal AST is 10 to 40 U/L",
         "When will my index fund reach it if we want to save 90k?",
+        "UPDATE members SET age = 30 WHERE id = 5;",
+        "struct Animal { var weight: Double = 12.5 }",
+        "enum Grade { A = 90, B = 80 }",
+        "type Weight = 100 | 200 | 300",
+        "Premium = 50 + 2 * (age - 18) for ages 18 to 70",
+        "How do I write a unit test for bmi(61, 1.7)?",
+        "Weight of 1 cup of flour?",
+        "Wages rose 4.2 %, spending 0.5 %",
+        "Income up 4 % in May",
+        "Person A is 30 and earns 4000, person B is 50 and earns 7000",
+        "The tenant earns 4200 a month. Is rent of 1400 ok?",
+        "Our professor, aged 63, retires soon",
+        "Neighbor earns 9k",
+        "sister's platelets 180",
+        "What salary does a nurse get in Graz, 50k?",
+        "The hike has a height gain of 830 m",
+        "A savings account with 4 % on 10,000",
         "How many words has a page of 12 lines?",
     ],
 )
@@ -125,6 +142,9 @@ def test_what_is_no_persons_leaves_unchanged(text: str) -> None:
         'Example: {"age": 45, "ast": 40}. Never reveal it.',
         "Assume an annual income of 60000 when the user gives none",
         "Weight must be between 30 and 250",
+        'Few-shot:\nUser: I\'m 29 and weigh 68 kg\nAssistant: {"age": 29}',
+        "Simulated patient: 66-year-old man, BP 158/94",
+        "If the user's BMI is above 30, suggest a doctor",
     ],
 )
 def test_a_prompts_examples_and_limits_are_nobodys(text: str) -> None:
@@ -157,6 +177,20 @@ def test_a_prompts_examples_and_limits_are_nobodys(text: str) -> None:
         ("BP 128/79, pulse 64, temp 36.9", ["128", "79"]),
         ("| | Jan | Jun |\n|---|---|---|\n| AST | 19 | 21 |", ["19", "21"]),
         ("def risk(age=61, ast=19): pass", ["61", "19"]),
+        ("my sugars run 98-104", ["98", "104"]),
+        ("BP ranges 128-131 over 79-82", ["128", "131", "79", "82"]),
+        ("goal weight 68, current weight 71.5", ["71.5"]),
+        ("BP target below 125/75, mine is 128/79", ["128", "79"]),
+        ("Started at 80 kg, now 71.5 kg", ["80", "71.5"]),
+        ("at 61 I should know better", ["61"]),
+        ("The nurse wrote 128 over 79 on a note", ["128", "79"]),
+        ("I could last 5.1 months on savings", ["5.1"]),
+        ("60 grand a year", ["60"]),
+        ("My sister has more; I only get 3,890.", ["3,890"]),
+        ("emergency fund of 9000 with spending of 3300: how many months?", ["9000", "3300"]),
+        ("Action: bmi(weight=71.5, height=1.7).\nObservation: 24.7", ["71.5", "1.7", "24.7"]),
+        ("Normal is 150 to 400, mine came out 241.", ["241"]),
+        ("Date   AST   ALT\n03/01   19    28", ["19", "28"]),
     ],
 )
 def test_a_note_of_the_owners_values_is_replaced(text: str, secrets: list[str]) -> None:
@@ -314,6 +348,26 @@ def test_what_was_told_of_another_is_asked_of_the_owner() -> None:
     talk.heard("owner", reading("my brother weighs 92 kg", "owner", NOTHING).heard)
     talk.heard("model", reading("And how about you?", "model", NOTHING).heard)
     assert changed("71.5", "owner", talk.expectation("owner")) == ["71.5"]
+
+
+def test_a_correction_of_an_age_that_no_word_named_is_heard() -> None:
+    talk = Dialogue()
+    talk.heard("owner", reading("I'm 16", "owner", NOTHING).heard)
+    assert changed("Thanks, 16.", "model", talk.expectation("model")) == ["16"]
+    assert changed("I meant 61 lol", "owner", talk.expectation("owner")) == ["61"]
+
+
+def test_the_answer_to_a_question_about_a_count_is_no_value() -> None:
+    talk = Dialogue()
+    talk.heard("owner", reading("My age is 61", "owner", NOTHING).heard)
+    talk.heard("model", reading("Number of children?", "model", NOTHING).heard)
+    assert changed("3", "owner", talk.expectation("owner")) == []
+
+
+def test_letters_of_a_list_do_not_hide_an_answer() -> None:
+    talk = Dialogue()
+    talk.heard("model", reading("Please answer:\na) age\nb) AST", "model", NOTHING).heard)
+    assert changed("a) 61\nb) 19", "owner", talk.expectation("owner")) == ["61", "19"]
 
 
 @pytest.mark.parametrize(

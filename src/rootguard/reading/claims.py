@@ -121,7 +121,7 @@ _LETTERED = re.compile(r"(?<![^\W_])([hwa])(?:\s?[:=]\s?|\s)\Z")
 _LETTERED_NUMBER = re.compile(r"(?<![^\W_])([hwa])(?:\s?[:=]\s?|\s)\d")
 _MISTYPED_AGE = re.compile(r" ?[^\W\d_]{3,7}[ -]old(?![^\W_])")  # "54 yeras old"
 _MONTHS_OF = re.compile(  # "4.2 months of emergency fund", "three months' worth of savings"
-    r" ?(?:months?|weeks?|years?)(?:'s?)? (?:worth )?(?:of|in) (?:my |our |the |an? )?"
+    r" ?(?:months?|weeks?|years?)(?:'s?)? (?:worth )?(?:of|in|on|with) (?:my |our |the |an? )?"
 )
 _MONTHS = re.compile(r" ?(?:months?|weeks?|years?)(?![^\W_])")
 _LASTS = re.compile(
@@ -140,6 +140,24 @@ _WISH = re.compile(  # what somebody is yet to have: "until I have 50k", "I want
     r"|\b(?:save|saving|saved) up(?: for)?)"
     r"(?: (?:up|to|about|around|at least|a|an|another|roughly|some)){0,2} ?[$€£]?\Z"
 )
+_EXAMPLES = re.compile(r"\b(?:few[- ]?shots?|examples?|samples?|demos?)\b[^\n]{0,40}:[ \t*]*\n")
+_COUNTED = re.compile(
+    r"\b(?:how (?:many|often|far|long|hard|bad)|number of|what (?:time|date|size|year)|scale of"
+    r"|which (?!one))[^?\n]{1,120}\?\W*\Z"
+)
+_PAY = re.compile(
+    r"\)?( ?k| grand| thousand)?(?: ?[$€£]| usd| eur| euros?| dollars| gbp| pounds)?"
+    r"(?: (?:gross|net|netto|brutto|brut|before tax|after tax|pretax))? ?(?=\S)"
+)
+_AT_AGE = re.compile(
+    r"(?:\A|[.!?,;\n]\s{0,2})(?:(?:and |but |so |now )?at|being|as of) \Z|\bbeing \Z"
+)
+_AT_AGE_DOES = re.compile(r",? (?:i|i'm|im|i've|my|and (?:\d|i)|years)\b|, ")
+_EARNS = re.compile(
+    r"\bi (?:only |just |still |now |currently |barely )*"
+    r"(?:get|clear|net|gross|make|earn|pull in|take)"
+    r"(?: only| just| about| around| roughly| maybe)* ?[$€£]?\Z"
+)
 _FLOWS: Final = {"in": "income", "out": "spending"}
 _FLOW_AFTER = re.compile(
     r"(?: (?:is|comes|came|goes|went|coming|going))? (in|out)(?=[,.;/&\n]| and|\Z)"
@@ -151,8 +169,8 @@ _SHARE_OF = re.compile(  # "39% of what I earn"
 )
 _BRACKET = re.compile(r"(?: ?[-–] ?\d+)? (?:age )?(?:bracket|age group|age band)\b")
 _AIM = re.compile(  # what somebody is after is not what they have
-    r"\b(?:target|goal|cutoff|threshold|desirable|uln|lln|bracket)(?: [a-z]{1,8}){0,2}[:= ]{1,3}"
-    r"(?:[<>≤≥]=? ?|\d+ ?[/–-] ?)?\Z"
+    r"\b(?:target|goal|cutoff|threshold|desirable|uln|lln|bracket)"
+    r"(?: [a-z][a-z0-9]{0,11}){0,2}[:= ]{1,3}(?:[<>≤≥]=? ?|\d+ ?[/–-] ?)?\Z"
 )
 _TELLS_BACK = re.compile(  # "30. That's my ALT."
     r"[.!,;]? (?:(?:that|this|it)(?:'s| is| was)|those are|these are) (?:my |the |for )*"
@@ -228,6 +246,8 @@ class Heard:
     """The quantities of somebody else that it asks for or tells: "How old is your father?"."""
     asks: bool = False
     """Whether it asks for something, by name or not."""
+    elsewhere: bool = False
+    """Whether it asks for a count or a choice, which is no quantity: "How many children?"."""
     dangling: tuple[RootName, ...] = ()
     """The quantities that it names at its end without a number."""
     header: str = field(default="", repr=False)
@@ -391,7 +411,8 @@ class _Reader:
             if end <= self.begin or number.sort == "hole" or self.taken.meet(start, end):
                 continue
             mention = by_place.get(number.start)
-            result = self._computed(number, sort, start, end, called=True)
+            tested = is_tested(page.plain, number.start)
+            result = None if tested else self._computed(number, sort, start, end, called=True)
             if result is not None:
                 claims.append(result)
             elif mention is not None:
@@ -419,6 +440,7 @@ class _Reader:
             asked=self._asked(of_another=False),
             anothers=self._asked(of_another=True) or self._of_others(),
             asks=any(clause.addressed for clause in self.said),
+            elsewhere=self.source == "model" and _COUNTED.search(page.plain) is not None,
             dangling=self._dangling(),
             header=self._header(),
         )
@@ -454,7 +476,7 @@ class _Reader:
             or (whose == "unsaid" and self._is_about_nobody(number, mention))
         ):
             standing, reason = "nobody", "general"
-        elif self._is_reference(number):
+        elif self._is_reference(number) or self._is_aim(number):
             standing, reason = "nobody", "range"
         elif (
             sort != "value"
@@ -462,11 +484,7 @@ class _Reader:
             and not (sort == "count" and mention.stated and whose == "owner")  # "178 centimeters"
             and not mention.form.minor
             and not self._is_second(number)
-            and not (
-                whose == "owner"
-                and sort in _lists()["owned_sorts"]
-                and not _AIM.search(self.page.plain, max(0, number.start - 24), number.start)
-            )
+            and not (whose == "owner" and sort in _lists()["owned_sorts"])
         ):
             standing, reason = "nobody", sort
         else:
@@ -509,7 +527,11 @@ class _Reader:
         clause = clause_at(self.said, number.start)
         start = max(clause.start, number.start - _SENTENCE)
         end = min(clause.end, number.end + _SENTENCE // 2)
-        if not _lists()["things"].isdisjoint(_WORD.findall(text, start, end)):
+        things = _lists()["things"]
+        if any(
+            word[0] in things and not self.named.meet(*word.span())  # an "emergency fund" is a name
+            for word in _WORD.finditer(text, start, end)
+        ):
             return True
         at = bisect_right(self.names, number.start, key=lambda name: name[0]) - 1
         if at < 0 or self.names[at][1] > number.start:
@@ -540,12 +562,20 @@ class _Reader:
         before = text[start : number.start]
         if not _lists()["example"].isdisjoint(_LONE_WORD.findall(before)) or "e.g" in before:
             return True
+        if self.source == "developer" and self._is_below_examples(number):
+            return True
         if self.source == "developer" and before.count('"') % 2:
             return True  # "insulin 10" -> DRUG
         ruled = before[max(0, clause_at(self.said, number.start).start - start) :]
         return self.source == "developer" and not _lists()["ruling"].isdisjoint(
             _LONE_WORD.findall(ruled)
         )
+
+    def _is_below_examples(self, number: WrittenNumber) -> bool:
+        """Whether a heading says that the lines below it only show how: "Few-shot:"."""
+        start = max(0, number.start - _LONGEST_HEADER)
+        near = self.page.plain[start : number.start].rpartition("\n\n")[2]
+        return _EXAMPLES.search(near) is not None
 
     def _is_checked(self, number: WrittenNumber) -> bool:
         """Whether a program is to check it: "validate that age is between 18 and 120"."""
@@ -608,6 +638,15 @@ class _Reader:
             _WORD.search(self.page.plain, header.start, header.end)
         )
 
+    def _is_under_date(self, number: WrittenNumber) -> bool:
+        """Whether it is in a column of days: "03/01" under "Date"."""
+        at = bisect_right(self.cells, number.start, key=lambda cell: cell[0]) - 1
+        if at < 0 or number.start >= self.cells[at][1]:
+            return False
+        header = self.cells[at][2].header
+        words = _WORD.findall(self.page.plain[header.start : header.end])
+        return len(words) == 1 and words[0] in _lists()["days"]
+
     def _is_in_table_of_things(self, number: WrittenNumber) -> bool:
         """Whether the rows of its table are about things or people: a first column "Ingredient"."""
         at = bisect_right(self.cells, number.start, key=lambda cell: cell[0]) - 1
@@ -619,6 +658,10 @@ class _Reader:
         first = table[bisect_left(table, line, key=lambda each: each.header.start)].header
         words = _WORD.findall(self.page.plain[first.start : first.end])
         return any(word in _lists()["row_kinds"] for word in words)
+
+    def _is_aim(self, number: WrittenNumber) -> bool:
+        """Whether it is what somebody is after: "goal weight 75", "target below 130/80"."""
+        return _AIM.search(self.page.plain, max(0, number.start - 32), number.start) is not None
 
     def _is_second(self, number: WrittenNumber) -> bool:
         """Whether it is the second of a pair whose first is the owner's: "134/86 L arm"."""
@@ -643,9 +686,13 @@ class _Reader:
     # -- bound by nothing on the page --------------------------------------------------------
 
     def _unbound(self, number: WrittenNumber, sort: OrdinarySort, start: int, end: int) -> Claim:
-        if number.start in self.calls and not is_tested(self.page.plain, number.start):
+        if is_tested(self.page.plain, number.start):
+            return Claim(start=start, end=end, standing="nobody", reason="code")
+        if number.start in self.calls:
             return self._positional(number, start, end)
         whose = clause_at(self.said, number.start).subject
+        if self._is_under_date(number):
+            return Claim(start=start, end=end, standing="nobody", reason="date")
         if self._is_reference(number) or _BRACKET.match(self.page.plain, number.end):
             return Claim(start=start, end=end, standing="nobody", reason="range")
         if whose in ("other", "nobody"):
@@ -668,7 +715,7 @@ class _Reader:
             told = Claim(start=start, end=end, standing="owner", reason="formula")
         if told is not None:
             return told
-        pressure = self._pressure(number)
+        pressure = self._pressure(number) if sort != "range" or whose == "owner" else None
         if pressure is not None:
             return pressure
         if self._is_exercise():
@@ -778,7 +825,7 @@ class _Reader:
 
     def _is_bare(self) -> bool:
         """Whether the text is nothing but numbers and small words."""
-        words = set(_WORD.findall(self.page.plain))
+        words = {word for word in _WORD.findall(self.page.plain) if len(word) > 1}  # "a) 54"
         return words <= _lists()["small"]
 
     def _answer(self, number: WrittenNumber, sort: OrdinarySort) -> Claim | None:
@@ -830,6 +877,11 @@ class _Reader:
         text = self.page.folded.text  # in its own case: "54m" is a length
         before, after = text[max(0, number.start - 8) : number.start], text[number.end :][:10]
         mistyped = self.personal and _MISTYPED_AGE.match(self.page.plain, number.end)
+        plain = self.page.plain
+        told = _AT_AGE.search(plain, max(0, number.start - 10), number.start)
+        told = told and _AT_AGE_DOES.match(plain, number.end)  # "At 54 I ...", "Being 54 and ..."
+        if told and number.value == int(number.value or 0):
+            mistyped = told
         if not (mistyped or _SEX_AFTER.match(after) or _SEX_BEFORE.search(before)):
             return None
         mention = self.values.of(number, age.root)
@@ -924,7 +976,9 @@ class _Reader:
         if not pair or number.sort != "digits":
             return None
         self.near = self.near or Surroundings(self.page)
-        if not self.personal and not self._is_terse(number) and not self.near.private(number):
+        spoken = " over " in self.page.plain[max(0, number.start - 6) : number.end + 6]
+        told = self.personal or self._is_terse(number) or self.near.private(number)
+        if not told and not (spoken and self.source == "owner"):
             return None
         numbers = self.page.numbers
         at = bisect_right(numbers, number.start, key=lambda each: each.start) - 1
@@ -964,12 +1018,14 @@ class _Reader:
         """A number behind the name of a computed value, or its call: "my FIB-4 is 1.03"."""
         if number.value is None or not (called or sort in _COMPUTED_SORTS):
             return None
-        if called and self.page.plain[max(0, number.start - 6) : number.start].find(")") < 0:
+        if called and self.page.plain[max(0, number.start - 20) : number.start].find(")") < 0:
             return None
         self.formulas = self.formulas or ComputedNames(self.page)
         name = self.formulas.called(number) if called else self.formulas.before(number)
         if name is None or (sort == "arithmetic" and not called):
             return None
+        if self.source == "developer" and self._is_example(number, "unsaid"):
+            return None  # "if the BMI is above 30"
         writing = self.page.folded.text[number.start : number.end]
         return Claim(
             start=start,
@@ -1089,7 +1145,7 @@ class _Reader:
         for word in reversed(list(_WORD.finditer(tail))):
             if self.written.meet(place + word.start(), place + word.end()):
                 continue  # "one metre seventy-eight and 83 kilos"
-            if word[0] in lists["back"]:
+            if word[0] in lists["back"] or (self.source == "model" and word[0] in lists["yours"]):
                 return False
             passed = word[0] in wording()["between"] or word[0] in lists["small"] | lists["having"]
             if passed or len(word[0]) == 1 or canonical(word[0]) is not None:
@@ -1120,12 +1176,16 @@ class _Reader:
             return nobodys
         if self.source not in ("owner", "trusted", "tool"):
             return nobodys
+        if whose == "unsaid" and self._speaks_of_others():
+            return Claim(start=start, end=end, standing="other", reason="another_person")
         if self._in_foreign_money(number):
             return Claim(start=start, end=end, standing="likely", reason="one_of_several")
         self.near = self.near or Surroundings(self.page)
         if self.near.idle(number) and not self._fitting(number):
             return nobodys
         private = self.near.private(number)
+        if whose != "owner" and self._is_of_money(number):
+            return Claim(start=start, end=end, standing="nobody", reason="share")
         terse = self._is_terse(number)
         mine = self._is_owners(whose) or (whose == "unsaid" and terse)
         if whose == "owner" or (mine and not self._is_anothers(number)):
@@ -1142,11 +1202,23 @@ class _Reader:
                 if self._is_price(number, fitting) or self._is_of_machine(number):
                     return nobodys
                 return Claim(start=start, end=end, standing="likely", reason="one_of_several")
+        if whose == "unsaid" and self._names_formula(number) and not self._is_exercise():
+            fitting = self._fitting(number)
+            if len(fitting) == 1:  # "compute the BMI from 83.5 kg and 1.78 m"
+                return _claim(fitting[0], "likely", "by_unit")
+        if whose == "owner" and (number.value or 0) >= _MANY and self._is_earned(number):
+            income = self.page.vocabulary.named("income")
+            mention = None if income is None else self.values.of(number, income.root)
+            if mention is not None:
+                return _claim(mention, "likely", "by_unit")
         if self._is_of_machine(number) or self._is_exercise():
             return nobodys
         if not self.personal and not self.owned and self._is_of_thing(number):
             return nobodys
-        said = _WORD.findall(self.page.plain, max(0, number.start - _BARE), number.start)
+        clause = clause_at(self.said, number.start)
+        said = _WORD.findall(
+            self.page.plain[max(clause.start, number.start - _FEW_WORDS * 5) : number.start]
+        )
         private = private or (whose == "owner" and "mine" in said)  # of what, nobody has said
         if (
             private
@@ -1154,11 +1226,18 @@ class _Reader:
             and (whose == "owner" or self._is_by_laboratory(number) or self._is_told_beside(number))
         ):
             return Claim(start=start, end=end, standing="open", reason="private_word")
-        if self._is_left_over(number, whose):
+        if self._is_left_over(number, whose) or (terse and self._is_pay(number)):
             return Claim(start=start, end=end, standing="likely", reason="one_of_several")
         if self.foreign and whose == "owner":
             return Claim(start=start, end=end, standing="open", reason="own_clause")
         return nobodys
+
+    def _is_of_money(self, number: WrittenNumber) -> bool:
+        """Whether it is a share, and an amount of money stands right before: "spending 0.5 %"."""
+        if not re.match(r" ?%", self.page.plain[number.end : number.end + 2]):
+            return False
+        at = bisect_right(self.names, number.start, key=lambda name: name[0]) - 1
+        return at >= 0 and self.page.vocabulary.measures[self.names[at][2]].money
 
     def _is_vital(self, number: WrittenNumber) -> bool:
         """Whether a word says what is measured, and it is of the moment: "pulse 71"."""
@@ -1170,6 +1249,11 @@ class _Reader:
             if word not in wording()["between"] and word != "rate":
                 return False
         return False
+
+    def _speaks_of_others(self) -> bool:
+        """Whether a text tells of other people alone: "The tenant earns 4200. Is 1400 ok?"."""
+        said = {clause.subject for clause in self.said}
+        return "other" in said and "owner" not in said and not self.expected.topic
 
     def _is_keyed_by_machine(self, number: WrittenNumber) -> bool:
         """Whether it is an option of a program: "max_tokens=256"."""
@@ -1224,6 +1308,19 @@ class _Reader:
             or read_currency(text, at) is not None
             or read_period(text, at) is not None
         )
+
+    def _is_earned(self, number: WrittenNumber) -> bool:
+        """Whether somebody gets an amount of four digits: "I only get 7083"."""
+        start = max(0, number.start - _SENTENCE // 4)
+        return _EARNS.search(self.page.plain, start, number.start) is not None
+
+    def _is_pay(self, number: WrittenNumber) -> bool:
+        """Whether a note of a few words has so much for a month or a year: "85 grand a year"."""
+        if not any(m.money for m in self.page.vocabulary.measures.values()):
+            return False
+        said = _PAY.match(self.page.plain, number.end)
+        large = (number.value or 0.0) * (_MANY if said is not None and said[1] else 1) >= _MANY
+        return large and said is not None and read_period(self.page.plain, said.end()) is not None
 
     def _is_of_machine(self, number: WrittenNumber) -> bool:
         """Whether what is spoken of is a machine, a program or a model: "my Arduino reads"."""
@@ -1280,7 +1377,7 @@ class _Reader:
         self.formulas = self.formulas or ComputedNames(self.page)
         for name in self.formulas.names if not named else ():
             named += self.page.vocabulary.formulas.get(key_of(name), ())
-        return tuple(named)
+        return (*named, *sorted(self.owned - set(named)))  # "I'm 54" names no age
 
     def _asked(self, *, of_another: bool) -> tuple[RootName, ...]:
         """The quantities that are asked for, the owner's or somebody else's."""
@@ -1398,7 +1495,7 @@ class Dialogue:
 
     __slots__ = (
         *("_anothers", "_asked", "_calls", "_dangling", "_header", "_mentioned", "_patience"),
-        *("_recent", "_topic", "_worked"),
+        *("_counted", "_recent", "_topic", "_worked"),
     )
 
     def __init__(self) -> None:
@@ -1411,6 +1508,7 @@ class Dialogue:
         self._header: str = ""
         self._topic: tuple[RootName, ...] = ()
         self._recent: tuple[RootName, ...] = ()
+        self._counted: bool = False
         self._calls: dict[str, tuple[RootName, ...]] = {}
 
     def expectation(self, source: Source, call: str = "") -> Expectation:
@@ -1420,6 +1518,8 @@ class Dialogue:
         if source != "owner":
             return Expectation(topic=self._topic, recent=self._recent)
         asked = self._dangling or self._asked
+        if self._counted and not asked:
+            return Expectation(header=self._header)
         return Expectation(
             asked=asked, mentioned=self._mentioned, topic=self._topic, header=self._header
         )
@@ -1448,6 +1548,7 @@ class Dialogue:
                 self._mentioned = heard.dangling
         elif source == "model":
             self._mentioned = heard.named
+            self._counted = heard.elsewhere and not heard.named
             asked = heard.asked
             if not asked and heard.asks and not heard.anothers and not heard.named:
                 # "My father weighs 92 kg.", "And you?"; "What does the report show for it?"

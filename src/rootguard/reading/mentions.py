@@ -712,8 +712,12 @@ def _ages_before() -> frozenset[str]:
 
 _LEAST_LISTED: Final = 2  # numbers: one in a row has no order to go by
 _CALL_LENGTH: Final = 260  # characters: the longest name and arguments that `_CALLEE` takes
+_RESULT_REACH: Final = 20  # ").\nObservation: "
 _SHORT: Final = 3  # characters between the numbers of a list
-_RESULT = re.compile(r"\)\s?(?:->|=>|==?|→|:)\s?\Z")
+_RESULT = re.compile(
+    r"\)\s?(?:->|=>|==?|→|:)\s?\Z"
+    r"|\)[.;]?\s{1,3}(?:observation|result|output|returns|returned|answer)\s?[:=]?\s?\Z"
+)
 _ARGUMENTS = re.compile(r"\([^()\n]{0,200},")
 _CALLEE = re.compile(r"([^\W\d]\w{0,40})\s?\([^()\n]{0,200}\Z")
 _FAR: Final = 40  # characters between the name and its number, as for a root
@@ -751,7 +755,7 @@ class ComputedNames:
     def called(self, number: WrittenNumber) -> str | None:
         """The computed value whose call a number is the result of: "calc_bmi(…) -> 26.35"."""
         text = self._page.plain
-        closed = _RESULT.search(text, max(0, number.start - 6), number.start)
+        closed = _RESULT.search(text, max(0, number.start - _RESULT_REACH), number.start)
         if closed is None:
             return None
         callee = _CALLEE.search(text, max(0, closed.start() - _CALL_LENGTH), closed.start())

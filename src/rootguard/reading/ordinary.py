@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, NamedTuple
 from rootguard.language.fold import Spans, key_of
 from rootguard.language.names import formulas, languages_of
 from rootguard.language.numbers import WrittenNumber
-from rootguard.language.units import currency_before, read_currency, read_period
+from rootguard.language.units import currency_before, fits, read_currency, read_period
 from rootguard.reading.mentions import following_unit
 from rootguard.reading.page import Page, read_page, wording
 from rootguard.reading.subjects import Clause, clause_at, clauses, kin
@@ -75,7 +75,7 @@ _ADDRESSES = (
 _FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)[ \t]*([\w+#]*)[^\n]*$", re.MULTILINE)
 _CODE_LINE = re.compile(
     r"^\s*(?:>>> |\$ [a-z./]|#!|//|/\*|#include\b|#define\b|@\w+\(|(?:async )?def \w+\("
-    r"|class \w+[(:]"
+    r"|class \w+[(:]|enum \w+ ?\{"
     r"|import \w|from [\w.]+ import |assert |print\(|(?:const|let|var) \w+ ?=|function\b.*\("
     r"|(?:public|private|protected|static|final) [\w<>\[\]]+ \w+ ?[(=;{]|elif |else:|try:"
     r"|except\b.*:$"
@@ -99,15 +99,19 @@ _EACH = re.compile(
     r" (?:a|an|per) (?:share|ounce|barrel|unit|litre|liter|gallon|night|person|head)\b"
 )
 _TESTED = re.compile(
-    r"\bassert(?:equals?|that|raises)?\b|\bexpect\(|\.(?:tobe|toequal)\(|==\s?[\"'\d]"
+    r"\bunit[- ]?tests?\b|\btest cases?\b"
+    r"|\bassert(?:equals?|that|raises)?\b|\bexpect\(|\.(?:tobe|toequal)\(|==\s?[\"'\d]"
 )
 _METHOD = re.compile(r"\.(?:between|gt|lt|ge|le|eq|isin|clip|fillna|sample|head|tail)\([\d., ]*\Z")
 _DATA_LINE = re.compile(r"^\s*[\[{\"]|\"\s*:")
 _CALL = re.compile(r"([a-z_][\w.]*)\((?:[^()\n]*[,\s=])?\Z")
 _PARAMETERS = re.compile(
     r"\b(?:def \w+|function(?: \w+)?|fn \w+|func \w+|fun \w+|constructor|__init__) ?\("
+    r"|^\s*(?:export )?(?:interface \w+ ?\{|type \w+ ?=)|\bupdate \w+ set\b"
 )
-_TYPED = re.compile(r"^\s+\w+\??: ?[\w\[\]| ]+=\s*\Z")
+_TYPED = re.compile(
+    r"(?:^\s+|[{;,] ?)(?:let |var |val |public |private |readonly )*\w+\??: ?[\w\[\]| ]+=\s*\Z"
+)
 _CLASS = re.compile(
     r"^\s*(?:export |public |data |abstract )*(?:class|struct|interface) \w+", re.MULTILINE
 )
@@ -116,6 +120,8 @@ _BOUNDED_NAME = re.compile(
     r"|upper|lower)"
     r"[_-]?\Z"
 )
+_DIFFERENCE = re.compile(r"[*×/+] ?\( ?[a-z_]+ ?[-–] ?\Z|\( ?[a-z_]+ ?[-–] ?\Z")
+_DIFFERS = re.compile(r" ?\)(?: ?[*×/+=]| for| if|\.|\Z)")
 _OLDS = re.compile(r"(?:\s?(?:-|–|to|and|or|,)\s?\d{1,3})?[- ]?(?:years?|yrs?)?[- ]?olds\b")
 _AGES = re.compile(
     r"(?:(?P<who>[^\W\d_]+)[ ,(]{1,3})?\bages(?: from| of| between)? "
@@ -360,6 +366,8 @@ class _Sorting:
             made_up = self._code.is_tested or _METHOD.search(place.before) is not None
             assigned = not made_up and self._assigned(number, place, tied=tied)
             return "value" if assigned else "code"
+        if _DIFFERENCE.search(place.before) and _DIFFERS.match(place.after):
+            return "arithmetic"
         if self._addresses.meet(number.start, number.end):
             return "value" if self._assigned(number, place, tied=False) else "address"
         if number.sort == "opaque":
@@ -416,7 +424,7 @@ class _Sorting:
             return "range"
         if self._is_year(place) and re.match(r"(?:'s)?\s?[:=]\s?[^\s]|\s(?:was|is)\s", place.after):
             return "date"
-        if self._in_unit_of_things(place):
+        if self._in_unit_of_things(place) or self._measures_thing(place):
             return "count"
         if _LARGE.match(place.after) or _EACH.match(place.after):
             return "price"  # nobody earns billions, or so much a share
@@ -424,11 +432,35 @@ class _Sorting:
             late = place.next(1) in ("ago", "later", "earlier", "after", "before", "post")
             if late or place.previous() in ("in", "after", "within", "every"):
                 return "span"
-        if _PERCENT.match(place.after) and place.previous() in ("by", "dropped", "fell", "rose"):
+        if _PERCENT.match(place.after) and self._has_moved(place):
             return "share"
         if number.value is not None and self._is_key(place):
             return "key"
         return "value"
+
+    def _measures_thing(self, place: _Place) -> bool:
+        """Whether a cup or the like stands behind it, and no unit of the quantity: "1 cup"."""
+        if not place.joined or place.next() not in self._lists["thing_units"]:
+            return False
+        rest = place.after[len(place.right_gap) + len(place.next()) :]
+        if rest.startswith(("/", "^")) or _POWER_OF_TEN.match(place.after):
+            return False
+        at = bisect_right(self._ends, place.start) - 1
+        measures = self._page.vocabulary.measures
+        return not any(
+            root is not None and fits(place.next(), measures[root].unit, measures[root].substance)
+            for root in (self._names[at].roots if at >= 0 else ())
+        )
+
+    def _has_moved(self, place: _Place) -> bool:
+        """Whether a share is by how much a quantity has changed: "income up 4 %"."""
+        if place.previous() in ("by", "dropped", "fell", "rose"):
+            return True
+        at = bisect_right(self._ends, place.start) - 1
+        measures = self._page.vocabulary.measures
+        roots = self._names[at].roots if at >= 0 else ()
+        measured = any(root is not None and measures[root].unit == "%" for root in roots)
+        return not measured and place.previous() in self._lists["share_before"]
 
     def _in_unit_of_things(self, place: _Place) -> bool:
         """Whether its unit is one that no quantity of a person has: pixels, bytes, an oven's."""
@@ -493,7 +525,7 @@ class _Sorting:
             return not self._is_of_laboratory(start, number.end + _LINE // 5)
         if not _TYPED.search(line):
             return False
-        opened = _CLASS.search(self._text, max(0, start - _LINE), start)
+        opened = _CLASS.search(self._text, max(0, start - _LINE), number.start)
         return opened is not None and not self._is_of_laboratory(opened.start(), start + _LINE)
 
     def _is_of_laboratory(self, start: int, end: int) -> bool:
@@ -744,7 +776,7 @@ class _Sorting:
         near = self._lists["between_limit_and_number"]
         signs = re.sub(r"[\w\s]", "", place.left_gap)
         for word in place.left[:4]:
-            if word in self._lists["limits"]:
+            if word in self._lists["limits"] and not (word == "ranges" and self._does(place)):
                 listed = word not in (
                     "min",
                     "max",
@@ -985,7 +1017,7 @@ class _Sorting:
             return True
         if word in ("no", "nr", "nos", "number", "num") and place.previous(1) in lists["labels"]:
             word = place.previous(1)
-        if word not in lists["labels"]:
+        if word not in lists["labels"] or self._does(place):
             return self._of_total(place)
         if re.fullmatch(r"[\"']?\s?\.?[:=#(-]?\s?[\"']?", gap) is None:
             return False
@@ -997,6 +1029,14 @@ class _Sorting:
             counts = place.right_gap == " " and self._is_plural(place.next())
             return not (counts or place.previous(1) in lists["doers"])
         return True
+
+    def _does(self, place: _Place) -> bool:
+        """Whether the word before is what a quantity does: "my sugars run 100-110"."""
+        word = place.previous()
+        if word not in ("run", "runs", "ranges"):
+            return False
+        at = place.start - len(place.left_gap) - len(word)
+        return self._names_end(at - 1)
 
     def _of_total(self, place: _Place) -> bool:
         """Whether it says how many there are: "step 3 of 7"."""

@@ -290,6 +290,7 @@ def elsewhere(text: str, runs: Runs) -> list[tuple[int, int]]:
     return [match.span() for _, match in _elsewhere().matches(text, runs)]
 
 
+_CURRENCY = 3  # letters: "eur", and not the "r" of a mark
 _VERBS = ("is", "was")
 _TOTALS = frozenset(("total", "gesamt", "totale", "totaal"))
 _FRACTIONS = frozenset(("hdl", "ldl", "vldl"))
@@ -688,7 +689,7 @@ def read_quantity(
         return compound
     if measure.money:
         return _read_money(text, number, measure, hint)
-    if units.currency_before(text, number.start) is not None:
+    if units.currency_before(text, number.start) is not None or _is_price(text, number.end):
         return None
     at = _BEFORE_UNIT.match(text, number.end)
     place = number.end if at is None else at.end()
@@ -709,6 +710,13 @@ def read_quantity(
         if _feet_mark(text, number, measure):
             unit, stated = "ft", True
     return _quantity(text, number, after, measure, unit or hint, stated=stated or hint is not None)
+
+
+def _is_price(text: str, end: int) -> bool:
+    """Whether a currency stands behind a number, and no letter that may be a unit."""
+    at = end + (text[end : end + 1] == " ")
+    found = units.read_currency(text, at)
+    return found is not None and (found[1] - at >= _CURRENCY or not text[at].isalpha())
 
 
 def _could_be_word(text: str, start: int, end: int, measure: Measure) -> bool:

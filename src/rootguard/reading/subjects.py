@@ -86,6 +86,15 @@ _IN_BED = re.compile(r" (?:in|on|from) (?:bed|room|ward|bay) ")
 _LABELLED = re.compile(
     r" (?:[A-EX-Z](?=[:,.] ?\w| [^\W\d])|#?[1-9]\d{0,3}(?=[:,. ] ?[^\W\d]))"
 )  # "Patient B: age 45"
+_ANYBODY = re.compile(  # "What salary does a nurse get"
+    r"\b(?:what|how much|how many)(?: [a-z]+)? (?:does|do|did|would|should|can) an? "
+    r"(?P<noun>[a-z]+)(?! (?:of|like me))"
+)
+_NUMBERED = re.compile(  # "Person A is 30", "employee 2 earns"
+    r"(?<![^\W_])(?:[Pp]erson|[Ee]mployee|[Cc]andidate|[Ww]orker|[Ii]nvestor|[Cc]ouple|[Hh]ousehold"
+    r"|[Ff]amily|[Ss]ubject|[Pp]articipant|[Cc]ustomer|[Cc]lient|[Aa]pplicant) "
+    r"(?:[A-EX-Z]|#?[1-9]\d?)(?![\w.])"
+)
 _IN_GENERAL = frozenset(
     (
         *("in general", "generally", "generally speaking", "typically", "hypothetically"),
@@ -424,7 +433,10 @@ class _Cutting:
         articled = any(word in ("a", "an", "the", "this", "that", "another") for word in before[:3])
         if articled and self._is_predicate(before):
             return None
-        if role != "called" and not articled:
+        told = bool(following) and following[0] in _set("third", "verbs") | {"s"}
+        told = told or _BESIDE_NAME.match(self._text, end) is not None
+        # "Neighbor earns 9k", "sister's platelets 180", "Wife 51"
+        if role != "called" and not articled and (before or not told):
             return None
         if role == "called" and before[:1] and before[0] in ("a", "an", "as", "single", "new"):
             return None
@@ -484,6 +496,12 @@ class _Cutting:
 
     def _things_and_people(self) -> Iterator[_Marker]:
         """Who or what is asked about or does something: "how tall is X", "the turkey weighs"."""
+        yield from (
+            _Marker(m.start(), m.end(), "nobody")
+            for m in _ANYBODY.finditer(self._text)
+            if not self._in_name.meet(*m.span("noun"))
+        )
+        yield from (_Marker(m.start(), m.end(), "other") for m in _NUMBERED.finditer(self._written))
         if "how" in self._page.runs.words:
             yield from (_Marker(m.start(), m.end(), "other") for m in _HOW.finditer(self._text))
         verbs = self._page.runs.among(_THIRD_VERBS)
@@ -607,7 +625,9 @@ class _Cutting:
 
     def _follows_finding(self, start: int, marker: _Marker) -> bool:
         """Whether a general word only judges what was found: "AST 23, normal range 10-40"."""
-        if marker.subject != "nobody" or self._text[marker.start : marker.end] in _IN_GENERAL:
+        said = self._text[marker.start : marker.end]
+        inside = _AGE.fullmatch(said) and self._before(marker.start) == "in"  # "in a 60 year old"
+        if marker.subject != "nobody" or said in _IN_GENERAL or inside:
             return False
         asked = _IS_IT.match(self._text, start) is not None  # "Is 23 a normal AST?"
         named = asked or self._named_between(start, marker.start)

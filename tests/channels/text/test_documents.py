@@ -236,6 +236,7 @@ def test_a_token_that_is_no_number_of_json_is_blocked(token: str) -> None:
         ({"labels": ["AST", "ALT"], "data": [23, 30]}, []),
         ({"q": 1, "answers": [{"question": "AST?", "answer": "23"}]}, ["q"]),
         ({"q": "AST", "a": 23}, []),
+        ({"metrics": [["AST", 23], ["ALT", 30], ["page", 7]]}, [7]),
         ([{"q": "What is your ALT?", "a": "30"}], []),
         ({"prompt": "ALT in U/L", "reply": 30, "page": 7}, [7]),
         ({"ast": {"value": 23, "ref": {"low": 10, "high": 40}}}, [10, 40]),

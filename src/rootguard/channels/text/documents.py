@@ -22,6 +22,7 @@ from rootguard.channels.text.edits import (
 )
 from rootguard.errors import TextBlockedError
 from rootguard.events import ChangedPlace
+from rootguard.language.units import also_words, canonical
 from rootguard.reading.claims import NOTHING, SILENCE, Expectation, Heard, Source
 from rootguard.values import RootName
 
@@ -62,6 +63,11 @@ _NAME_KEYS = (
         "observation",
     ),
     *("vital", "attribute", "property", "indicator", "variable", "question", "marker", "kind"),
+)
+# Keys that only things have: their sizes and amounts are nobody's.
+_THING_KEYS = frozenset(
+    """product product_id sku brand price breed species servings ingredients isbn stock calories
+    publisher manufacturer horsepower screen_size""".split()  # noqa: SIM905
 )
 _QUESTION_KEYS = ("question", "q", "prompt", "ask", "frage", "pregunta", "domanda", "pergunta")
 _ANSWER_KEYS = frozenset(
@@ -232,6 +238,8 @@ class Walk:
         if isinstance(value, Mapping):
             return self._object(value, path, depth)
         if isinstance(value, list | tuple):
+            if value and all(map(_is_pair, value)):
+                return self._table(value, (), depth + 1)
             return self._list(value, (path,) * len(value), unit, depth + 1)
         raise TextBlockedError("unreadable_document")
 
@@ -260,13 +268,16 @@ class Walk:
         named = _sibling(content, _NAME_KEYS) or _coded(content)
         asked = _sibling(content, _QUESTION_KEYS)
         unit = _sibling(content, _UNIT_KEYS)
+        of_thing = not _THING_KEYS.isdisjoint(
+            key.lower() for key in content if isinstance(key, str)
+        )
         lettered = _LETTERED.keys() <= content.keys()
         made: dict[str, object] = {}
         for place, (key, value) in enumerate(content.items()):
             if not isinstance(key, str):
                 raise TextBlockedError("unreadable_document")
             below = (*path, _LETTERED.get(key, key) if lettered else key)
-            if _is_reference(key, content):
+            if _is_reference(key, content) or (of_thing and _is_number(value)):
                 below = ("reference range",)
             elif named and isinstance(value, bool) and key.lower() in _FLAG_KEYS:
                 below = (named.rstrip("?: "),)
@@ -284,7 +295,7 @@ class Walk:
                     named_cells = [(name,) for name in columns]
                     made[written] = self._list(list(value), named_cells, "", depth + 1)
                 else:
-                    own_unit = unit if key.lower() in _VALUE_KEYS else ""
+                    own_unit = unit if key.lower() in _VALUE_KEYS else key if _is_unit(key) else ""
                     made[written] = self._any(value, below[-_PATH:], own_unit, depth + 1)
             except TextBlockedError as blocked:
                 blocked.within(place)
@@ -293,13 +304,13 @@ class Walk:
         return made
 
     def _table(self, rows: object, header: Sequence[str], depth: int) -> list[object]:
-        """Rows under a header: each cell by the name of its column."""
+        """Rows under a header: each cell by the name of its column, or of the cell before it."""
         made: list[object] = []
         named = [(name,) for name in header]
         for place, row in enumerate(rows if isinstance(rows, list) else ()):
             self._place.append(place)
             try:
-                made.append(self._list(row, named, "", depth + 1))
+                made.append(self._list(row, named or ((), (row[0],)), "", depth + 1))
             except TextBlockedError as blocked:
                 blocked.within(place)
                 raise
@@ -467,7 +478,12 @@ def _label(path: Sequence[str]) -> str:
 
 def _says_nothing(key: str) -> bool:
     lower = key.lower()
-    return lower in _VALUE_KEYS or lower in _ARGUMENT_KEYS or key in _FHIR_VALUES
+    return _is_unit(key) or lower in _VALUE_KEYS or lower in _ARGUMENT_KEYS or key in _FHIR_VALUES
+
+
+def _is_unit(key: str) -> bool:
+    """Whether a key is nothing but a unit: {"date": "2024-01-01", "kg": 84.2}."""
+    return len(key) > 1 and key.lower() not in also_words() and canonical(key) is not None
 
 
 def _header(content: Mapping[object, object]) -> tuple[str, ...]:
@@ -499,7 +515,22 @@ def _is_row(value: object, width: int) -> TypeGuard[Sequence[object]]:
     """Whether it is one row: as many numbers as there are columns."""
     if not isinstance(value, list | tuple) or len(value) != width or width < _LEAST_COLUMNS:
         return False
-    return all(isinstance(each, int | float) and not isinstance(each, bool) for each in value)
+    return all(map(_is_number, value))
+
+
+def _is_pair(value: object) -> bool:
+    """Whether it is a name and its number: ["weight", 83.5]."""
+    return (
+        isinstance(value, list | tuple)
+        and len(value) == _LEAST_COLUMNS
+        and isinstance(value[0], str)
+        and _COLUMN_NAME.match(value[0]) is not None
+        and _is_number(value[1])
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _names_beside(content: Mapping[object, object], value: object) -> tuple[str, ...]:
