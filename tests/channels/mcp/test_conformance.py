@@ -179,7 +179,10 @@ class Inspector:
 
     def ask(self, method: str, *more: str, code: int = 0) -> dict[str, Any]:
         """The result of a request, as the inspector prints it."""
-        options = ("--cli", "--protocol-era", self._era, "--format", "json", "--method", method)
+        # In milliseconds: a busy machine starts slowly.
+        patience = ("--connect-timeout", "120000")
+        era = ("--protocol-era", self._era)
+        options = ("--cli", *era, *patience, "--format", "json", "--method", method)
         done = self._npm.run("mcp-inspector", *options, *more, *self._target, folder=self._folder)
         assert done.returncode == code, done.stderr
         assert not leaks(done.stdout + done.stderr)
