@@ -96,6 +96,7 @@ def test_the_block_of_openais_sdk(tmp_path: Path) -> None:
     assert leaks(talk.service.everything) == set()
 
 
+@pytest.mark.filterwarnings("ignore")  # LlamaIndex warns of its own deprecations
 def test_the_block_of_llama_index(tmp_path: Path) -> None:
     pytest.importorskip("llama_index.llms.openai_like", reason="`make integrations` installs it")
     from llama_index.llms.openai_like import OpenAILike

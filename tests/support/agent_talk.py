@@ -81,8 +81,19 @@ def leaks(*kept: object) -> set[str]:
     found = set()
     for each in kept:
         text = each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each)
-        found |= {secret for secret in SECRETS if secret in text}
+        found |= {secret for secret in SECRETS if _stands_in(secret, text)}
     return found
+
+
+def _stands_in(secret: str, text: str) -> bool:
+    """A name counts as a word: three letters of it stand by chance in random ids and other names.
+
+    A word may begin right after an escaped line end.
+    """
+    if not secret.isalpha() or secret.islower():
+        return secret in text
+    word = rf"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])){secret}(?![A-Za-z0-9])"
+    return re.search(word, text) is not None
 
 
 def fib4_score(age: float, ast: float, alt: float, platelets: float) -> float:
