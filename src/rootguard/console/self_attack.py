@@ -8,6 +8,7 @@ guarded in the same way, and by fresh noise on every answer, at the same total b
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
@@ -39,6 +40,8 @@ def attack(
 ) -> Iterator[dict[str, object]]:
     """One object for each turn and root. `held` is what the vault keeps of every root."""
     # A store of its own, which goes with it: nothing of this is written down.
+    # There every value is a first one, also one that was changed.
+    held = {root: replace(value, version=1) for root, value in held.items()}
     records = {
         root: Record(sanitized=value, fingerprint=b"", event=noised(viewer.principal, value))
         for root, value in held.items()
