@@ -29,7 +29,9 @@ from rootguard.values import RootName, RootType
 Writer = Callable[[RootType, float], str]
 
 _HALF: Final = 0.5  # a flag is 0 or 1; this only says which, whatever rounding did
-_TELLING: Final = 6  # letters of the last word of a title that names a root alone
+_WHEN: Final = frozenset(
+    {"diagnosed", "earlier"}
+)  # first words of a title that say only when or how
 _WORDS_BEFORE: Final = 9  # of a statement: "no, I have never ever been a heavy"
 _REACH: Final = 90  # characters between the name of a day and the day
 _BACK: Final = 60  # the same where the day stands first
@@ -51,6 +53,9 @@ _GAP: Final = re.compile(  # "smoker**: ", "smoker (y/n) = ", "Do you smoke?\nA:
 _LOOSE: Final = re.compile(
     r"(?:[ _](?:status|flag))?(?:(?P<verb>[ ](?:is|was|are|equals|ist|est|es|e|sind|set to))"
     rf"(?: currently| now| set to)?[ ]|[ ,]{{1,2}}|[ ]?\(){_OPEN}"
+)
+_MEASURED: Final = re.compile(  # its value is a number, read as one: "My sex is 1"
+    r"(?: or [a-z]+)?[ ](?:is|was|are|equals|ist|est|es|e|sind|set to)[ ]\d"
 )
 _ENDS: Final = re.compile(r"\s*(?:[.,;!?)|\n]|\Z)")
 _CHECKBOX: Final = re.compile(r"(?:\[(?P<box>[ x✓✔])\]|(?P<sign>[☐☑✅❌✓✗✔✘]))[ \t]{0,2}\Z")
@@ -223,9 +228,9 @@ class AnswerWords:
             self._add(
                 root.name, [str(root.name).replace("_", " "), root.title or "", *root.aliases]
             )
-            last = (root.title or "").rpartition(" ")[2]
-            if root.type.name == "boolean" and len(last) >= _TELLING:
-                self._note(_folded(last), (root.name, "en", False))
+            first, _, rest = (root.title or "").partition(" ")
+            if root.type.name == "boolean" and first.lower() in _WHEN:
+                self._note(_folded(rest), (root.name, "en", False))
         for template, words in days:
             self._add(RootName(template), [*words])
         body = "|".join(
@@ -460,7 +465,7 @@ class AnswerReader:
         joined = _CONTRACTED.match(text, start)
         if joined is not None:  # "I've got" leaves the "I" that "I have not" leaves
             start = joined.end()
-        if _spoken_of(text, start, name, run):
+        if _spoken_of(text, start, name, run) or _MEASURED.match(text, end):
             return
         asserted = (
             name.own

@@ -38,6 +38,8 @@ def channel(smoker: str = "false") -> TextChannel:
         ("Smoker: only at parties", {"Smoker: [answer]"}),
         ("Conditions: smoker", {"Conditions: [Smoker: yes]", "Conditions: [Smoker: no]"}),
         ("My risk of diabetes", {"My risk of diabetes"}),
+        ("My pressure at work is high", {"My pressure at work is high"}),
+        ("I do the household chores", {"I do the household chores"}),
         ("Is smoking bad for lungs?", {"Is smoking bad for lungs?"}),
         ("My father is a smoker: yes", {"My father is a smoker: yes"}),
         ("A smoker coughs 3 times", {"A smoker coughs 3 times"}),
