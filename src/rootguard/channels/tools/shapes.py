@@ -11,6 +11,7 @@ other ways are the text channel's to read.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 from rootguard.channels.tools.answers import ReleasedMeasure
@@ -69,11 +70,16 @@ def stated(
     return tuple(found.values())
 
 
+@lru_cache(maxsize=256)  # a tool's calls have the same few keys
+def _says_nothing(key: str) -> bool:
+    silent = data()["generic"] | data()["replies"] | _SILENT
+    return all(len(word) == 1 or word in silent for word in words_of(key))
+
+
 def _beside(node: Mapping[str, object], place: Place, known: Meanings) -> Iterator[Stated]:
     """The only number of an object, whose key says nothing, beside a text that names a value."""
     numbers = [str(key) for key, value in node.items() if _is_number(value)]
-    silent = data()["generic"] | data()["replies"] | _SILENT
-    if len(numbers) != 1 or not all(len(w) == 1 or w in silent for w in words_of(numbers[0])):
+    if len(numbers) != 1 or not _says_nothing(numbers[0]):
         return
     for text in node.values():
         if not isinstance(text, str) or len(text) > _LONGEST_NAME:
