@@ -142,7 +142,8 @@ def test_what_is_earlier_is_prior_where_the_value_is_so() -> None:
 def test_days_in_a_scale_of_answers_are_no_days_of_the_owner() -> None:
     text = "Thoughts that you would be better off dead (0: not at all, 1: several days)"
     made = tool({"self_harm": {"type": "integer", "description": text}}, about="Of the patient")
-    assert made.asked == ()
+    # It is asked which question's answer it is, not which number of days.
+    assert all(name.startswith("phq_") for each in made.asked for name in each.candidates)
 
 
 @pytest.mark.parametrize(
