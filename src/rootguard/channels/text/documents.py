@@ -416,17 +416,14 @@ def changes_at(
     ]
 
 
-_DIGITS = re.compile(r"[0-9]+")
-
-
 def changed_place(change: Change, source: str, public: Container[object] = ()) -> ChangedPlace:
     """A change as the owner's audit log has it, with who wrote what was changed.
 
-    A key that is not `public` is its writer's choice, and its digits are left out.
+    A key that is not `public` is its writer's choice, and may be a name or a number itself: it is
+    left out.
     """
     path = (
-        _DIGITS.sub("#", part) if isinstance(part, str) and part not in public else str(part)
-        for part in change.path
+        "*" if isinstance(part, str) and part not in public else str(part) for part in change.path
     )
     return ChangedPlace(
         path=".".join(path),

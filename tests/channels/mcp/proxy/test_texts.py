@@ -213,7 +213,7 @@ def test_the_owners_log_has_what_the_client_is_told_and_no_value() -> None:
     reading = arguments.reading("score", "Liver score of the patient", TEXT)
     note = "my ALT is 61, Orsolya Brandvold and again Orsolya Brandvold"
     with telling() as told:
-        sent = arguments.fill(reading, {"content": note, "visit_12": {"ast": 47.318264}})
+        sent = arguments.fill(reading, {"content": note, "visit_12 of Tamsin": {"ast": 47.318264}})
     changed = owner.transcript()[-1]
     assert isinstance(changed, PlacesRefused)
     assert changed.sent
@@ -222,11 +222,11 @@ def test_the_owners_log_has_what_the_client_is_told_and_no_value() -> None:
     }
     counts = {(each.path, each.change): each.times for each in changed.places}
     assert counts["content", "identifier"] == 2
-    assert counts["visit_#.ast", "value"] == 1  # a key of the agent's own, without its digits
+    assert counts["*.*", "value"] == 1  # keys of the agent's own may be names or numbers
     assert {each.source for each in changed.places} == {"tool"}
     assert leaks(json.dumps(sent)) == []
     written = json.dumps(to_record(changed))
-    assert not any(each in written for each in ("47", "61", "12", "Orsolya", "Brandvold"))
+    assert not any(each in written for each in ("47", "61", "12", "Tamsin", "Orsolya", "Brandvold"))
     known = len(owner.transcript())
     arguments.fill(reading, {"content": "nothing of anybody"})
     assert len(owner.transcript()) == known
