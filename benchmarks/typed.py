@@ -22,7 +22,7 @@ from rootguard.mechanisms import mechanism
 from rootguard.mechanisms.base import Floats
 from rootguard.store import MemoryStore
 from rootguard.template import Template, load_template, parse_template
-from rootguard.values import Principal, RootName
+from rootguard.values import MICRO, Principal, RootName
 
 BUDGET = Fraction(9, 10)
 TODAY: dict[str, dict[str, str]] = {
@@ -81,6 +81,27 @@ class Cohort:
         return float(np.nanmean(np.abs(found - self.truth)))
 
 
+def best_share(cohort: Cohort, flag: str) -> tuple[float, float]:
+    """The flag's share of the budget that gives the least error, and that error.
+
+    The other roots have the rest in the optimal plan's proportions. Nineteen shares are tried.
+    """
+    start = make_plan(cohort.template, BUDGET)
+    rest = sum(share.epsilon for share in start.shares if share.root != flag)
+    found = []
+    for twentieths in range(1, 20):
+        own = BUDGET * Fraction(twentieths, 20)
+        epsilons = {
+            share.root: own if share.root == flag else share.epsilon * (BUDGET - own) / rest
+            for share in start.shares
+        }
+        rounded = {root: Fraction(int(e * MICRO), MICRO) for root, e in epsilons.items()}
+        plan = plan_at(cohort.template, rounded)
+        found.append((cohort.error(plan, calibrated=False), twentieths / 20))
+    error, share = min(found)
+    return share, error
+
+
 def plans(count: int) -> list[tuple[str, str, float, float]]:
     """Template, plan, the target's error, and its ratio to the plan from before."""
     rows = []
@@ -89,6 +110,7 @@ def plans(count: int) -> list[tuple[str, str, float, float]]:
         cohort = Cohort(template, count)
         epsilons = {RootName(root): Fraction(e) for root, e in TODAY[name].items()}
         before = cohort.error(plan_at(template, epsilons), calibrated=False)
+        share, best = best_share(cohort, public)
         shown = template.with_public(public)
         public_cohort = Cohort(shown, count)
         found = {
@@ -98,7 +120,11 @@ def plans(count: int) -> list[tuple[str, str, float, float]]:
             "population, calibrated": cohort.error(
                 make_plan(template, BUDGET, allocation="population"), calibrated=True
             ),
+            f"best of 19 splits ({share:.0%})": best,
             f"public {public}": public_cohort.error(make_plan(shown, BUDGET), calibrated=False),
+            f"public {public}, calibrated": public_cohort.error(
+                make_plan(shown, BUDGET), calibrated=True
+            ),
         }
         rows += [(name, plan, error, error / before) for plan, error in found.items()]
     return rows
@@ -180,9 +206,9 @@ def main() -> None:
     parser.add_argument("--people", type=int, default=2048)
     parser.add_argument("--histories", type=int, default=40)
     chosen = parser.parse_args()
-    print(f"{'template':9}{'plan':26}{'error':>9}{'ratio':>7}")
+    print(f"{'template':9}{'plan':30}{'error':>9}{'ratio':>7}")
     for name, plan, error, ratio in plans(chosen.people):
-        print(f"{name:9}{plan:26}{error:9.3f}{ratio:7.2f}")
+        print(f"{name:9}{plan:30}{error:9.3f}{ratio:7.2f}")
     print(f"\n{'answers':8}{'asked':>6}{'guessed right':>15}")
     for answers, asked, right in averaging():
         print(f"{answers:<8}{asked:6d}{right:15.0%}")

@@ -10,8 +10,10 @@ import pytest
 from rootguard.allocation import make_plan
 from rootguard.batch.columns import lay_out
 from rootguard.batch.kernel import Kernel
+from rootguard.calibration import Calibration, Level
 from rootguard.mechanisms.keyed import Prf
-from rootguard.template import parse_template
+from rootguard.template import load_template, parse_template
+from rootguard.values import RootName
 
 TEMPLATE = parse_template(
     """
@@ -124,3 +126,35 @@ def test_a_wrong_cell_is_told_by_its_row_and_a_missing_one_stays_missing() -> No
     assert "1780" not in str(rejects.to_pylist())
     assert made.column("sick").null_count == 2
     assert made.column("party").null_count == 1
+
+
+def test_a_table_is_calibrated_beside_a_public_column_as_a_session_would_be() -> None:
+    template = load_template("egfr").with_public("female")
+    plan = make_plan(template, Fraction(1, 2))
+    rows = pa.RecordBatch.from_pydict(
+        {
+            "id": ["a", "b", "c"],
+            "age": [61.0, 30.0, 45.0],
+            "scr": [1.4, 0.8, 1.0],
+            "female": [True, False, True],
+        }
+    )
+    layout = lay_out(template, rows.schema.names, id_column="id")
+    plain, calibrated = (
+        Kernel(template, plan, Prf(bytes(range(32))), layout, calibrate=calibrate)
+        for calibrate in (False, True)
+    )
+    assert calibrated.settle() is False  # people are told apart by what is public
+    noised = plain.apply(rows)[0]
+    made = calibrated.apply(rows)[0]
+    assert made.column("female").to_pylist() == [True, False, True]
+    indices = {
+        root: np.array(
+            [template.roots[root].domain.nearest(v) for v in noised.column(root).to_pylist()]
+        )
+        for root in template.roots
+    }
+    expected = Calibration(template, Level.of_plan(plan)).release_many(indices)
+    for root in ("age", "scr"):
+        assert made.column(root).to_pylist() == pytest.approx(expected[RootName(root)].tolist())
+        assert made.column(root) != noised.column(root)

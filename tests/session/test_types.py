@@ -620,7 +620,8 @@ def test_a_calibrated_category_is_wrong_less_often_and_its_classes_are_counted()
     assert session.release("region") in ("north", "south", "west", "far west")
 
 
-def test_a_template_with_a_public_root_is_not_calibrated(visit: Template) -> None:
+def test_a_template_with_a_public_root_is_calibrated_beside_it(visit: Template) -> None:
     session = Guard.open(visit, values=VALUES, budget=4, calibrate=True)
-    assert not session.calibrated
+    assert session.calibrated
+    assert session.release("female") is VALUES["female"]
     assert session.release("region") in ("north", "south", "far west")

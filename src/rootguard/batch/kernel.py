@@ -29,7 +29,7 @@ from rootguard.batch.columns import (
     typed,
 )
 from rootguard.batch.restore import BatchTokens
-from rootguard.calibration import Calibration, Level, can_calibrate
+from rootguard.calibration import Calibration, Level
 from rootguard.errors import PlanError, PrivateValueError
 from rootguard.expressions import evaluate_many, names
 from rootguard.graph import Graph
@@ -164,7 +164,6 @@ class Kernel:
             if layout.identifiers
             else None
         )
-        calibrate = calibrate and can_calibrate(template)
         calibration = Calibration(template, Level.of_plan(plan)) if calibrate else None
         self._calibration = calibration if calibration and calibration.active else None
         self._empty_rejects = _rejects([], np.empty(0, dtype=np.int64))
@@ -224,12 +223,13 @@ class Kernel:
         """Compute what batches share; whether threads may then work on several at once.
 
         A calibration learns each noised point when it meets it first, which two threads must not
-        do at once, so all are met here. On a grid too fine for that, one thread works.
+        do at once, so all are met here. On a grid too fine for that, or
+        where people differ in public values, one thread works.
         """
         if self._calibration is None:
             return True
         sizes = {root: noise.domain.size for root, noise in self._noise.items()}
-        if max(sizes.values()) > _SETTLED_GRID:
+        if max(sizes.values()) > _SETTLED_GRID or self._calibration.public:
             return False
         self._calibration.medians_many({root: np.arange(size) for root, size in sizes.items()})
         return True

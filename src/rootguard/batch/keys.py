@@ -258,7 +258,10 @@ class _VaultPeople:
     ) -> dict[RootName, float]:
         kept = {root: mapped[root].shown(each.sanitized) for root, each in records.items()}
         if self._calibrate and len(kept) == len(self._roots):
-            levels = {root: Level.of(value) for root, value in kept.items()}
+            levels = {
+                root: Level.of(value, self._template.roots[root].type)
+                for root, value in kept.items()
+            }
             released = self._calibration(levels).release(kept)
             domains = {root: self._template.roots[root].domain for root in self._roots}
             return {root: domains[root].clamp(value) for root, value in released.items()}

@@ -8,7 +8,6 @@ can undo at most what it does, not the draw. `planning` splits a budget for such
 """
 
 from rootguard.calibration.planning import make_plan
-from rootguard.calibration.priors import can_calibrate
 from rootguard.calibration.release import Calibration, Level
 
-__all__ = ["Calibration", "Level", "can_calibrate", "make_plan"]
+__all__ = ["Calibration", "Level", "make_plan"]

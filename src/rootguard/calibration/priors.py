@@ -50,9 +50,12 @@ def has_figures(root: Root) -> bool:
     return known or root.shares is not None
 
 
-def can_calibrate(template: Template) -> bool:
-    """Whether all of a template's roots are noised: what is public is released as it is given."""
-    return not any(root.public for root in template.roots.values())
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Prior:
+    """What is known of several roots together: each by itself, and how their scores are tied."""
+
+    marginals: Sequence[Marginal]
+    latent: Floats
 
 
 @lru_cache(maxsize=512)
@@ -142,7 +145,82 @@ def latent_correlation(template: Template, roots: Sequence[RootName]) -> Floats:
                 else:
                     tied = _tied(template.roots, first, second, figures.covariance, pair)
                 latent[i, j] = latent[j, i] = tied
-    values, vectors = np.linalg.eigh(latent)
+    return _correlation(latent)
+
+
+@lru_cache(maxsize=128)
+def prior_given(
+    template: Template,
+    grids: tuple[tuple[RootName, Domain], ...],
+    points: tuple[tuple[RootName, int], ...],
+) -> Prior:
+    """The prior of the roots that are not given, among people who have the given grid points.
+
+    A given point says that a normal score lies between two bounds. The mean and the covariance of
+    the others' scores then follow from those of that score within its bounds (Pearson and Lawley's
+    selection formulas), and they are taken for normal again. The share of people whose roots are
+    not tied has the prior that it had. Roots that the population does not tie to a given one keep
+    theirs, to the object.
+    """
+    domains, given = dict(grids), dict(points)
+    marginals = {root: marginal(template.roots[root], d) for root, d in grids}
+    spread = latent_correlation(template, list(domains))
+    if not given:
+        return Prior(marginals=list(marginals.values()), latent=spread)
+    places = {root: i for i, root in enumerate(domains)}
+    mean = np.zeros(len(domains))
+    for root, index in given.items():
+        at, mass = places[root], marginals[root].mass
+        below = float(mass[:index].sum())
+        low, high = normal_quantiles(np.array([below, below + mass[index]])).tolist()
+        inside, left = _within(low, high, float(mean[at]), math.sqrt(spread[at, at]))
+        pull = spread[:, at] / spread[at, at]
+        mean = mean + pull * (inside - mean[at])
+        spread = spread - np.outer(pull, spread[at]) * (1 - left / spread[at, at])
+    hidden = [places[root] for root in domains if root not in given]
+    deviations = np.sqrt(np.maximum(np.diag(spread), _LEAST_SPREAD))
+    return Prior(
+        marginals=[
+            _moved(marginals[root], float(mean[i]), float(deviations[i]))
+            for root, i in places.items()
+            if root not in given
+        ],
+        latent=_correlation(spread[np.ix_(hidden, hidden)]),
+    )
+
+
+def _within(low: float, high: float, mean: float, deviation: float) -> tuple[float, float]:
+    """Mean and variance of a normal score that lies between two bounds."""
+    start, stop = (low - mean) / deviation, (high - mean) / deviation
+    held = _STANDARD.cdf(stop) - _STANDARD.cdf(start)
+    if held < 1e-6:  # too thin, or too far out, for differences: the point in the middle
+        return (low + high) / 2, 0.0
+    first, last = _STANDARD.pdf(start), _STANDARD.pdf(stop)
+    moved = (first - last) / held
+    left = 1 + (start * first - stop * last) / held - moved**2
+    return mean + deviation * moved, deviation**2 * min(max(left, 0.0), 1.0)
+
+
+@lru_cache(maxsize=512)
+def _edges(prior: Marginal) -> Floats:
+    """The normal scores between neighbouring points."""
+    return normal_quantiles(np.cumsum(prior.mass)[:-1])
+
+
+def _moved(prior: Marginal, mean: float, deviation: float) -> Marginal:
+    """A prior whose normal score has this mean and deviation, for those whom the ties hold."""
+    if abs(mean) < 1e-9 and abs(deviation - 1) < 1e-9:  # not tied, up to rounding
+        return prior
+    edges = _edges(prior)
+    below = np.concatenate([[0.0], normal_shares((edges - mean) / deviation), [1.0]])
+    mass = (1 - UNTIED) * np.diff(below) + UNTIED * prior.mass
+    share = np.cumsum(mass) - mass / 2
+    return Marginal(points=prior.points, mass=mass, scores=normal_quantiles(share))
+
+
+def _correlation(spread: Floats) -> Floats:
+    """The correlations of a covariance, pulled back until it can be inverted."""
+    values, vectors = np.linalg.eigh(spread)
     mended = vectors @ np.diag(np.maximum(values, _LEAST_SPREAD)) @ vectors.T
     scale = np.sqrt(np.diag(mended))
     correlation: Floats = mended / np.outer(scale, scale)
@@ -187,10 +265,18 @@ def spread_points(count: int, dimensions: int, *, start: int = 0) -> Floats:
     return points
 
 
+@lru_cache(maxsize=32)
+def spread_scores(count: int, dimensions: int) -> Floats:
+    """The normal scores of points that fill the unit cube evenly."""
+    scores = normal_quantiles(spread_points(count, dimensions))
+    scores.flags.writeable = False
+    return scores
+
+
 def normal_quantiles(shares: Floats) -> Floats:
     """The standard normal quantile of each share."""
-    flat = [_STANDARD.inv_cdf(min(max(s, 1e-12), 1 - 1e-12)) for s in shares.ravel().tolist()]
-    return np.array(flat).reshape(shares.shape)
+    inside = np.clip(shares, 1e-12, 1 - 1e-12).ravel().tolist()
+    return np.array([*map(_STANDARD.inv_cdf, inside)]).reshape(shares.shape)
 
 
 def normal_shares(scores: Floats) -> Floats:
@@ -215,7 +301,14 @@ def joint_indices(
 
     The last points, `untied` of them all, are carried without the ties.
     """
-    scores = normal_quantiles(shares)
+    return scored_indices(marginals, latent, normal_quantiles(shares), untied=untied)
+
+
+def scored_indices(
+    marginals: Sequence[Marginal], latent: Floats, spread: Floats, *, untied: float = 0.0
+) -> list[Indices]:
+    """The same from the points' normal scores."""
+    scores = spread.copy()
     tied = len(scores) - round(untied * len(scores))
     scores[:tied] = scores[:tied] @ np.linalg.cholesky(latent).T
     uniform = normal_shares(scores)

@@ -14,6 +14,10 @@ with c the joint prior's density against that of independent roots: the copula's
 
 A root that is alone needs no sample: every grid point is weighted by its posterior probability.
 
+A public root is known to the service as it is, so all of this is done among people who have the
+person's own public values: their prior of the other roots, their classes, and the target with the
+public values in it. That costs nothing, because nothing of the private values is looked at.
+
 A median favours the common classes, so an alarm on a worrying class is kept where it is worth its
 cost (`Alarms`). The released roots are those nearest to the single medians, in units of each
 posterior's own spread, at which the target has that value. The points are fixed, so the same noised
@@ -21,7 +25,7 @@ roots always give the same release.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -35,11 +39,13 @@ from rootguard.calibration.priors import (
 )
 from rootguard.calibration.priors import (
     Marginal,
+    Prior,
     has_figures,
-    joint_indices,
-    latent_correlation,
     marginal,
+    prior_given,
+    scored_indices,
     spread_points,
+    spread_scores,
 )
 from rootguard.expressions import Node, evaluate_many, names
 from rootguard.graph import Graph
@@ -81,6 +87,9 @@ _PEOPLE = 1 << 13
 _CENSUS = 4096
 """Points of the population from which the shares of the worrying classes are taken: to a few
 tenths of a percent."""
+_GROUPS = 8
+"""People with the same public values share what is computed of them; so many such groups are kept.
+One of them may hold some megabytes."""
 _STEPS = 12
 """Steps to the wanted target; who has not settled by then is released at the sampled point."""
 _CLOSE = 1e-9
@@ -218,15 +227,32 @@ class Calibration:
     """
 
     def __init__(
-        self, template: Template, levels: Mapping[RootName, Level], *, points: int = POINTS
+        self,
+        template: Template,
+        levels: Mapping[RootName, Level],
+        *,
+        points: int = POINTS,
+        given: Mapping[RootName, int] | None = None,
     ) -> None:
+        """Without `given`, people are told apart by their public values.
+
+        With it, all have these grid points of public roots, and `roots` lacks them.
+        """
         self.template = template
-        graph = Graph.of(template)
-        self.roots = graph.roots
+        self._all_levels = {root: levels[root] for root in Graph.of(template).roots}
+        self._given = dict(given or {})
+        self._constants = {
+            str(root): levels[root].domain.value(index) for root, index in self._given.items()
+        }
+        self._levels = {r: level for r, level in self._all_levels.items() if r not in self._given}
+        self.roots = tuple(self._levels)
+        self.public = tuple(r for r, level in self._levels.items() if level.mechanism == "public")
+        self._groups: dict[tuple[int, ...], Calibration] = {}
         self._formula = _target_of(template)
-        self._levels = {root: levels[root] for root in self.roots}
         self._points = points
-        self.active = any(has_figures(template.roots[root]) for root in self.roots)
+        self.active = any(
+            has_figures(template.roots[r]) for r in self.roots if r not in self.public
+        )
 
     @property
     def _whole(self) -> bool:
@@ -234,19 +260,20 @@ class Calibration:
         return len(sizes) == 1 and sizes[0] <= _WHOLE
 
     @cached_property
-    def _latent(self) -> Floats:
-        return latent_correlation(self.template, self.roots)
+    def _prior(self) -> Prior:
+        grids = tuple((root, level.domain) for root, level in self._all_levels.items())
+        return prior_given(self.template, grids, tuple(self._given.items()))
 
     @cached_property
     def _posteriors(self) -> list[_Posterior]:
         half, count = self._points // 2, len(self.roots)
-        priors = [marginal(self.template.roots[r], self._levels[r].domain) for r in self.roots]
+        priors = self._prior.marginals
         if self._whole:
             fixed = [np.arange(prior.mass.size) for prior in priors]
             shares = np.empty((0, count))
         else:
-            spread = spread_points(self._points - half, count)
-            fixed = joint_indices(priors, self._latent, spread, untied=UNTIED)
+            spread = spread_scores(self._points - half, count)
+            fixed = scored_indices(priors, self._prior.latent, spread, untied=UNTIED)
             shares = spread_points(half, count, start=self._points)
         return [
             _Posterior(
@@ -272,20 +299,32 @@ class Calibration:
     @cached_property
     def _ties(self) -> tuple[Floats, float]:
         """The matrix and the constant of the log of one over the copula's density."""
-        ties = np.linalg.inv(self._latent) - np.eye(len(self.roots))
-        return ties, float(np.linalg.slogdet(self._latent)[1]) / 2
+        latent = self._prior.latent
+        ties = np.linalg.inv(latent) - np.eye(len(self.roots))
+        return ties, float(np.linalg.slogdet(latent)[1]) / 2
 
     def release(self, noised: Mapping[RootName, Sanitized]) -> dict[RootName, float]:
         """What a service receives for one person's noised roots."""
         if not self.active:
             return {root: noised[root].value for root in self.roots}
         columns = {root: np.array([noised[root].index]) for root in self.roots}
-        return {root: float(column[0]) for root, column in self.release_many(columns).items()}
+        released = self.release_many(columns)
+        return {
+            root: noised[root].value if root in self.public else float(column[0])
+            for root, column in released.items()
+        }
 
     def release_many(self, noised: Mapping[RootName, Indices]) -> dict[RootName, Floats]:
         """What a service receives for many people, given the noised index of each root."""
         size = len(noised[self.roots[0]])
         released = {root: np.empty(size) for root in self.roots}
+        if self.public and self.active:
+            released |= {root: self._grid(root)[noised[root]] for root in self.public}
+            for alike, people in self._alike(noised):
+                own = {root: noised[root][people] for root in alike.roots}
+                for root, column in alike.release_many(own).items():
+                    released[root][people] = column
+            return released
         for start in range(0, size, _PEOPLE):
             part = slice(start, start + _PEOPLE)
             columns = self._released([noised[root][part] for root in self.roots])
@@ -300,6 +339,12 @@ class Calibration:
             return self._target(
                 [self._grid(r)[i] for r, i in zip(self.roots, indices, strict=True)]
             )
+        if self.public:
+            targets = np.empty(len(indices[0]))
+            for alike, people in self._alike(noised):
+                part = {root: noised[root][people] for root in alike.roots}
+                targets[people] = alike.targets_many(part)
+            return targets
         rows = [p.rows(i) for p, i in zip(self._posteriors, indices, strict=True)]
         plain = [p.prior.points[i] for p, i in zip(self._posteriors, indices, strict=True)]
         return self._target_medians(rows, self._target(plain))[0]
@@ -308,11 +353,48 @@ class Calibration:
         """Each root's own posterior median, without regard to the target."""
         if not self.active:
             return {root: self._grid(root)[noised[root]] for root in self.roots}
+        if self.public:
+            medians = {root: self._grid(root)[noised[root]] for root in self.roots}
+            for alike, people in self._alike(noised):
+                part = {root: noised[root][people] for root in alike.roots}
+                for root, column in alike.medians_many(part).items():
+                    medians[root][people] = column
+            return medians
         found = {}
         for root, posterior in zip(self.roots, self._posteriors, strict=True):
             rows = posterior.rows(noised[root])  # first: new rows make new arrays
             found[root] = posterior.medians[rows]
         return found
+
+    def _alike(self, noised: Mapping[RootName, Indices]) -> "Iterator[tuple[Calibration, Indices]]":
+        """Who has the same public values, and the calibration among people who have them."""
+        columns = np.stack([noised[root] for root in self.public], axis=1)
+        found, group = np.unique(columns, axis=0, return_inverse=True)
+        order = np.argsort(group.ravel(), kind="stable")
+        stops = np.cumsum(np.bincount(group.ravel(), minlength=len(found)))
+        for values, people in zip(found.tolist(), np.split(order, stops[:-1]), strict=True):
+            yield self._among(tuple(values)), people
+
+    def _among(self, values: tuple[int, ...]) -> "Calibration":
+        if values not in self._groups:
+            made = Calibration(
+                self.template,
+                self._all_levels,
+                points=self._points,
+                given=dict(zip(self.public, values, strict=True)),
+            )
+            other = next(iter(self._groups.values()), None)
+            if other is not None and made._is_like(other):
+                made._posteriors = other._posteriors
+            if len(self._groups) >= _GROUPS:
+                del self._groups[next(iter(self._groups))]
+            self._groups[values] = made
+        return self._groups[values]
+
+    def _is_like(self, other: "Calibration") -> bool:
+        """Whether other public values say nothing else of the hidden roots: no tie to them."""
+        pairs = zip(self._prior.marginals, other._prior.marginals, strict=True)
+        return all(one is another for one, another in pairs)
 
     def _grid(self, root: RootName) -> Floats:
         return marginal(self.template.roots[root], self._levels[root].domain).points
@@ -357,6 +439,7 @@ class Calibration:
     def _target(self, columns: Sequence[Floats]) -> Floats:
         shape = columns[0].shape
         flat = {str(r): column.ravel() for r, column in zip(self.roots, columns, strict=True)}
+        flat |= {name: np.full(columns[0].size, value) for name, value in self._constants.items()}
         used = {name: flat[name] for name in names(self._formula)} or flat
         return evaluate_many(self._formula, used).reshape(shape)
 
@@ -392,8 +475,8 @@ class Calibration:
 
     @cached_property
     def _alarms(self) -> "Alarms":
-        domains = tuple(level.domain for level in self._levels.values())
-        return _alarms_of(self.template, domains)
+        domains = tuple(level.domain for level in self._all_levels.values())
+        return _alarms_of(self.template, domains, tuple(self._given.items()))
 
     def _weights(self, rows: Sequence[Indices]) -> Floats:
         """Posterior over proposal of every point of every person."""
@@ -579,16 +662,23 @@ def _target_of(template: Template) -> Node:
 
 
 @lru_cache(maxsize=256)
-def _alarms_of(template: Template, domains: tuple[Domain, ...]) -> Alarms:
+def _alarms_of(
+    template: Template,
+    domains: tuple[Domain, ...],
+    given: tuple[tuple[RootName, int], ...] = (),
+) -> Alarms:
     """The worrying classes of a template, with what its population says of them."""
     graph = Graph.of(template)
-    priors = [marginal(template.roots[r], d) for r, d in zip(graph.roots, domains, strict=True)]
-    latent = latent_correlation(template, graph.roots)
-    found = joint_indices(priors, latent, spread_points(_CENSUS, len(priors)))
+    grids = dict(zip(graph.roots, domains, strict=True))
+    prior = prior_given(template, tuple(grids.items()), given)
+    hidden = [root for root in graph.roots if root not in dict(given)]
+    spread = spread_scores(_CENSUS, len(hidden))
+    found = scored_indices(prior.marginals, prior.latent, spread)
     values = {
-        str(root): prior.points[index]
-        for root, prior, index in zip(graph.roots, priors, found, strict=True)
+        str(root): each.points[index]
+        for root, each, index in zip(hidden, prior.marginals, found, strict=True)
     }
+    values |= {str(root): np.full(_CENSUS, grids[root].value(index)) for root, index in given}
     targets = evaluate_many(graph.in_roots(template.target.formula), values)
     targets = targets[np.isfinite(targets)]
     deviation = float(np.mean(np.abs(targets - np.median(targets)))) if targets.size else 0.0

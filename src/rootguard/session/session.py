@@ -36,7 +36,7 @@ from functools import lru_cache
 from typing import Final, TypeVar
 
 from rootguard.accounting import Guarantee, Ledger, RootGuarantee
-from rootguard.calibration import Calibration, Level, can_calibrate
+from rootguard.calibration import Calibration, Level
 from rootguard.errors import (
     AccessError,
     FormulaLimitError,
@@ -391,8 +391,7 @@ class _Part:
             self._take_up(root)
         # Of values that are kept elsewhere the template has no population figures.
         own = all(root in template.roots for root in self.graph.roots)
-        possible = calibrate and own and can_calibrate(template)
-        self.calibrated = possible and self._may_calibrate()
+        self.calibrated = calibrate and own and self._may_calibrate()
         if self.calibrated:
             levels = {
                 root: Level.of(value, self.roots[root].type)
