@@ -18,8 +18,15 @@ from rootguard.mechanisms.base import Floats
 from rootguard.store import MemoryStore
 from rootguard.template import Template, load_template
 from rootguard.values import RootName
-from tests.calibration.test_release import SMALL, joint_prior
-from tests.support.calibrated import every_output, levels_at, synthetic, targets, values_of
+from tests.support.calibrated import (
+    SMALL,
+    every_output,
+    joint_prior,
+    levels_at,
+    synthetic,
+    targets,
+    values_of,
+)
 
 A, B = RootName("a"), RootName("b")
 

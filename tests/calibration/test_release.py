@@ -8,10 +8,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal, norm
 
 from rootguard.calibration import Calibration, Level, make_plan
-from rootguard.calibration.priors import UNTIED, latent_correlation, marginal
+from rootguard.calibration.priors import marginal
 from rootguard.graph import Graph
 from rootguard.mechanisms.base import Floats, Indices
 from rootguard.template import Template, catalog, load_template
@@ -20,12 +19,14 @@ from tests.support.calibrated import (
     LOGNORMAL,
     NAMES,
     NORMAL,
+    SMALL,
     UNIFORM,
     Noised,
     drawn,
     every_output,
     grid_points,
     joint_noise,
+    joint_prior,
     levels_at,
     levels_of,
     synthetic,
@@ -39,35 +40,8 @@ RANK_MEAN, RANK_FAR, EXCESS = 0.03, 1e-5, 3e-3
 """The share of the exact posterior below a release: how far from a half on average, and how likely
 to be seen an output is for which it is off by more than a tenth (such outputs contradict the
 copula). Then the expected error above that of the exact medians. Measured: 0.019, 2e-6, 0.14 %."""
-SMALL = {
-    "product": toy(
-        {"a": NORMAL, "b": LOGNORMAL}, "a * b", grid=40, covariance="[[1.44, 0.9], [0.9, 1.69]]"
-    ),
-    "ratio": toy({"a": UNIFORM, "b": NORMAL}, "a / b", grid=40),
-    "difference": toy(
-        {"a": NORMAL, "b": NORMAL}, "a - b", grid=40, covariance="[[1.44, -0.9], [-0.9, 1.44]]"
-    ),
-}
 by_small = pytest.mark.parametrize("template", SMALL.values(), ids=SMALL)
 by_mechanism = pytest.mark.parametrize("name", NAMES)
-
-
-def joint_prior(template: Template) -> Floats:
-    """The copula's probability of every cell of a two-root grid, by rectangles of its normal."""
-    roots = Graph.of(template).roots
-    masses = [marginal(template.roots[root], template.roots[root].domain).mass for root in roots]
-    latent = latent_correlation(template, roots)
-    if latent[0, 1] == 0:
-        return np.outer(*masses).ravel()
-    edges = [
-        np.concatenate([[-9.0], norm.ppf(np.clip(np.cumsum(mass)[:-1], 0, 1 - 1e-15)), [9.0]])
-        for mass in masses
-    ]
-    corners = np.stack(np.meshgrid(*edges, indexing="ij"), axis=-1)
-    below = multivariate_normal(np.zeros(2), latent).cdf(corners.reshape(-1, 2))
-    cells = np.diff(np.diff(below.reshape(corners.shape[:2]), axis=0), axis=1)
-    cells /= cells.sum()
-    return np.asarray((1 - UNTIED) * cells.ravel() + UNTIED * np.outer(*masses).ravel(), float)
 
 
 def people(template: Template, epsilon: str, count: int) -> tuple[dict[RootName, Level], Noised]:

@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
+from scipy.stats import multivariate_normal, norm
 
 from rootguard.advice.people import synthetic_cohort
 from rootguard.advice.seeds import generator
 from rootguard.allocation import Plan
 from rootguard.calibration import Level
+from rootguard.calibration.priors import UNTIED, latent_correlation, marginal
 from rootguard.expressions import evaluate_many
 from rootguard.graph import Graph
 from rootguard.mechanisms import MECHANISMS, mechanism
@@ -132,3 +134,33 @@ PRODUCT = toy(
     limit=12.0,
     covariance="[[1.44, 0.7], [0.7, 1.69]]",
 )
+
+
+SMALL = {
+    "product": toy(
+        {"a": NORMAL, "b": LOGNORMAL}, "a * b", grid=40, covariance="[[1.44, 0.9], [0.9, 1.69]]"
+    ),
+    "ratio": toy({"a": UNIFORM, "b": NORMAL}, "a / b", grid=40),
+    "difference": toy(
+        {"a": NORMAL, "b": NORMAL}, "a - b", grid=40, covariance="[[1.44, -0.9], [-0.9, 1.44]]"
+    ),
+}
+"""Two roots on small grids, tied or not."""
+
+
+def joint_prior(template: Template) -> Floats:
+    """The copula's probability of every cell of a two-root grid, by rectangles of its normal."""
+    roots = Graph.of(template).roots
+    masses = [marginal(template.roots[root], template.roots[root].domain).mass for root in roots]
+    latent = latent_correlation(template, roots)
+    if latent[0, 1] == 0:
+        return np.outer(*masses).ravel()
+    edges = [
+        np.concatenate([[-9.0], norm.ppf(np.clip(np.cumsum(mass)[:-1], 0, 1 - 1e-15)), [9.0]])
+        for mass in masses
+    ]
+    corners = np.stack(np.meshgrid(*edges, indexing="ij"), axis=-1)
+    below = multivariate_normal(np.zeros(2), latent).cdf(corners.reshape(-1, 2))
+    cells = np.diff(np.diff(below.reshape(corners.shape[:2]), axis=0), axis=1)
+    cells /= cells.sum()
+    return np.asarray((1 - UNTIED) * cells.ravel() + UNTIED * np.outer(*masses).ravel(), float)
