@@ -51,7 +51,7 @@ def has_figures(root: Root) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Prior:
+class JointPrior:
     """What is known of several roots together: each by itself, and how their scores are tied."""
 
     marginals: Sequence[Marginal]
@@ -153,7 +153,7 @@ def prior_given(
     template: Template,
     grids: tuple[tuple[RootName, Domain], ...],
     points: tuple[tuple[RootName, int], ...],
-) -> Prior:
+) -> JointPrior:
     """The prior of the roots that are not given, among people who have the given grid points.
 
     A given point says that a normal score lies between two bounds. The mean and the covariance of
@@ -166,7 +166,7 @@ def prior_given(
     marginals = {root: marginal(template.roots[root], d) for root, d in grids}
     spread = latent_correlation(template, list(domains))
     if not given:
-        return Prior(marginals=list(marginals.values()), latent=spread)
+        return JointPrior(marginals=list(marginals.values()), latent=spread)
     places = {root: i for i, root in enumerate(domains)}
     mean = np.zeros(len(domains))
     for root, index in given.items():
@@ -179,7 +179,7 @@ def prior_given(
         spread = spread - np.outer(pull, spread[at]) * (1 - left / spread[at, at])
     hidden = [places[root] for root in domains if root not in given]
     deviations = np.sqrt(np.maximum(np.diag(spread), _LEAST_SPREAD))
-    return Prior(
+    return JointPrior(
         marginals=[
             _moved(marginals[root], float(mean[i]), float(deviations[i]))
             for root, i in places.items()

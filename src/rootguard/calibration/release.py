@@ -38,8 +38,8 @@ from rootguard.calibration.priors import (
     UNTIED as UNTIED,
 )
 from rootguard.calibration.priors import (
+    JointPrior,
     Marginal,
-    Prior,
     has_figures,
     marginal,
     prior_given,
@@ -260,7 +260,7 @@ class Calibration:
         return len(sizes) == 1 and sizes[0] <= _WHOLE
 
     @cached_property
-    def _prior(self) -> Prior:
+    def _prior(self) -> JointPrior:
         grids = tuple((root, level.domain) for root, level in self._all_levels.items())
         return prior_given(self.template, grids, tuple(self._given.items()))
 
