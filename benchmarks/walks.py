@@ -27,9 +27,7 @@ from types import FrameType
 from typing import Any, ClassVar
 
 _PACKAGE = "rootguard."
-# An MCP call was to go through 25; since then what it changes is written into the audit log, whose
-# two modules in the store it goes through as well, and the keys that an agent made up are read.
-AIMS = {"chat turn": 30, "MCP call": 27, "Guard.open": 22}
+AIMS = {"chat turn": 30, "MCP call": 25, "Guard.open": 22}
 """Modules that a walk may go through: what one person can keep in mind while reading."""
 
 _VALUES = {"age": 58.0, "ast": 61.0, "alt": 44.0, "plt": 220.0}

@@ -71,7 +71,8 @@ def stated(
 
 
 @lru_cache(maxsize=256)  # a tool's calls have the same few keys
-def _says_nothing(key: str) -> bool:
+def says_nothing(key: str) -> bool:
+    """Whether a key is a word like "value" or "result", of which a text beside it may speak."""
     silent = data()["generic"] | data()["replies"] | _SILENT
     return all(len(word) == 1 or word in silent for word in words_of(key))
 
@@ -79,7 +80,7 @@ def _says_nothing(key: str) -> bool:
 def _beside(node: Mapping[str, object], place: Place, known: Meanings) -> Iterator[Stated]:
     """The only number of an object, whose key says nothing, beside a text that names a value."""
     numbers = [str(key) for key, value in node.items() if _is_number(value)]
-    if len(numbers) != 1 or not _says_nothing(numbers[0]):
+    if len(numbers) != 1 or not says_nothing(numbers[0]):
         return
     for text in node.values():
         if not isinstance(text, str) or len(text) > _LONGEST_NAME:

@@ -63,6 +63,21 @@ def texts() -> OwnerTexts:
     return OwnerTexts(person())
 
 
+@pytest.mark.parametrize(("key", "about"), [("value", "alt"), ("ast", "ast")])
+def test_a_text_names_the_number_beside_it_only_under_a_key_that_says_nothing(
+    key: str, about: str
+) -> None:
+    told = person()
+    asked = {"type": "number", "description": "Aspartate aminotransferase (AST) in U/L"}
+    schema = {"type": "object", "properties": {key: asked, "note": {"type": "string"}}}
+    arguments = Arguments(told)
+    reading = arguments.reading("lab", "A laboratory result of a patient", schema)
+    assert reading.bound == {(key,)}
+    sent = arguments.fill(reading, {key: 1.0, "note": "ALT"})
+    assert sent[key] == pytest.approx(told.number(about), abs=1)
+    assert told.number("ast") != pytest.approx(told.number("alt"), abs=2)
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -37,7 +37,7 @@ from rootguard.channels.tools import Binding, Pins, Question, ToolMap, fill, und
 from rootguard.channels.tools.answers import measures_of
 from rootguard.channels.tools.docstrings import asked_for
 from rootguard.channels.tools.filling import measured
-from rootguard.channels.tools.shapes import Place
+from rootguard.channels.tools.shapes import Place, says_nothing
 from rootguard.channels.tools.shapes import stated as stated_in
 from rootguard.channels.tools.words import Meanings, meanings
 from rootguard.errors import PrivateValueError, RootGuardError, shielded
@@ -61,10 +61,10 @@ LISTED: Final[Mapping[str, tuple[Listing, str, str]]] = {
     "resources/list": ("resources", "resources", "uri"),
 }
 """By method: what is listed, under which key, and what an entry goes by."""
-# What a client sends back as it came; it passes only if the server said it.
 _EARLIER: Final = 4
 """Offers of one name that are remembered when it is changed: an agent answers the latest, or the
 one before it."""
+# What a client sends back as it came; it passes only if the server said it.
 _OPAQUE: Final = ("nextCursor", "requestState", "taskId")
 _PLAIN_RESULT: Final = frozenset(("content", "structuredContent", "isError", "resultType"))
 Path = tuple[str, ...]
@@ -75,6 +75,9 @@ _BARE: Final = (bool, int, float, type(None))
 _SHORT: Final = 24
 """Characters of a text that may be nothing but a number with its unit ("61.375 micromol/L")."""
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")  # a key that TOML has without quotes
+# A number behind a word and a sign ("ast_47"), or two digits behind one ("ast47"): a single digit
+# is part of a name ("item2").
+_NUMBERED_KEY: Final = re.compile(r"[^\W\d_][\s_=:-]+\d|[^\W\d_]\d{2}")
 MAX_DEPTH: Final = 32
 """Levels down to which bound parameters are looked for; `tools` binds none below a dozen."""
 
@@ -307,6 +310,8 @@ class ParameterReading:
     """What the schema calls its parameters, at every level."""
     choices: Mapping[str, frozenset[str]]
     """Texts that the schema itself lists, by parameter."""
+    telling: frozenset[str] = frozenset()
+    """Bound parameters at the top whose own names say something, so that no text beside does."""
     meant: Mapping[Path, tuple[str, str]] = field(default_factory=dict)
     """Of each bound parameter: "value" or "answer", and whose."""
     filled: Message = field(default_factory=dict, repr=False)
@@ -434,6 +439,7 @@ class Arguments:
             numeric=_numeric(schema),
             names=frozenset(names_in(schema)),
             choices=_choices(schema),
+            telling=frozenset(path[0] for path in bound if not says_nothing(path[0])),
             meant=meant,
         )
 
@@ -503,16 +509,21 @@ class Arguments:
             return None
         if self._person.text == "identifiers":
             return self.identifiers
-        personal, found = reading.personal, addresses(part)
-        if (found and self._subjects.stand_in_paths(found)) or self._subjects.stand_in_keys(
-            part, reading.names, personal=personal
-        ):
+        found = addresses(part)
+        if found and self._subjects.stand_in_paths(found):
             raise RequestRefusedError("text_blocked")
+        self._check_keys(part, reading.names, personal=reading.personal)
         if careful:
             return self.careful
-        if personal or self._subjects.has_owners(part):
+        if reading.personal or self._subjects.has_owners(part):
             return self.channel
         return self.identifiers
+
+    def _check_keys(self, part: Message, names: frozenset[str], *, personal: bool) -> None:
+        """Refuse a value in a key of the agent's own: one that is not among the `names`."""
+        keys = list(_numbered_keys(part, names))
+        if keys and self._subjects.stand_in_keys(keys, personal=personal):
+            raise RequestRefusedError("text_blocked")
 
     def _hold_stated(
         self, reading: ParameterReading, arguments: Message
@@ -521,8 +532,16 @@ class Arguments:
 
         One whose unit is not said is refused.
         """
-        if all(isinstance(value, _BARE) for value in arguments.values()):
-            return arguments, []  # nothing in them names anything
+        # A value and what names it are two. Numbers under names that say something need no other,
+        # and one text has nothing beside it then.
+        loose = [
+            value
+            for key, value in arguments.items()
+            if key not in reading.telling or not isinstance(value, _BARE)
+        ]
+        lone = len(loose) == 1 and isinstance(loose[0], str)
+        if lone or all(isinstance(value, _BARE) for value in loose):
+            return arguments, []
         found = stated_in(arguments, self._known, personal=reading.personal)
         if not found:
             return arguments, []
@@ -577,8 +596,7 @@ class Arguments:
     @shielded
     def json(self, value: Message) -> Message:
         """A JSON object by the rules for texts."""
-        if self._subjects.stand_in_keys(value, frozenset(), personal=True):
-            raise RequestRefusedError("text_blocked")
+        self._check_keys(value, frozenset(), personal=True)
         made, changes = self._json(self.channel, value)
         self._tell(changes)
         return made
@@ -681,6 +699,20 @@ def names_in(schema: object, depth: int = 0) -> Iterator[str]:
             yield from (name for name in properties if isinstance(name, str))
         for each in schema.values():
             yield from names_in(each, depth + 1)
+
+
+def _numbered_keys(node: object, names: frozenset[str], depth: int = 0) -> Iterator[str]:
+    """The keys, at every level, that are none of the names and may have a number in them."""
+    if depth > MAX_DEPTH:  # the text channel refuses what is deeper
+        return
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            if key not in names and _NUMBERED_KEY.search(key):
+                yield key
+            yield from _numbered_keys(value, names, depth + 1)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _numbered_keys(value, names, depth + 1)
 
 
 def _is_public(reading: ParameterReading, key: str, value: object) -> bool:

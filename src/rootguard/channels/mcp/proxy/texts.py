@@ -37,9 +37,7 @@ _NEAR: Final = 80
 """Characters between two quantities that belong together: a line. A long file has anything."""
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 _PAIRS: Final = re.compile(r"/([A-Za-z][\w-]*)/(\d+(?:\.\d+)?)(?=[/?#]|\Z)")
-_NUMBERED_KEY: Final = re.compile(r"[^\W\d_][\s_=:-]+\d|[^\W\d_]\d{2}")
 _NUMBER_AFTER: Final = re.compile(r"(?<=[^\W\d_])[\s=:-]*(?=\d)")
-_DEEPEST: Final = 32  # levels; the text channel refuses deeper ones
 _SPEAKING: Final = re.compile(
     r"\bI(?:['’]m| am| was| have| had| weigh| earn| make| owe| pay| measure)\b"
     r"|\b(?:the|our|this|a) (?:patient|user|client)\b|\b[Pp]atient(?:'s)?\b|\b[Uu]ser(?:'s)?\b"
@@ -130,19 +128,15 @@ class OwnerTexts:
             if pairs
         )
 
-    def stand_in_keys(self, part: object, names: frozenset[str], *, personal: bool) -> bool:
-        """Whether a key that the schema does not name has a value in it: {"ast_47": true}.
+    def stand_in_keys(self, keys: Iterable[str], *, personal: bool) -> bool:
+        """Whether one of these keys has a value in it: {"ast_47": true}.
 
         A key cannot be changed without making another of it. `personal`: any value counts, as in a
         text for a tool about a person.
         """
-        written = [
-            _NUMBER_AFTER.sub(": ", key.replace("_", " "), count=1)
-            for key in _own_keys(part, names, 0)
-        ]
-        if not written:
-            return False
-        document = "; ".join(written)
+        document = "; ".join(
+            _NUMBER_AFTER.sub(": ", key.replace("_", " "), count=1) for key in keys
+        )
         if not personal:
             return self.are_owners(document)
         found, _ = self._explainer.explain(document, source="tool", expectation=NOTHING)
@@ -161,19 +155,6 @@ class OwnerTexts:
             for (one, group), (other, beside) in pairwise(zip(named, groups, strict=True))
             if other.start - one.end <= _NEAR
         )
-
-
-def _own_keys(node: object, names: frozenset[str], depth: int) -> Iterator[str]:
-    if depth > _DEEPEST:
-        return
-    if isinstance(node, Mapping):
-        for key, value in node.items():
-            if key not in names and _NUMBERED_KEY.search(key):
-                yield key
-            yield from _own_keys(value, names, depth + 1)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _own_keys(value, names, depth + 1)
 
 
 def _apart(node: object, alone: list[str]) -> object:
