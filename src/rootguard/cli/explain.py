@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rootguard.advice.costs import FairComparison, HidingChoice
     from rootguard.advice.epsilon import Explanation, Tradeoff
 
+# Said here a second time: the module that has them loads numpy, which --help need not wait for.
 _TURNS = ("k+1", "2k+1", "3k+1")
 _SCALES = {0.25: "a quarter as far", 0.5: "half as far", 1.0: "as chosen", 2.0: "twice as far"}
 _NAMES = {
@@ -93,7 +94,7 @@ def command(
       rootguard explain homa --turns 3k+1 --plot homa.png
       rootguard explain fib4 --miss-rate 0.05 --mentions 20 --json
     """
-    if plot is not None:
+    if plot is not None:  # before seconds of work, not after
         need("eval", "matplotlib", what="a plot")
     from rootguard.advice.costs import choices, compare, per_root, recommended
     from rootguard.advice.epsilon import EPSILONS, explained
@@ -314,6 +315,7 @@ def _advice(found: "Explanation") -> list[str]:
 
 
 def _small(percent: float) -> str:
+    # Independent noise averages out: after so many questions too little is left to tell apart.
     return "< 0.01 %" if percent < 0.01 else f"{percent:.3g} %"
 
 

@@ -1,8 +1,7 @@
 """`rootguard learn`: a template for a service whose formula is unknown, from public rows."""
 
-import contextlib
 import dataclasses
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ from rootguard.errors import FileError
 from rootguard.values import RootName
 
 if TYPE_CHECKING:
-    from rootguard.advice.learning.fit import Learned, Report
+    from rootguard.advice.learning.fit import Learned
     from rootguard.evaluation.learned_targets import Cost
     from rootguard.template import Template
 
@@ -49,7 +48,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option("--out", type=_FILE, help="Where to write the template; without it, only a report.")
 @preset_option("--folds", click.IntRange(2, 20), 5, "Parts of the cross-validation.")
-@preset_option("--seed", click.IntRange(0, 2**32 - 2), 0, "Which rows go into which part.")
+@preset_option("--seed", click.IntRange(0, 2**32 - 1), 0, "Which rows go into which part.")
 @click.option(
     "--study",
     is_flag=True,
@@ -110,19 +109,20 @@ def command(
     given = None if bounds is None else read_bounds(bounds)
     rows = read_rows(data, target=target, roots=_columns(roots, known))
     ends = bounds_of(rows, base=known, given=given)
-    with _progress("fitting forms") as report:
+    with progress_of_rows("steps") as told:
+        report = partial(told, "fitting forms")
         learned = learn(rows, bounds=ends, folds=folds, seed=seed, report=report)
     text = template_text(rows, learned, ends, name=name, base=known, risk=classes)
-    template = learned_template(text)
+    template = learned_template(text)  # read back before it is written, so that no other file is
     if out is not None:
         _write(out, text)
-    body = _as_json(template, learned) | {
-        "out": None if out is None else str(out),
-        "notes": [ACCURACY, PUBLIC],
-        "toml": text,
-    }
     if as_json:
-        write_json(body)
+        said = {
+            "out": None if out is None else str(out),
+            "notes": [ACCURACY, PUBLIC],
+            "toml": text,
+        }
+        write_json(_as_json(template, learned) | said)
         return
     _print(template, learned)
     for note in (ACCURACY, PUBLIC):
@@ -140,21 +140,8 @@ def _columns(roots: str | None, base: "Template | None") -> list[str] | None:
     return None if base is None else [str(name) for name in Graph.of(base).roots]
 
 
-@contextlib.contextmanager
-def _progress(label: str) -> Iterator["Report"]:
-    from rich.progress import Progress
-
-    err = console(stderr=True)
-    if not err.is_terminal:
-        with progress_of_rows("steps") as told:
-            yield lambda done, total: told(label, done, total)
-        return
-    with Progress(console=err, transient=True) as progress:
-        task = progress.add_task(label)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
-
-
 def _write(path: Path, text: str) -> None:
+    # In one step from the old file to the new: nobody finds half a template.
     part = path.with_name(f"{path.name}.part")
     try:
         part.write_text(text, "utf-8")
@@ -235,11 +222,11 @@ def _study(*, folds: int, seed: int, as_json: bool) -> None:
 
     templates = [load_template(name) for name in PAPER_TEMPLATES]
     costs: list[Cost] = []
-    with _progress("learning formulas") as report:
-        report(0, len(templates) * len(SETTINGS))
+    with progress_of_rows("steps") as told:
+        told("learning formulas", 0, len(templates) * len(SETTINGS))
         for cost in study(templates, seed=seed, folds=folds):
             costs.append(cost)
-            report(len(costs), len(templates) * len(SETTINGS))
+            told("learning formulas", len(costs), len(templates) * len(SETTINGS))
     if as_json:
         write_json({"seed": seed, "folds": folds, "costs": [dataclasses.asdict(c) for c in costs]})
         return

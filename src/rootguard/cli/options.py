@@ -39,7 +39,7 @@ class EpsilonType(click.ParamType[Fraction]):
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> Fraction:
         """Read it exactly, or fail as a usage error."""
-        if isinstance(value, Fraction):
+        if isinstance(value, Fraction):  # click converts what it has converted again
             return value
         try:
             return parse_epsilon(str(value))
@@ -231,6 +231,7 @@ def plan_options(command: _Command) -> _Command:
         return command(*args, choice=choice, **given)
 
     made = cast("_Command", gathered)
+    # The last that is put on is the first in --help: budgets stand before what refines them.
     for option in (
         click.option(
             "--objective",
@@ -349,12 +350,12 @@ def read_private(source: str) -> dict[str, Any]:
 
     Errors are raised after their handlers have ended: a decoder's own error holds the document.
     """
-    text, content = None, None
+    text, content = None, None  # so that a handler that ends early leaves nothing undefined
     with suppress(OSError, UnicodeDecodeError):
         text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
     if text is None:
         raise PrivateValueError("cannot be read", (source,))
-    try:
+    try:  # either first: no JSON object is TOML as well
         content = json.loads(text)
     except ValueError:
         with suppress(ValueError):

@@ -72,6 +72,7 @@ def command(
     loaded = load_template(template).of_population(people)
     plan = choice.plan(loaded)
     goals = choice.goals(loaded)
+    # Only for goals: their cost is simulated, and a plan for a budget is printed at once.
     cost = _cost(loaded, plan) if goals else None
     leaks = _amplifications(loaded, plan) if amplification else None
     hints = [str(hint) for hint in recognise(loaded)]
@@ -147,7 +148,7 @@ def print_goals(
         )
     columns = ("value", ">hidden within", "chosen by", ">average error", ">best guess is off")
     out.print(table(f"{template.title}: what you hide", columns, rows))
-    right = 50 + 50 * goals[0].advantage
+    right = 50 + 50 * goals[0].advantage  # chance is right half of the time
     several = len(goals) > 1
     out.print(
         f"Of two people who differ in one value alone, by that much, nobody picks the right one "
@@ -232,6 +233,7 @@ def _print(
     *,
     brief: bool,
 ) -> None:
+    from rootguard.allocation import remarks
     from rootguard.session import promise
 
     out = console()
@@ -268,8 +270,6 @@ def _print(
                 cells,
             )
         )
-    from rootguard.allocation import remarks
-
     for remark in remarks(plan):
         out.print(f"note: {remark}", markup=False)
     for hint in hints:

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from numpy.typing import NDArray
 
-from rootguard.advice.learning.fit import AGREEMENT, Learned, Score, choose, learn, wmape
+from rootguard.advice.learning.fit import AGREEMENT, Learned, Score, _score, choose, learn, wmape
 from rootguard.advice.learning.forms import FORMS, FormName, FunctionalForm, fit_form
 from rootguard.advice.learning.rows import PublicRows, checked_rows
 from rootguard.advice.learning.template import (
@@ -213,6 +213,15 @@ def test_one_standard_error_of_the_best_is_what_simplicity_may_cost() -> None:
     assert choose([far, near, unused, best]) is near
     assert choose([far, best]) is best
     assert choose([unused]) is None
+
+
+def test_a_form_can_be_chosen_where_all_folds_but_one_are_of_zeros() -> None:
+    a = np.linspace(1, 9, 60)
+    target = np.where(a > 5, a, 0.0)
+    part = np.where(a > 5, 0, 1)
+    made, _ = _score(FORMS[0], (RootName("a"),), a[:, None], target, part, {}, 0, lambda _: None)
+    assert made.wmape_se == 0.0  # zeros have no error in percent, and one fold no spread
+    assert choose([made]) is made
 
 
 # The formula and the model

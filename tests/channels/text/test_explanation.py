@@ -40,3 +40,11 @@ def test_a_refusal_to_explain_leaves_without_the_text(monkeypatch: pytest.Monkey
     with pytest.raises(IdentifierError) as caught:
         explainer.explain(f"{OWNER}: AST 61", source="owner")
     assert not [each for each in own_locals(caught.value) if "Zebulon" in each]
+
+
+def test_a_yes_or_no_of_a_document_leaves_the_numbers_before_it_as_they_were() -> None:
+    explainer = Explainer([load_template("fib4")])
+    text = '{"ast": [61, true], "age": 54, "none": null}'
+    found, _ = explainer.explain(text, source="owner")
+    places = [(text[each.start : each.end], each.root) for each in found]
+    assert places == [("61", "ast"), ("54", "age")]

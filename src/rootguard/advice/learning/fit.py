@@ -34,11 +34,17 @@ from rootguard.expressions import Node, evaluate, evaluate_many, parse, to_text
 from rootguard.values import RootName
 
 FIT_ROWS = 10_000
-"""Rows that forms are fitted to; of more, a seeded sample. Population figures use them all."""
+"""Rows that forms are fitted to; of more, a seeded sample. Population figures use them all.
+
+A coefficient is then off by about a hundredth of what the rows scatter. More rows would only make
+eight forms in six fits each take longer."""
 MAX_QUADRATIC_ROOTS = 16
 """They have 152 terms of first and second degree, of which at most 40 are kept anyway."""
 AGREEMENT = 1e-9
-"""How closely the written formula must follow the fitted model, relative to its largest value."""
+"""How closely the written formula must follow the fitted model, relative to its largest value.
+
+A sum of forty terms that nearly cancel may lose some of a float's sixteen digits; with seven lost
+it is another formula."""
 _EXACT = 1e-7
 """Percent of error that is rounding: forms this close are equally good."""
 _FEW = 100
@@ -129,6 +135,7 @@ def learn(
     linear_models()  # refuse before any work if it is not installed
     if not 2 <= folds <= 20 or seed < 0:
         raise RootGuardError("folds must be from 2 to 20 and the seed 0 or more; correct them")
+    # Shuffled before it is cut and dealt out: files are often sorted, by the target even.
     order = generator(seed, "learning", "rows").permutation(len(rows))[:FIT_ROWS]
     inputs = np.column_stack([column[order] for column in rows.columns.values()])
     names = tuple(rows.columns)
@@ -138,7 +145,7 @@ def learn(
     fits: dict[FormName, Fit] = {}
     scores: list[Score] = []
     for number, form in enumerate(FORMS):
-
+        # `first` is bound now: the loop goes on to another number.
         def tick(done: int, first: int = number * (folds + 1)) -> None:
             if report is not None:
                 report(first + done, steps)
@@ -182,6 +189,7 @@ def _score(
     predicted = np.empty(len(target))
     folds = int(part.max()) + 1
     try:
+        # First on all rows: what cannot be written down is not worth its folds.
         fit = fit_form(form, names, inputs, target, seed=seed)
         if reason := _unwritable(fit, inputs, bounds):
             return Score(form=form.name, reason=reason), None
@@ -195,10 +203,11 @@ def _score(
     if not np.isfinite(predicted).all():
         return Score(form=form.name, reason="its values grow beyond any number"), None
     errors = np.array([wmape(target[part == f], predicted[part == f]) for f in range(folds)])
+    errors = errors[np.isfinite(errors)]  # a fold of zeros alone has no error in percent
     score = Score(
         form=form.name,
         wmape=wmape(target, predicted),
-        wmape_se=float(errors[np.isfinite(errors)].std(ddof=1)) / math.sqrt(folds),
+        wmape_se=float(errors.std(ddof=1)) / math.sqrt(len(errors)) if len(errors) > 1 else 0.0,
         r2=1 - float(np.sum((target - predicted) ** 2) / np.sum((target - target.mean()) ** 2)),
         terms=len(fit.terms),
     )
@@ -241,7 +250,7 @@ def _unwritable(fit: Fit, inputs: Column, bounds: Bounds) -> str:
     """Why a fit cannot stand in a template; empty if its formula says what the model says."""
     if not fit.terms:
         return "no root is worth a term"
-    formula = parse(to_text(fit.formula()))
+    formula = parse(to_text(fit.formula()))  # through its text, as the template will have it
     model = fit.predict(inputs)
     columns = {str(name): column for name, column in zip(fit.roots, inputs.T, strict=True)}
     written = evaluate_many(formula, columns)
@@ -249,6 +258,8 @@ def _unwritable(fit: Fit, inputs: Column, bounds: Bounds) -> str:
         return "it has no value for some rows"
     if np.abs(written - model).max() > AGREEMENT * np.abs(model).max():
         return "its formula loses digits"
+    # One bound at a time, the others at their mean, where sensitivities are taken: all corners
+    # would be two to the number of roots.
     middle = {str(n): float(c.mean()) for n, c in zip(fit.roots, inputs.T, strict=True)}
     for name, ends in bounds.items():
         for end in ends:
@@ -284,7 +295,7 @@ def _cautions(rows: PublicRows, learned: Learned, bounds: Bounds) -> list[Cautio
         warn("rows", f"{len(rows)} rows are few for {len(fit.terms)} terms; add rows")
     if len(rows) > FIT_ROWS:
         warn("sample", f"the formula was fitted to {FIT_ROWS:,} of {len(rows):,} rows")
-    if learned.wmape > learned.baseline / 2:
+    if learned.wmape > learned.baseline / 2:  # as for a release: worth having if twice as near
         rough = "no better than" if learned.wmape >= learned.baseline else "not far below"
         warn("fit", f"the error is {rough} the median's; a uniform allocation may do as well")
     used = {fit.roots[place] for term in fit.terms for place in term}

@@ -41,7 +41,9 @@ Outcome = Literal["teach", "release", "redact", "doubt", "identifier", "keep"]
 """A decision as it turns out: a release that gives the quantity its value is `teach`, and one of
 which nothing can be computed is `redact`; what a detector finds becomes a token (`identifier`)."""
 
+# Scalars of JSON that a walk neither reads as a text nor as a number, so that it takes no step.
 _NO_VALUES: Final = ("true", "false", "null")
+# Whose words give a quantity its value. An agent or a tool may have been talked into theirs.
 _TEACHERS: Final = ("owner", "trusted")
 
 
@@ -77,9 +79,10 @@ class Explainer:
         self._roots: dict[RootName, Root] = {}
         for each in templates:
             for name, root in each.roots.items():
-                self._roots.setdefault(name, root)
+                self._roots.setdefault(name, root)  # the first, as for a person of many templates
         self._targets = {each.name: tuple(each.roots) for each in templates}
         self._known = set(known)
+        # A key of its own: a token that is made here is nobody's, and is gone with the explainer.
         self._declared = Declarations(identifiers, Identifiers(new_key()))
         self._detectors = tuple(detectors)
 
@@ -109,6 +112,7 @@ class Explainer:
             return self.read(text, context, look)
         reader = _NotingReader(self, text)
         _DocumentWalk(reader, look).sanitize(document)
+        # As in the channel: a document counts as the answer to whatever was asked before it.
         return reader.found, Heard(numbers=True)
 
     def read(self, text: str, context: str, look: TextLook) -> tuple[list[ExplainedNumber], Heard]:
@@ -134,6 +138,8 @@ class Explainer:
         for claim, outcome in zip(reading.claims, outcomes, strict=True):
             if outcome in ("teach", "release", "redact"):
                 taken.append((claim.start, claim.end))
+        # Detectors come last and may not cut what is decided, nor the name of a quantity, which
+        # stands in capitals as a person's does. A number that is kept is theirs to look at.
         taken += (page.folded.span(n.start, n.end) for n in page.names if not n.subject)
         found = self._detected(whole, Spans(taken))
         return [
@@ -168,7 +174,7 @@ def _explained(
     if outcome in ("doubt", "keep") and found.meet(claim.start, claim.end):
         outcome = "identifier"
     return ExplainedNumber(
-        start=max(0, claim.start - begin),
+        start=max(0, claim.start - begin),  # "4." of the context and "2" here are one number
         end=claim.end - begin,
         source=source,
         standing=claim.standing,
@@ -257,3 +263,6 @@ class _DocumentWalk(Walk):
     def _number(self, number: float, path: tuple[str, ...], unit: str) -> object:
         self._reader.step()
         return super()._number(number, path, unit)
+
+    def _truth(self, value: bool, *, path: tuple[str, ...]) -> object:  # noqa: ARG002
+        return value  # no number, and no step: the reader still stands at what came before

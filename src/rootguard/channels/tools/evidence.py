@@ -50,7 +50,7 @@ ACT_ABOVE: Final = 0.9
 _LONGEST_UNIT: Final = 4  # words: `ml_min_1_73`
 _TELLING: Final = 3  # letters of a name that says something beside the person: not `x`, `bp`
 # Both are below `ACT_ABOVE`; which is shown first to the owner is all that they decide.
-_OUT: Final = 0.4
+OBJECTED: Final = 0.4
 _UNCLEAR: Final = 0.7
 
 
@@ -237,7 +237,7 @@ def judge(reading: Reading, tool: Tool, meanings: Meanings, siblings: Sequence[W
     if not objection and reading.field.several:
         objection = "it stands in a list of several"
     if objection:
-        return Verdict(reading=reading, confidence=_OUT, reason=objection, asked=asked)
+        return Verdict(reading=reading, confidence=OBJECTED, reason=objection, asked=asked)
     reasons = _evidence(reading, tool, asked)
     confidence = _confidence(reading, reasons, meanings)
     spelled = "described as" if reading.described else "named as"

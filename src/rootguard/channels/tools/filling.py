@@ -3,7 +3,7 @@
 Every bound parameter gets what this person released, in the unit and the JSON type that the schema
 asks for, with the decimals of its root, and within bounds: post-processing, which costs nothing. A
 bound parameter that is left out is filled in only if the tool requires it. A refusal of the
-person's policy is raised as it is, from a frame that no longer holds the arguments.
+person's policy is raised as it is, without the frames that hold the arguments.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from rootguard.channels.tools.answers import Answer, ReleasedMeasure, answer, me
 from rootguard.channels.tools.evidence import known
 from rootguard.channels.tools.fields import Path
 from rootguard.channels.tools.understanding import Binding, Pins, ToolMap, understand
-from rootguard.errors import RootGuardError, UnknownNameError
+from rootguard.errors import UnknownNameError, shielded
 from rootguard.language.units import Affine, conversion, convert
 from rootguard.reading.page import decimals_in, plain, rounded
 from rootguard.values import RootName
@@ -27,32 +27,18 @@ if TYPE_CHECKING:
 _DIGITS: Final = 12  # a conversion's rounding errors are in the last of sixteen
 
 
+@shielded
 def fill(tool_map: ToolMap, arguments: Mapping[str, object], person: "Person") -> dict[str, object]:
-    """The arguments to send: a copy, with every bound parameter replaced."""
+    """The arguments to send: a copy, with every bound parameter replaced or answered."""
     filled = {str(key): _copied(value) for key, value in arguments.items()}
     wanted = [b for b in tool_map.bindings if b.required or _there(filled, b.parameter)]
-    values = _values(wanted, person)
-    if isinstance(values, RootGuardError):
-        del arguments, filled
-        raise values
-    for binding, value in zip(wanted, values, strict=True):
-        _put(filled, binding.parameter, value, required=binding.required)
-    return _answered(tool_map, filled, person)
-
-
-def _answered(tool_map: ToolMap, filled: dict[str, object], person: "Person") -> dict[str, object]:
-    """The arguments with every question about a value answered from what is released."""
     asked = [a for a in tool_map.answers if a.required or _there(filled, a.parameter)]
-    try:
-        answers = [answer_of(each, person) for each in asked]
-    except RootGuardError as refusal:
-        problem = refusal.bare()
-    else:
-        for each, made in zip(asked, answers, strict=True):
-            _put(filled, each.parameter, made, required=each.required)
-        return filled
-    del filled
-    raise problem
+    for binding in wanted:
+        value = value_of(binding, person)
+        _put(filled, binding.parameter, value, required=binding.required)
+    for each in asked:
+        _put(filled, each.parameter, answer_of(each, person), required=each.required)
+    return filled
 
 
 def answer_of(asked: Answer, person: "Person") -> object:
@@ -82,7 +68,7 @@ def value_of(binding: Binding, person: "Person") -> object:
         if isinstance(shown, date):
             return shown.isoformat()
     released = person.derive(binding.formula) if binding.formula else person.number(binding.name)
-    if binding.ends is not None:
+    if binding.ends is not None:  # the nearer of 0 and 1
         return binding.ends[1 if released >= 0.5 else 0]
     affine = Affine(scale=1.0)
     if binding.unit is not None and binding.unit != binding.own:
@@ -93,6 +79,7 @@ def value_of(binding: Binding, person: "Person") -> object:
     root = None if binding.formula else person.roots.get(RootName(binding.name))
     if root is None or binding.kind == "integer":
         return _written(Decimal(f"{affine(released):.{_DIGITS}g}"), binding)
+    # Rounding may not leave the domain; a conversion may turn its ends round.
     lower, upper = sorted(
         (
             affine(min(root.domain.lower, released)),
@@ -105,27 +92,19 @@ def value_of(binding: Binding, person: "Person") -> object:
 
 def _written(number: Decimal, binding: Binding) -> object:
     """The number as the schema wants it: a multiple of its step, within its limits, of its type."""
-    if binding.step is not None and binding.step > 0:
-        step = Decimal(repr(binding.step))
-        number = (number / step).to_integral_value() * step
     least = None if binding.lower is None else Decimal(repr(binding.lower))
     most = None if binding.upper is None else Decimal(repr(binding.upper))
-    if binding.kind == "integer":  # limits may have fractions, and half an integer is above none
-        number = (number + Decimal("0.5")).to_integral_value(ROUND_FLOOR)
-        least = None if least is None else least.to_integral_value(ROUND_CEILING)
-        most = None if most is None else most.to_integral_value(ROUND_FLOOR)
+    steps = [Decimal(repr(binding.step))] if binding.step is not None and binding.step > 0 else []
+    steps += [Decimal(1)] if binding.kind == "integer" else []
+    for step in steps:  # limits too: one that is no multiple itself is none that may be sent
+        number = (number / step + Decimal("0.5")).to_integral_value(ROUND_FLOOR) * step
+        least = None if least is None else (least / step).to_integral_value(ROUND_CEILING) * step
+        most = None if most is None else (most / step).to_integral_value(ROUND_FLOOR) * step
     number = number if least is None else max(number, least)
     number = number if most is None else min(number, most)
     if binding.kind == "integer":
         return int(number)
     return plain(number) if binding.kind == "string" else float(number)
-
-
-def _values(bindings: Sequence[Binding], person: "Person") -> list[object] | RootGuardError:
-    try:
-        return [value_of(binding, person) for binding in bindings]
-    except RootGuardError as refusal:
-        return refusal.bare()
 
 
 def _copied(value: object) -> object:

@@ -21,6 +21,7 @@ from rootguard.channels.tools.comparisons import flat
 from rootguard.channels.tools.docstrings import Docstring, asked_for, choices_in, documented
 from rootguard.channels.tools.evidence import (
     ACT_ABOVE,
+    OBJECTED,
     Known,
     Reading,
     Tool,
@@ -67,6 +68,8 @@ from rootguard.values import RootName
 
 MAX_BYTES: Final = 256 * 1024  # of a file of corrections: thousands of them
 _KEYS: Final = ("root", "unit", "ignore")
+_SHOWN: Final = 8  # candidates of a question: an owner who has to choose reads no longer list
+# Of tomllib's message only where it is: the rest may quote the file.
 _PLACE: Final = re.compile(r"at (line \d+, column \d+|end of document)\)\Z")
 
 
@@ -225,6 +228,7 @@ def understand(
     pinned = (pins or Pins()).of(tool_name)
     open_fields = [field for field in fields if field.path not in pinned]
     texts = {field.path: _text_of(field) for field in fields}
+    # All are read before one is judged: what a tool is about is told by what it asks for, too.
     ways = {f.path: readings_of(f, texts[f.path], known) for f in open_fields}
     tool, formula = _tool(tool_name, said.summary, open_fields, ways, pinned, templates)
     siblings = {field.path: _beside(field, fields) for field in fields}
@@ -243,6 +247,8 @@ def understand(
         if question is not None:
             continue
         verdicts = [judge(r, tool, known, siblings[field.path]) for r in ways[field.path]]
+        # From the name of one value, over words for several, to what is only hinted at: the first
+        # that has something to say is the most that is known.
         outcome = (
             _decided(field, verdicts, tool)
             or _ambiguous(field, known, tool)
@@ -254,6 +260,7 @@ def understand(
             bindings.append(outcome)
         elif outcome is not None:
             asked.append(outcome)
+    # Pins come after: the owner may well mean one value twice.
     bindings, doubled = _without_doubles(bindings)
     by_hand = [_pinned(f, pinned[f.path], known) for f in fields if f.path in pinned]
     bindings += [binding for binding in by_hand if binding is not None]
@@ -298,7 +305,7 @@ def _question(
         """One place of a list: a value, or the name of one whose unit is not clear."""
         one = replace(field, path=("value",), kind="number", several=False, description=said)
         sure = [judge(reading, tool, known, ()) for reading in readings_of(one, said, known)]
-        good = [v for v in sure if not v.reading.found.extra and v.confidence > _OUT]
+        good = [v for v in sure if not v.reading.found.extra and v.confidence > OBJECTED]
         if len(good) != 1 or good[0].reading.meaning.sort != "value":
             return None
         if good[0].asked.problem:
@@ -313,9 +320,6 @@ def _question(
         )
 
     return rows(field, kept, part)
-
-
-_OUT: Final = 0.4  # what `judge` gives to a reading with an objection
 
 
 def _described(field: Field, said: Docstring, *, lone: bool) -> Field:
@@ -552,7 +556,7 @@ def _binding(field: Field, meaning: Meaning, unit: str | None) -> Binding:
 def _ambiguous(field: Field, known: Meanings, tool: Tool) -> Question | None:
     """A question about words that name several values at once ("blood pressure")."""
     words = words_of(field.path[-1])
-    neutral = data()["neutral"] - {"blood"}
+    neutral = data()["neutral"] - {"blood"}  # "pressure" alone is anything's
     bare = key_of(word for word in words if word not in neutral)
     meant = several().get(bare) or several().get(key_of(words)) or ()
     names = tuple(name for name in meant if name in known.by_name)
@@ -574,14 +578,16 @@ def _personal(field: Field, text: str, known: Meanings, tool: Tool) -> Question 
     words = {*text_words(text), *words_of(field.path[-1])}
     lists = data()
     apart = lists["altering"] | lists["others"] | lists["different"] | lists["things"]
-    apart = apart - lists["passing"] - {"before", "after", "tax"}
+    apart = apart - lists["passing"] - {"before", "after", "tax"}  # an income is asked for so
     if not words & _TO_PERSON or words & apart or not _is_about(tool):
         return None
     units = {unit for unit, _ in units_in(flat(text))}
     names = tuple(m.name for m in known.all if m.sort == "value" and _may_take(units, words, m))
     if not names:
         return None
-    return Question(parameter=field.path, candidates=names[:8], why="its words are not understood")
+    return Question(
+        parameter=field.path, candidates=names[:_SHOWN], why="its words are not understood"
+    )
 
 
 def _mentioned(field: Field, text: str, known: Meanings, tool: Tool) -> Question | None:
@@ -605,7 +611,7 @@ def _mentioned(field: Field, text: str, known: Meanings, tool: Tool) -> Question
     names = tuple(dict.fromkeys(m.name for _, m, _ in said if m.sort == "value"))
     if not names:
         return None
-    return Question(parameter=field.path, candidates=names[:8], why="it may tell one of these")
+    return Question(parameter=field.path, candidates=names[:_SHOWN], why="it may tell one of these")
 
 
 def _answering(field: Field, text: str, roots: Mapping[RootName, Root]) -> Question | None:
@@ -625,11 +631,11 @@ def _answering(field: Field, text: str, roots: Mapping[RootName, Root]) -> Quest
     if not names:
         return None
     why = "its answers are those of these"
-    return Question(parameter=field.path, candidates=tuple(names[:8]), why=why)
+    return Question(parameter=field.path, candidates=tuple(names[:_SHOWN]), why=why)
 
 
 _TELLING: Final = 4  # characters of an answer that says what it answers; "low" is anything's
-_SOME: Final = 2
+_SOME: Final = 2  # answers: one alone ("never") is in many a text
 _CALCULATION: Final = re.compile(r"[A-Za-z)] ?[*/^] ?[A-Za-z(]|\b(?:expression|formula|equation)\b")
 
 
