@@ -113,7 +113,7 @@ def run_commands(block: Block, folder: Path) -> None:
                 asked = line.replace("http://127.0.0.1:8792", address).replace("-s ", "-sf ")
                 done = shell(f"export CONSOLE_KEY={CONSOLE_KEY}; {asked}", folder)
                 assert done.returncode == 0, f"{where}\n{done.stderr}"
-                assert "crossings" in done.stdout
+                assert "entries" in done.stdout
         elif line.startswith(SERVES) and "mcp serve" not in line:
             run_server(folder, f"env UPSTREAM_KEY=sk {line}" if "UPSTREAM_KEY" in line else line)
         elif "--http" in line:

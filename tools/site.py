@@ -90,7 +90,7 @@ ENDPOINTS = {
         "/console/api/login": "Exchange a key for a cookie.",
         "/console/api/logout": "End a session.",
         "/console/api/me": "Who is signed in, and with which templates.",
-        "/console/api/crossings": "The audit log: answers and refusals, newest first.",
+        "/console/api/log": "The audit log: answers and refusals, newest first.",
         "/console/api/live": "The same as server-sent events, as they happen.",
         "/console/api/graph": "Which value is computed from which.",
         "/console/api/ledger": "What was spent, and what is left.",

@@ -9,7 +9,7 @@ const MOST = 50_000;
 const WAITS = [1000, 2000, 5000, 10_000];
 
 export class Feed extends EventTarget {
-  crossings = [];
+  entries = [];
   total = 0;
   /** "loading", "live", "lost" (reconnecting) or "failed" (could not be read at all). */
   state = "loading";
@@ -29,9 +29,9 @@ export class Feed extends EventTarget {
   async start() {
     this.#to("loading");
     try {
-      const { body } = await get("crossings", { limit: FIRST_PAGE });
+      const { body } = await get("log", { limit: FIRST_PAGE });
       if (this.#stopped) return;
-      this.crossings = body.crossings;
+      this.entries = body.entries;
       this.total = body.total;
       this.#first = body.first;
       this.loaded = true;
@@ -61,13 +61,13 @@ export class Feed extends EventTarget {
     if (this.#reading || this.complete) return;
     this.#reading = true;
     try {
-      while (!this.#stopped && this.crossings.length < MOST) {
-        const oldest = this.crossings[0]?.id;
+      while (!this.#stopped && this.entries.length < MOST) {
+        const oldest = this.entries[0]?.id;
         if (oldest === undefined || oldest <= this.#first) break;
-        const { body } = await get("crossings", { before: oldest, limit: PAGE });
+        const { body } = await get("log", { before: oldest, limit: PAGE });
         // Something may have been erased meanwhile; then there is nothing older.
-        if (body.crossings.length === 0 || this.crossings[0].id !== oldest) break;
-        this.crossings = body.crossings.concat(this.crossings);
+        if (body.entries.length === 0 || this.entries[0].id !== oldest) break;
+        this.entries = body.entries.concat(this.entries);
         this.dispatchEvent(new Event("older"));
       }
       this.complete = true;
@@ -80,7 +80,7 @@ export class Feed extends EventTarget {
   }
 
   #listen() {
-    const after = this.crossings.at(-1)?.id ?? 0;
+    const after = this.entries.at(-1)?.id ?? 0;
     const source = new EventSource(`api/live?after=${after}`);
     this.#source = source;
     source.addEventListener("open", () => {
@@ -88,7 +88,7 @@ export class Feed extends EventTarget {
       this.#to("live");
       this.#older();
     });
-    source.addEventListener("crossing", (event) => this.#take(JSON.parse(event.data)));
+    source.addEventListener("entry", (event) => this.#take(JSON.parse(event.data)));
     source.addEventListener("error", () => {
       source.close();
       if (this.#stopped) return;
@@ -111,20 +111,20 @@ export class Feed extends EventTarget {
     }
   }
 
-  #take(crossing) {
-    const last = this.#fresh.at(-1) ?? this.crossings.at(-1);
-    if (last !== undefined && crossing.id <= last.id) return;
-    this.#fresh.push(crossing);
+  #take(entry) {
+    const last = this.#fresh.at(-1) ?? this.entries.at(-1);
+    if (last !== undefined && entry.id <= last.id) return;
+    this.#fresh.push(entry);
     if (this.#fresh.length > 1) return;
     requestAnimationFrame(() => {
       const fresh = this.#fresh;
       this.#fresh = [];
-      this.crossings.push(...fresh);
+      this.entries.push(...fresh);
       this.total += fresh.length;
-      const erased = this.crossings.findLastIndex((each) => each.kind === "erased");
+      const erased = this.entries.findLastIndex((each) => each.kind === "erased");
       if (erased > 0) {
-        this.crossings = this.crossings.slice(erased);
-        this.total = this.crossings.length;
+        this.entries = this.entries.slice(erased);
+        this.total = this.entries.length;
         this.dispatchEvent(new Event("older"));
         return;
       }

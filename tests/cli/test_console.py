@@ -80,7 +80,7 @@ def test_a_principal_of_the_vault_is_shown_without_a_profile(vault: Path) -> Non
         told = json.loads(line)
         assert told == {"url": told["url"], "link": f"{told['url']}#key={KEY}", "key": KEY}
         headers = {"authorization": f"Bearer {KEY}"}
-        found = httpx2.get(f"{told['url']}api/crossings", headers=headers, timeout=PATIENCE).json()
+        found = httpx2.get(f"{told['url']}api/log", headers=headers, timeout=PATIENCE).json()
         assert found["total"] == 5
         graph = httpx2.get(
             f"{told['url']}api/graph?template=fib4", headers=headers, timeout=PATIENCE

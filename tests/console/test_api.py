@@ -33,7 +33,7 @@ from tests.support.console_servers import (
 )
 from tests.support.patience import PATIENCE
 
-READS = ("me", "crossings", "crossings?after=0&limit=5", "live", "graph", "ledger", "outlook")
+READS = ("me", "log", "log?after=0&limit=5", "live", "graph", "ledger", "outlook")
 PATHS = (*(f"api/{path}" for path in READS), "api/", "api/nothing", "api/../api/me")
 
 
@@ -159,7 +159,7 @@ def test_each_key_opens_its_own_persons_console_and_no_other() -> None:
     with console(viewer_of(store, "edna"), viewer_of(store, "otto"), keys=keys) as served:
         for who, seen in (("edna", 10), ("otto", 11)):
             assert served.json("api/me", f"key of {who}")["principal"] == who
-            assert served.json("api/crossings", f"key of {who}")["total"] == seen
+            assert served.json("api/log", f"key of {who}")["total"] == seen
             told = served.get("api/ledger", f"key of {who}").text
             assert ("otto" if who == "edna" else "edna") not in told
 
@@ -246,9 +246,9 @@ def test_the_pages_own_origin_may_post(served: Served) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "api/crossings?after=x",
-        "api/crossings?before=-1",
-        "api/crossings?limit=1e3",
+        "api/log?after=x",
+        "api/log?before=-1",
+        "api/log?limit=1e3",
         "api/outlook?mechanism=none",
         "api/outlook?turns=4k",
     ],
@@ -293,18 +293,18 @@ def test_me_says_what_is_public_of_a_profile(served: Served) -> None:
     assert (me["mechanism"], me["calibrated"]) == ("geometric", False)
 
 
-def test_crossings_come_oldest_first_and_by_pages(served: Served) -> None:
-    whole = served.json("api/crossings")
-    ids = [each["id"] for each in whole["crossings"]]
+def test_entries_come_oldest_first_and_by_pages(served: Served) -> None:
+    whole = served.json("api/log")
+    ids = [each["id"] for each in whole["entries"]]
     assert ids == list(range(1, 11))
     assert (whole["first"], whole["latest"], whole["total"]) == (1, 10, 10)
-    assert [c["id"] for c in served.json("api/crossings?after=7&limit=2")["crossings"]] == [8, 9]
-    assert [c["id"] for c in served.json("api/crossings?before=4&limit=2")["crossings"]] == [2, 3]
-    assert [c["id"] for c in served.json("api/crossings?limit=2")["crossings"]] == [9, 10]
+    assert [c["id"] for c in served.json("api/log?after=7&limit=2")["entries"]] == [8, 9]
+    assert [c["id"] for c in served.json("api/log?before=4&limit=2")["entries"]] == [2, 3]
+    assert [c["id"] for c in served.json("api/log?limit=2")["entries"]] == [9, 10]
 
 
-def test_a_crossing_says_what_was_asked_answered_and_spent(served: Served) -> None:
-    found: list[Any] = served.json("api/crossings")["crossings"]
+def test_an_entry_says_what_was_asked_answered_and_spent(served: Served) -> None:
+    found: list[Any] = served.json("api/log")["entries"]
     fields = ["id", "at", "kind", "service", "tier", "name", "formula", "value", "unit"]
     fields += ["rests_on", "cost", "reason", "route", "rule", "places"]
     assert all(sorted(each) == sorted(fields) for each in found)
@@ -347,7 +347,7 @@ def test_no_byte_of_any_answer_holds_a_raw_value(served: Served) -> None:
         assert str(raw).replace(".", "").encode() not in digits
     for word in NAME.split():
         assert word.lower().encode() not in everything.lower()
-    released = served.json("api/crossings")["crossings"][4]["value"]
+    released = served.json("api/log")["entries"][4]["value"]
     assert repr(released).encode() in everything  # what may be shown is found in the same way
     assert repr(released).replace(".", "").encode() in digits
 

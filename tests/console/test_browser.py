@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 VIEWS = ("known", "boundary", "values", "choose", "ledger", "graph", "attack")
 READY = {
     "known": ".known-by",
-    "boundary": ".crossing",
+    "boundary": ".log-row",
     "values": ".entry",
     "graph": ".node.target",
     "ledger": "table >> nth=0",
@@ -43,16 +43,16 @@ document.addEventListener("securitypolicyviolation", (event) => {
 """
 LATENCY = """
 () => new Promise((resolve) => {
-  const seen = new Set([...document.querySelectorAll(".crossing")].map((row) => row.dataset.id));
+  const seen = new Set([...document.querySelectorAll(".log-row")].map((row) => row.dataset.id));
   const observer = new MutationObserver(() => {
-    for (const row of document.querySelectorAll(".crossing")) {
+    for (const row of document.querySelectorAll(".log-row")) {
       if (seen.has(row.dataset.id)) continue;
       observer.disconnect();
       resolve(Date.now() / 1000 - Number(row.dataset.at));
       return;
     }
   });
-  observer.observe(document.querySelector(".crossings"), { childList: true });
+  observer.observe(document.querySelector(".log-rows"), { childList: true });
 })
 """
 
@@ -95,7 +95,7 @@ def test_a_key_is_needed_and_a_wrong_one_is_told_apart_from_a_right_one(
     page.set_default_timeout(PATIENCE * 1000)
     page.goto(there.page)
     page.get_by_label("Key").wait_for()
-    assert page.evaluate("fetch('api/crossings').then((answer) => answer.status)") == 401
+    assert page.evaluate("fetch('api/log').then((answer) => answer.status)") == 401
     assert page.locator("#tabs").is_hidden()
 
     page.get_by_label("Key").fill("not-the-key")
@@ -105,11 +105,11 @@ def test_a_key_is_needed_and_a_wrong_one_is_told_apart_from_a_right_one(
     page.get_by_label("Key").fill(KEY)
     page.keyboard.press("Enter")
     page.locator(".known-by").first.wait_for()
-    assert page.evaluate("fetch('api/crossings').then((answer) => answer.status)") == 200
+    assert page.evaluate("fetch('api/log').then((answer) => answer.status)") == 200
 
     page.get_by_role("button", name="Sign out").click()
     page.get_by_text("You are signed out.").wait_for()
-    assert page.evaluate("fetch('api/crossings').then((answer) => answer.status)") == 401
+    assert page.evaluate("fetch('api/log').then((answer) => answer.status)") == 401
     context.close()
 
 
@@ -127,8 +127,8 @@ def test_every_view_shows_what_it_is_for(page: "Page", there: World) -> None:
 
     show(page, there, "boundary")
     assert page.locator("h1").inner_text() == "Audit log"
-    assert page.locator(".crossing[data-kind=released]", has_text="AST").count() >= 1
-    assert page.locator(".crossing[data-kind=noised]").count() == 4
+    assert page.locator(".log-row[data-kind=released]", has_text="AST").count() >= 1
+    assert page.locator(".log-row[data-kind=noised]").count() == 4
 
     show(page, there, "graph")
     assert page.locator(".node.root").count() == 4
@@ -200,20 +200,20 @@ def test_refusals_and_unknown_identifiers_stand_out(page: "Page", there: World) 
     show(page, there, "boundary")
     page.get_by_label("Show").select_option("stopped")
     assert "show=stopped" in page.url
-    kinds = set(page.locator(".crossing").evaluate_all("(rows) => rows.map((r) => r.dataset.kind)"))
+    kinds = set(page.locator(".log-row").evaluate_all("(rows) => rows.map((r) => r.dataset.kind)"))
     assert kinds == {"refused", "unknown-identifier"}
-    forged = page.locator(".crossing[data-kind=unknown-identifier]").first
+    forged = page.locator(".log-row[data-kind=unknown-identifier]").first
     assert "Unknown identifier" in forged.inner_text()
     assert "never issued" in forged.inner_text()
     assert "212-555" not in page.content()
-    assert "Refused" in page.locator(".crossing[data-kind=refused]").first.inner_text()
+    assert "Refused" in page.locator(".log-row[data-kind=refused]").first.inner_text()
 
 
-def test_crossings_are_filtered_by_service_and_root(page: "Page", there: World) -> None:
+def test_entries_are_filtered_by_service_and_root(page: "Page", there: World) -> None:
     show(page, there, "boundary")
-    everything = page.locator(".crossing").count()
+    everything = page.locator(".log-row").count()
     page.get_by_label("Value").select_option("ast")
-    chips = page.locator(".crossing").evaluate_all(
+    chips = page.locator(".log-row").evaluate_all(
         "(rows) => rows.map((row) => [...row.querySelectorAll('.chip')].map((c) => c.textContent))"
     )
     assert chips
@@ -222,21 +222,21 @@ def test_crossings_are_filtered_by_service_and_root(page: "Page", there: World) 
     assert not any("plt" in each or "Plt" in each for each in chips)
     service = page.get_by_label("Service").locator("option").nth(1).get_attribute("value")
     page.get_by_label("Service").select_option(service)
-    told = page.locator(".crossing .who b").all_inner_texts()
+    told = page.locator(".log-row .who b").all_inner_texts()
     assert set(told) == {service}
 
 
 def test_a_pause_holds_what_is_new_until_it_ends(page: "Page", there: World) -> None:
     show(page, there, "boundary")
     page.locator(".state[data-state=live]").wait_for()
-    before = page.locator(".crossing").first.get_attribute("data-id")
+    before = page.locator(".log-row").first.get_attribute("data-id")
     page.get_by_role("button", name="Pause").click()
     there.person().release("ast")
     page.get_by_role("button", name="Resume (1 new)").wait_for()
-    assert page.locator(".crossing").first.get_attribute("data-id") == before
+    assert page.locator(".log-row").first.get_attribute("data-id") == before
     page.get_by_role("button", name="Resume").click()
     page.wait_for_function(
-        "(id) => Number(document.querySelector('.crossing').dataset.id) > Number(id)", arg=before
+        "(id) => Number(document.querySelector('.log-row').dataset.id) > Number(id)", arg=before
     )
 
 
@@ -305,12 +305,12 @@ def test_no_raw_value_is_in_any_byte_that_the_browser_is_sent(
     page.locator(".state[data-state=live]").wait_for()
     there.chat(TELLING)
     released = there.person().release("fib4")
-    page.locator(".crossing", has_text=f"{released:.3g}").first.wait_for()
+    page.locator(".log-row", has_text=f"{released:.3g}").first.wait_for()
     page.context.close()
 
     sent = there.wire.sent
     assert repr(released).encode() in sent  # the control: what was released is seen in these bytes
-    assert b"event: crossing" in sent
+    assert b"event: entry" in sent
     assert b"gzip" not in sent.split(b"\r\n\r\n", 1)[0]
     assert [each for each in SENTINELS if each.lower().encode() in sent.lower()] == []
 
@@ -326,5 +326,5 @@ def test_a_lost_connection_is_told_and_mends_itself(page: "Page", there: World) 
         there.wire.mend()
     there.person().release("alt")
     page.locator(".state[data-state=live]").wait_for()
-    page.locator(".crossing .asked", has_text="ALT").first.wait_for()
+    page.locator(".log-row .asked", has_text="ALT").first.wait_for()
     assert page.get_by_text("The connection is lost").count() == 0

@@ -31,7 +31,7 @@ AXE = Path(__file__).parents[2] / "console-ui" / "node_modules" / "axe-core" / "
 VIEWS = ("known", "boundary", "values", "choose", "ledger", "graph", "attack")
 READY = {
     "known": ".known-by",
-    "boundary": ".crossing",
+    "boundary": ".log-row",
     "values": ".entry",
     "graph": ".node.target",
     "ledger": "table >> nth=0",
@@ -115,7 +115,7 @@ def test_axe_finds_nothing_serious_in_any_view(
             summary.click()
         assert judged(page) == [], view
     show(page, there, "boundary")
-    page.locator(".crossing[data-kind=unknown-identifier]").first.click()
+    page.locator(".log-row[data-kind=unknown-identifier]").first.click()
     page.locator("dialog[open]").wait_for()
     assert judged(page) == []
 
@@ -140,13 +140,13 @@ def test_no_view_is_wider_than_the_screen(browser: "Browser", there: World, widt
 def test_everything_can_be_done_with_a_keyboard(page: "Page", there: World) -> None:
     show(page, there, "boundary")
     page.reload()
-    page.locator(".crossing").first.wait_for()
+    page.locator(".log-row").first.wait_for()
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
 
-    page.locator(".crossing[tabindex='0']").focus()
+    page.locator(".log-row[tabindex='0']").focus()
     page.keyboard.press("End")
     assert page.evaluate("document.activeElement.dataset.id") == "1"
     page.keyboard.press("ArrowUp")
@@ -198,10 +198,10 @@ def test_nothing_moves_for_who_wants_less_motion(browser: "Browser", there: Worl
 
 def test_a_view_is_printed_in_full_and_without_its_controls(page: "Page", there: World) -> None:
     show(page, there, "boundary")
-    many = page.evaluate("fetch('api/crossings').then((a) => a.json()).then((a) => a.total)")
+    many = page.evaluate("fetch('api/log').then((a) => a.json()).then((a) => a.total)")
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert page.locator(".crossing").count() == many
+    assert page.locator(".log-row").count() == many
     assert page.locator("#tabs").is_hidden()
     assert page.get_by_role("button", name="Pause").is_hidden()
     assert page.evaluate("document.documentElement.dataset.theme") == "light"
@@ -213,7 +213,7 @@ def test_a_view_is_printed_in_full_and_without_its_controls(page: "Page", there:
 
 
 def test_waiting_emptiness_and_failure_are_said_in_a_sentence(page: "Page", there: World) -> None:
-    nothing = json.dumps({"crossings": [], "first": 0, "latest": 0, "total": 0})
+    nothing = json.dumps({"entries": [], "first": 0, "latest": 0, "total": 0})
     failing = json.dumps({"error": {"message": "the vault is not available just now"}})
     held: list[Route] = []
 
@@ -227,12 +227,12 @@ def test_waiting_emptiness_and_failure_are_said_in_a_sentence(page: "Page", ther
     page.get_by_role("table", name="By value").wait_for()
 
     page.route("**/api/live*", lambda route: route.abort())
-    page.route("**/api/crossings*", lambda route: route.fulfill(body=nothing))
+    page.route("**/api/log*", lambda route: route.fulfill(body=nothing))
     page.goto(f"{there.direct}#/boundary")
     page.reload()
     page.get_by_text("Nothing was asked yet.").wait_for()
     page.get_by_text("The connection is lost").wait_for()
-    page.route("**/api/crossings*", lambda route: route.abort())
+    page.route("**/api/log*", lambda route: route.abort())
     page.reload()
     page.get_by_role("alert").get_by_text("The console does not answer.").wait_for()
 
@@ -253,7 +253,7 @@ def test_the_first_view_is_small(browser: "Browser", there: World) -> None:
 
 
 @pytest.mark.slow
-def test_ten_thousand_crossings_are_few_rows_and_both_ends_are_reached(
+def test_ten_thousand_entries_are_few_rows_and_both_ends_are_reached(
     browser: "Browser", tmp_path: Path
 ) -> None:
     profile = write_profile(tmp_path)
@@ -275,8 +275,8 @@ def test_ten_thousand_crossings_are_few_rows_and_both_ends_are_reached(
             "(many) => document.querySelector('.timeline')?.ariaRowCount === String(many + 1)",
             arg=MANY,
         )
-        rows = "document.querySelectorAll('.crossing').length"
-        ids = "[...document.querySelectorAll('.crossing')].map((row) => Number(row.dataset.id))"
+        rows = "document.querySelectorAll('.log-row').length"
+        ids = "[...document.querySelectorAll('.log-row')].map((row) => Number(row.dataset.id))"
         newest = max(page.evaluate(ids))
         most = page.evaluate(rows)
         for part in range(21):
@@ -289,12 +289,12 @@ def test_ten_thousand_crossings_are_few_rows_and_both_ends_are_reached(
             )
             most = max(most, page.evaluate(rows))
             top = page.evaluate(
-                "document.elementFromPoint(200, innerHeight - 80).closest('.crossing') !== null"
+                "document.elementFromPoint(200, innerHeight - 80).closest('.log-row') !== null"
             )
             assert top, "there is a row where one looks"
         assert most < 80
         assert min(page.evaluate(ids)) == newest - MANY + 1
-        page.locator(".crossing").last.click()
+        page.locator(".log-row").last.click()
         page.keyboard.press("Escape")
         page.keyboard.press("Home")
         assert page.evaluate("Number(document.activeElement.dataset.id)") == newest

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 AXE = Path(__file__).parents[2] / "console-ui" / "node_modules" / "axe-core" / "axe.min.js"
 PATHS = {
     "known": "known",
-    "boundary": "crossings",
+    "boundary": "log",
     "values": "changes",
     "choose": "goals",
     "ledger": "ledger",
@@ -46,7 +46,7 @@ EMPTY = {
         "Nobody was told anything about you yet.",
     ),
     "boundary": (
-        {"crossings": [], "first": 0, "latest": 0, "total": 0},
+        {"entries": [], "first": 0, "latest": 0, "total": 0},
         "Nothing was asked yet.",
     ),
     "values": (
@@ -131,7 +131,7 @@ def test_every_page_says_in_a_sentence_that_it_waits_is_empty_or_failed(
         page.route(f"**/api/{PATHS[view]}*", answering(body))
         page.route("**/api/live*", lambda route: route.abort())
         if view == "known":  # a service that only spoke is shown by its log
-            page.route("**/api/crossings*", answering(EMPTY["boundary"][0]))
+            page.route("**/api/log*", answering(EMPTY["boundary"][0]))
         page.goto("about:blank")
         page.goto(f"{there.direct}#/{view}")
         page.get_by_text(sentence).first.wait_for()
@@ -191,7 +191,7 @@ def test_a_change_is_refused_or_approved_with_its_price_by_keyboard(
     assert after == {**before, "plt": 2 * before["plt"]}
     assert page.get_by_label("Platelets plt").input_value() == ""
     page.goto(f"{there.direct}#/boundary")
-    page.locator(".crossing[data-kind=noised]", has_text="Platelets").nth(1).wait_for()
+    page.locator(".log-row[data-kind=noised]", has_text="Platelets").nth(1).wait_for()
     page.context.close()
 
 
@@ -261,8 +261,8 @@ def test_each_service_has_a_timeline_and_a_way_to_its_entries(
     assert label.startswith(f"Timeline of {service}: ")
     assert "refusal" in label
     card.get_by_role("link", name="Every entry").click()
-    page.locator(".crossing").first.wait_for()
-    assert set(page.locator(".crossing .who b").all_inner_texts()) == {service}
+    page.locator(".log-row").first.wait_for()
+    assert set(page.locator(".log-row .who b").all_inner_texts()) == {service}
     page.context.close()
 
 
@@ -278,7 +278,7 @@ def test_the_log_shows_what_was_replaced_refused_and_by_whom(
             person.derive("log(0 - plt)")
         page = opened(browser, running.direct)
         page.goto(f"{running.direct}#/boundary?show=changed")
-        replaced = page.locator(".crossing[data-kind=changed]").first
+        replaced = page.locator(".log-row[data-kind=changed]").first
         replaced.wait_for()
         assert "2 identifiers of yours replaced; AST as released" in replaced.inner_text()
         replaced.click()
@@ -290,7 +290,7 @@ def test_the_log_shows_what_was_replaced_refused_and_by_whom(
         page.keyboard.press("Escape")
 
         page.get_by_label("Show").select_option("stopped")
-        asked = page.locator(".crossing[data-kind=refused] .asked").all_inner_texts()
+        asked = page.locator(".log-row[data-kind=refused] .asked").all_inner_texts()
         assert "Platelets\nthe formula has no value here" in asked
         assert any("a number stands beside a private word" in each for each in asked)
         assert page.locator(".alarm").count() == 0

@@ -296,7 +296,7 @@ def test_the_export_holds_everything_that_is_shown_and_nothing_raw(place: Place)
         body: Any = answer.json()
         assert body["ledger"] == served.json("api/ledger")
         assert body["known"] == served.json("api/known")
-        assert body["audit_log"] == served.json("api/crossings")["crossings"]
+        assert body["audit_log"] == served.json("api/log")["entries"]
     text = json.dumps(body)
     assert [raw for raw in (*map(str, VALUES.values()), "Zebulon") if raw in text] == []
 

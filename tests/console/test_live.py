@@ -47,7 +47,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def listening(
     served: Served, query: str = "", **headers: str
 ) -> Iterator[Iterator[tuple[str, str, Any]]]:
-    """An open stream of crossings."""
+    """An open stream of the audit log."""
     shown = {name.replace("_", "-"): value for name, value in headers.items()}
     shown["authorization"] = f"Bearer {KEY}"
     url = f"{served.address}/console/api/live{query}"
@@ -86,10 +86,10 @@ def test_what_another_process_releases_is_shown_at_once(url: str) -> None:
         release("age")
         assert [next(told)[2]["kind"] for _ in range(5)] == ["noised"] * 4 + ["released"]
         release("fib4")
-        number, kind, crossing = next(told)
-        assert (number, kind, crossing["name"]) == ("6", "crossing", "fib4")
-        assert crossing["id"] == 6
-        assert crossing == served.json("api/crossings?after=5")["crossings"][0]
+        number, kind, entry = next(told)
+        assert (number, kind, entry["name"]) == ("6", "entry", "fib4")
+        assert entry["id"] == 6
+        assert entry == served.json("api/log?after=5")["entries"][0]
 
 
 def test_a_stream_goes_on_where_it_broke_off() -> None:
@@ -103,8 +103,8 @@ def test_a_stream_goes_on_where_it_broke_off() -> None:
         with listening(served, "?after=4", last_event_id="6") as told:
             assert [next(told)[0] for _ in range(4)] == ["7", "8", "9", "10"]
             person.release("ast")
-            number, _, crossing = next(told)
-            assert (number, crossing["name"]) == ("11", "ast")
+            number, _, entry = next(told)
+            assert (number, entry["name"]) == ("11", "ast")
 
 
 def test_without_a_place_to_begin_only_what_is_new_is_told() -> None:
@@ -174,11 +174,11 @@ def chat(address: str, text: str, key: str = "none", on_doubt: str = "redact") -
     )
 
 
-def crossings(address: str, key: str = "none") -> list[Any]:
+def entries(address: str, key: str = "none") -> list[Any]:
     headers = {"authorization": f"Bearer {key}"}
-    answer = httpx2.get(f"{address}/console/api/crossings", headers=headers, timeout=PATIENCE)
+    answer = httpx2.get(f"{address}/console/api/log", headers=headers, timeout=PATIENCE)
     assert answer.status_code == 200, answer.text
-    found: list[Any] = answer.json()["crossings"]
+    found: list[Any] = answer.json()["entries"]
     return found
 
 
@@ -198,7 +198,7 @@ def test_a_gateway_shows_what_left_through_it_by_service_and_route(tmp_path: Pat
             while not {"noised", "released", "refused", "unknown-identifier"} <= {
                 e["kind"] for e in found
             }:
-                found = crossings(running.address)
+                found = entries(running.address)
             for each in found:
                 assert (each["service"], each["route"]) == (host, "/v1/chat/completions")
             assert "61.375" not in json.dumps(found)
@@ -233,12 +233,12 @@ def test_each_key_of_a_gateway_opens_its_own_console(tmp_path: Path) -> None:
             address = process.stdout.readline().split("=", 1)[1].split("/v1")[0]
             assert process.stdout.readline().strip().endswith(f"{address}/console/")
             assert chat(address, "My AST is 61.375 U/L.", "key-of-edna").is_success
-            while not crossings(address, "key-of-edna"):
+            while not entries(address, "key-of-edna"):
                 pass
-            assert crossings(address, "key-of-otto") == []
+            assert entries(address, "key-of-otto") == []
             for headers in ({}, {"authorization": "Bearer key-of-nobody"}):
                 answer = httpx2.get(
-                    f"{address}/console/api/crossings", headers=headers, timeout=PATIENCE
+                    f"{address}/console/api/log", headers=headers, timeout=PATIENCE
                 )
                 assert answer.status_code == 401
             page = httpx2.get(

@@ -16,7 +16,7 @@ from tests.support.consoles import FORGING, GOALS, TELLING, chromium, opened, wo
 FOLDER = Path(__file__).parents[2] / "docs" / "images"
 READY = {
     "known": ".known-by",
-    "boundary": ".crossing",
+    "boundary": ".log-row",
     "values": ".entry",
     "graph": ".node.target",
     "ledger": "table >> nth=0",

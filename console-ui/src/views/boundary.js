@@ -115,7 +115,7 @@ function draw(each, title) {
     "div",
     {
       role: "row",
-      class: "crossing",
+      class: "log-row",
       "data-kind": each.kind,
       "data-id": each.id,
       "data-at": each.at,
@@ -213,7 +213,7 @@ function places(each, title) {
 /** Services whose replies hold unknown identifiers again and again. */
 function repeating(feed) {
   const times = new Map();
-  for (const each of feed.crossings)
+  for (const each of feed.entries)
     if (each.kind === "unknown-identifier")
       times.set(each.service, (times.get(each.service) ?? 0) + 1);
   return [...times].filter(([, many]) => many >= REPEATED);
@@ -225,7 +225,7 @@ function figures(feed) {
   let unknown = 0;
   let free = 0;
   let replaced = 0;
-  for (const each of feed.crossings) {
+  for (const each of feed.entries) {
     if (each.cost > 0) paid += each.cost;
     else if (each.kind === "released") free += 1;
     replaced += identifiers(each);
@@ -257,7 +257,7 @@ export function show(place, { me, feed, query, remember }) {
 
   const options = (first, names) => [["", first], ...[...names].sort().map((name) => [name, name])];
   const services = () =>
-    new Set([...me.services, ...feed.crossings.map((each) => each.service).filter(Boolean)]);
+    new Set([...me.services, ...feed.entries.map((each) => each.service).filter(Boolean)]);
   const change = (name) => (value) => {
     filter[name] = value;
     remember(filter);
@@ -283,7 +283,7 @@ export function show(place, { me, feed, query, remember }) {
   });
 
   const headings = ["When", "Service", "Asked", "Answered", "Your values", "Cost"];
-  const body = h("div", { role: "rowgroup", class: "crossings" });
+  const body = h("div", { role: "rowgroup", class: "log-rows" });
   const grid = h(
     "div",
     {
@@ -332,7 +332,7 @@ export function show(place, { me, feed, query, remember }) {
 
   function visible() {
     const test = passes(filter);
-    return feed.crossings.filter((each) => test(each) && (held === null || each.id <= held));
+    return feed.entries.filter((each) => test(each) && (held === null || each.id <= held));
   }
 
   function list(added = 0) {
@@ -361,17 +361,17 @@ export function show(place, { me, feed, query, remember }) {
     const none = rows.items.length === 0;
     grid.hidden = none;
     const reading =
-      !feed.complete && feed.crossings.length > 0 && feed.crossings.length < feed.total;
+      !feed.complete && feed.entries.length > 0 && feed.entries.length < feed.total;
     progress.hidden = !reading;
     progress.textContent = reading
-      ? `Reading older entries: ${count(feed.crossings.length)} of ${count(feed.total)}.`
+      ? `Reading older entries: ${count(feed.entries.length)} of ${count(feed.total)}.`
       : "";
     if (feed.state === "failed")
       empty.replaceChildren(note(feed.problem, { error: true, retry: () => feed.start() }));
     else if (!none) empty.replaceChildren(lost());
     else if (feed.state === "loading")
       empty.replaceChildren(note("Reading the audit log…", { busy: true }));
-    else if (feed.crossings.length > 0)
+    else if (feed.entries.length > 0)
       empty.replaceChildren(note("Nothing here matches these filters."), lost());
     else
       empty.replaceChildren(
@@ -389,7 +389,7 @@ export function show(place, { me, feed, query, remember }) {
   }
 
   function hold() {
-    if (held === null) held = feed.crossings.at(-1)?.id ?? 0;
+    if (held === null) held = feed.entries.at(-1)?.id ?? 0;
     else {
       held = null;
       missed = 0;

@@ -101,7 +101,7 @@ export function show(place, { feed }) {
     if (!feed.loaded && feed.state !== "failed") return;
     const focused = document.activeElement?.closest(".known-by")?.dataset.service;
     const services = new Map();
-    const entries = Map.groupBy(feed.crossings, (each) => each.service);
+    const entries = Map.groupBy(feed.entries, (each) => each.service);
     for (const [service, own] of entries) if (service && inWords(own)) services.set(service, []);
     for (const value of data.values) {
       for (const { service, range } of value.recipients) {

@@ -109,7 +109,7 @@ class Console:
     def _routed(self) -> Starlette:
         asked: dict[str, Callable[[Request, Viewer], Awaitable[Response]]] = {
             "me": self._me,
-            "crossings": self._log,
+            "log": self._log,
             "live": self._live,
             "graph": self._graph,
             "ledger": self._ledger,
@@ -216,7 +216,7 @@ class Console:
             else:
                 found = store.log(person, after=after, limit=limit)
             return {
-                "crossings": [entry_json(each, units) for each in found],
+                "entries": [entry_json(each, units) for each in found],
                 "first": latest - kept + 1 if kept else latest,
                 "latest": latest,
                 "total": kept,
@@ -248,7 +248,7 @@ class Console:
                 if found:
                     after = found[-1].sequence
                     yield "".join(
-                        _event("crossing", entry_json(each, units), each.sequence) for each in found
+                        _event("entry", entry_json(each, units), each.sequence) for each in found
                     )
                 elif anyio.current_time() - beaten > BEAT_SECONDS:
                     yield ": still here\n\n"
