@@ -56,6 +56,9 @@ R = TypeVar("R")
 class RootGuardError(Exception):
     """Base of every error that RootGuard raises on purpose."""
 
+    logged = False
+    """Whether it stands in the owner's audit log already. It does not go there twice."""
+
     def bare(self) -> Self:
         """The error itself, without the frames it came through and the errors behind it."""
         self.__cause__ = self.__context__ = None

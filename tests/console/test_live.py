@@ -237,9 +237,7 @@ def test_each_key_of_a_gateway_opens_its_own_console(tmp_path: Path) -> None:
                 pass
             assert entries(address, "key-of-otto") == []
             for headers in ({}, {"authorization": "Bearer key-of-nobody"}):
-                answer = httpx2.get(
-                    f"{address}/console/api/log", headers=headers, timeout=PATIENCE
-                )
+                answer = httpx2.get(f"{address}/console/api/log", headers=headers, timeout=PATIENCE)
                 assert answer.status_code == 401
             page = httpx2.get(
                 f"{address}/console/", headers={"host": "box.example"}, timeout=PATIENCE

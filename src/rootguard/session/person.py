@@ -17,6 +17,7 @@ from rootguard.accounting import Guarantee
 from rootguard.allocation import Plan
 from rootguard.errors import (
     AccessError,
+    RootGuardError,
     StoreMissingError,
     UnknownNameError,
     shielded,
@@ -304,7 +305,9 @@ class Person(Answers):
     def note_refusal(
         self, problem: Exception, *, rule: str, places: Sequence[ChangedPlace] = ()
     ) -> None:
-        """Write down that a request was refused before anything was asked here: why, and where."""
+        """Write down that a request was refused, why and where, unless asking here logged it."""
+        if isinstance(problem, RootGuardError) and problem.logged:
+            return
         self._note_places(type(problem).__name__, rule, places)
 
     def _note_places(self, reason: str, rule: str, places: Sequence[ChangedPlace]) -> None:

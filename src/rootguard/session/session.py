@@ -803,8 +803,9 @@ class Answers:
             self._levels[root] = 0 if found is None else to_micro(found.epsilon)
         return self._levels[root]
 
-    def _refuse(self, refusal: Exception, asked: Iterable[str] = ()) -> None:
+    def _refuse(self, refusal: RootGuardError, asked: Iterable[str] = ()) -> None:
         """Write down why, and which declared names were asked for: any other may be content."""
+        refusal.logged = True
         turn, reason = self._transcript.next_turn, type(refusal).__name__
         declared = {name for part in self._parts for name in part.declared}.union(self._tokens)
         found = tuple(

@@ -829,8 +829,10 @@ def _blocking_others(skip: int = 0) -> Iterator[None]:
         raise
     except (StoreError, BudgetError, AccessError):
         raise
-    except RootGuardError:
-        raise TextBlockedError("number_refused") from None
+    except RootGuardError as refusal:
+        stopped = TextBlockedError("number_refused")
+        stopped.logged = refusal.logged
+        raise stopped from None
 
 
 def _meant(finds: Sequence[Found], page: Page, knows: Callable[[str], bool]) -> list[Found]:

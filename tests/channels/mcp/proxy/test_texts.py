@@ -18,7 +18,7 @@ from rootguard.channels.mcp.proxy.offers import (
 from rootguard.channels.mcp.proxy.relay import ClientRequest, explained, worded
 from rootguard.channels.mcp.proxy.texts import OwnerTexts, is_personal
 from rootguard.channels.text.edits import Change
-from rootguard.errors import StoreError
+from rootguard.errors import AccessError, StoreError
 from rootguard.events import ChangedPlace, PlacesRefused, to_record
 from rootguard.session import Person, load_profile
 from rootguard.session.person import few_places
@@ -48,8 +48,14 @@ TEXT = {
 }
 
 
-def person(rule: TextRule = "guard", *, more: str = "", store: MemoryStore | None = None) -> Person:
-    service = f'[services.s]\ntier = "t"\nroots = "*"\nformulas = "*"\ntext = "{rule}"\n'
+def person(
+    rule: TextRule = "guard",
+    *,
+    more: str = "",
+    store: MemoryStore | None = None,
+    roots: str = '"*"',
+) -> Person:
+    service = f'[services.s]\ntier = "t"\nroots = {roots}\nformulas = "*"\ntext = "{rule}"\n'
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / "policy.toml").write_text(f'[tiers.t]\nbudget = "0.1"\n{service}', "utf-8")
@@ -258,6 +264,21 @@ def test_a_number_that_is_taken_out_stands_in_the_log() -> None:
     assert isinstance(changed, PlacesRefused)
     assert changed.sent
     assert [(each.path, each.change) for each in changed.places] == [("note", "number")]
+
+
+def test_a_refusal_by_policy_stands_in_the_log_once() -> None:
+    owner = person(roots='["age"]')
+    arguments = Arguments(owner)
+    asks = {"ast": {"type": "number", "description": "AST in U/L"}}
+    reading = arguments.reading("score", "", {"type": "object", "properties": asks})
+    before = len(owner.transcript())
+    with pytest.raises(AccessError) as refused:
+        arguments.fill(reading, {"ast": 61.25})
+    arguments.note_refusal(refused.value, ())
+    (entry,) = owner.transcript()[before:]
+    assert isinstance(entry, PlacesRefused)
+    assert (entry.reason, entry.rule) == ("AccessError", "policy")
+    assert [each.root for each in entry.places] == ["ast"]
 
 
 def test_a_refusal_stands_in_the_log_with_its_rule_root_and_place() -> None:
