@@ -170,6 +170,12 @@ class RootGuarantee:
     mechanism: str
     draws: int = 1
     type: RootType = NUMBER
+    title: str = ""
+
+    @property
+    def label(self) -> str:
+        """What people call it, with the name that formulas have for it: Platelets (plt)."""
+        return f"{self.title} ({self.root})" if self.title else self.root
 
     @property
     def public(self) -> bool:
@@ -218,20 +224,20 @@ class RootGuarantee:
 
     def __str__(self) -> str:
         if self.public:
-            return f"{self.root}: public, released as it was given; nothing of it is hidden"
+            return f"{self.label}: public, released as it was given; nothing of it is hidden"
         if not self.type.on_a_line:
             return self._of_answers()
         unit = f" {self.unit}" if self.unit else ""
         drawn = f", noised {self.draws} times" if self.draws > 1 else ""
         return (
-            f"{self.root}: epsilon {float(self.epsilon):.3g} per step of {self.step:.3g}{unit} "
+            f"{self.label}: epsilon {float(self.epsilon):.3g} per step of {self.step:.3g}{unit} "
             f"({self.mechanism or 'tables'}{drawn}); "
             f"advantage at most 1/2 within {self.hidden_within:.3g}{unit}"
         )
 
     def _of_answers(self) -> str:
         drawn = f", noised {self.draws} times" if self.draws > 1 else ""
-        said = f"{self.root}: epsilon {float(self.epsilon):g} {self.type.apart()} "
+        said = f"{self.label}: epsilon {float(self.epsilon):.3g} {self.type.apart()} "
         said += f"({self.mechanism or 'tables'}{drawn}); of two answers that differ"
         if self.type.distances is not None:
             said += " by 1"
@@ -346,7 +352,7 @@ class Guarantee:
     def _repr_html_(self) -> str:
         rows = [
             (
-                root.root,
+                root.label,
                 f"{float(root.epsilon):.3g}",
                 f"{root.hidden_within:.3g} {root.unit}".strip(),
                 root.draws,

@@ -1,6 +1,9 @@
 """The command line in a log: no terminal, no colours, 80 columns, few digits, extras named."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -28,6 +31,7 @@ PRINTED = (
     "templates fib4",
     "plan fib4 --hide age=5",
     "plan fib4 --budget 0.9 --amplification",
+    "explain fib4",
     "release fib4 --hide age=5 --values values.toml",
     "attack fib4 --epsilon 0.1 --queries 8 --people 3",
     "certify --mechanism geometric --epsilon 0.5",
@@ -69,6 +73,7 @@ def test_what_is_printed_fits_80_columns_and_has_few_digits() -> None:
         done = CliRunner().invoke(cli, line.split())
         assert done.exit_code == 0, (line, done.output)
         assert "\x1b" not in done.stdout, line
+        assert "…" not in done.stdout, line  # nothing is cut off
         wide = [each for each in done.stdout.splitlines() if len(each) > 80]
         # A path or a command to copy stays on one line.
         assert [each for each in wide if "/" not in each and "rootguard" not in each] == [], line
@@ -76,6 +81,22 @@ def test_what_is_printed_fits_80_columns_and_has_few_digits() -> None:
             continue  # formulas are printed as they are
         digits = [len(each.replace(".", "").lstrip("0")) for each in many.findall(done.stdout)]
         assert max(digits, default=0) <= 4, (line, many.findall(done.stdout))
+
+
+@pytest.mark.parametrize("line", ["--help", "plan --help", "templates", "templates --json"])
+def test_a_closed_pipe_ends_it_as_it_ends_unix_tools(line: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", "from rootguard.cli.main import main; main()", *line.split()],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_the_list_of_commands_ends_no_sentence_in_dots() -> None:

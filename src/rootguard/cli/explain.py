@@ -30,6 +30,13 @@ _NAMES = {
     "calibrated": "once, calibrated",
     "population": "once, for population",
 }
+_MEANINGS = {
+    "all": "independent noising, the budget split over the turns",
+    "roots": "RootGuard: roots noised once, the budget split evenly",
+    "opt": "RootGuard, more budget where the target is more sensitive",
+    "calibrated": "the same, adjusted by public figures after the noise",
+    "population": "calibrated, and planned for the public population",
+}
 
 
 @click.command("explain", epilog=EXIT_CODES)
@@ -231,24 +238,29 @@ def _print_comparison(beside: "FairComparison") -> None:
 
 def _print(found: "Explanation", miss_rate: float | None, mentions: int) -> None:
     out = console()
-    title = f"{found.template.name}: {found.mechanism}, {found.turns} turns, on synthetic people"
+    title = (
+        f"{found.template.name}: {found.mechanism}, {found.turns} turns (budget {found.turns} × "
+        f"epsilon), synthetic people"
+    )
     names = found.configurations
     for heading, pick in _PARTS:
         if heading in _OF_CLASSES and not found.template.risk:
             continue
         rows = []
         for place, first in enumerate(found.of(names[0])):
-            line = [f"{float(first.epsilon):g}", number(float(first.budget))]
+            line = [f"{float(first.epsilon):g}"]
             line += [pick(found.of(name)[place]) for name in names]
             rows.append(line)
-        columns = (">epsilon", ">budget", *(f">{_NAMES[name]}" for name in names))
+        columns = (">epsilon", *(f">{_NAMES[name]}" for name in names))
         out.print(table(f"{title}\n{heading}: in %", columns, rows))
         title = found.template.name
+    for name in names:
+        out.print(f"  {_NAMES[name]}: {_MEANINGS[name]}", markup=False)
     if len(found.template.risk) > 1:
         _print_found(found)
     out.print(
         f"Answering everybody with the population's median target costs no privacy and is "
-        f"{found.median_error:.1f} % off.",
+        f"{number(found.median_error)} % off.",
         markup=False,
     )
     for sentence in _advice(found):
@@ -265,7 +277,7 @@ def _print_found(found: "Explanation") -> None:
         for risk in found.template.risk:
             shares = [found.of(name)[place].found.get(risk.label) for name in names]
             label = f"{risk.label} (worrying)" if risk.worrying else risk.label
-            texts = ["-" if share is None else f"{share:.1f}" for share in shares]
+            texts = ["-" if share is None else number(share) for share in shares]
             rows.append([f"{float(first.epsilon):g}", label, *texts])
     heading = "found: of the people in each class, the % released in it"
     columns = (">epsilon", "class", *(f">{_NAMES[name]}" for name in names))
@@ -320,20 +332,20 @@ def _small(percent: float) -> str:
 
 
 def _risk(each: "Tradeoff") -> str:
-    return "" if each.risk_error is None else f"{each.risk_error:.1f}"
+    return "" if each.risk_error is None else number(each.risk_error)
 
 
 def _wrong(each: "Tradeoff") -> str:
-    return "" if each.wrong_class_rate is None else f"{each.wrong_class_rate:.1f}"
+    return "" if each.wrong_class_rate is None else number(each.wrong_class_rate)
 
 
 _OF_CLASSES = ("people in another class (wrong-class rate)", "wrong classes by how far (RCE)")
 _PARTS = (
-    ("error of the target", lambda each: f"{each.target_error:.1f}"),
+    ("error of the target", lambda each: number(each.target_error)),
     (_OF_CLASSES[0], _wrong),
     (_OF_CLASSES[1], _risk),
     (
         "error of an adversary's guess (MAP, answers about each value in brackets)",
-        lambda each: f"{each.adversary_error:.1f} ({each.answers})",
+        lambda each: f"{number(each.adversary_error)} ({each.answers})",
     ),
 )

@@ -3,21 +3,36 @@
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from rootguard import __version__, errors
 from rootguard.cli.output import (
-    EXIT_CHECK_FAILED,
     EXIT_CODES,
     EXIT_REFUSED,
     EXIT_STOPPED,
+    EXIT_UNREAD,
+    OutputClosedError,
     notice,
 )
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Write all output out while it can still be noticed that its reader has gone."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        raise OutputClosedError from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +149,22 @@ class Commands(click.Group):
         found = self.MODULES.get(cmd_name)
         return None if found is None else found.load()
 
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,  # noqa: ANN401 - click's own
+    ) -> click.Context:
+        """Read the command line; what --help prints may be read by nobody."""
+        with _writing():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command; what it prints may be read by nobody."""
+        with _writing():
+            return super().invoke(ctx)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Each command and its summary, without importing any, whole and wrapped."""
         with formatter.section("Commands"):
@@ -197,9 +228,9 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):  # Ctrl-C, or the end of what a person types
         notice("stopped")
         sys.exit(EXIT_STOPPED)
-    except BrokenPipeError:  # whoever read the output has gone; Python would say so at its end
+    except OutputClosedError:  # as `head` leaves it; Python would complain at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(EXIT_CHECK_FAILED)
+        sys.exit(EXIT_UNREAD)
     except errors.RootGuardError as refusal:
         if "--json" in sys.argv:
             body = {"error": {"type": type(refusal).__name__, "message": str(refusal)}}

@@ -335,6 +335,20 @@ def _ask(template: "Template") -> dict[str, Form]:
     return found
 
 
+def root_titles() -> dict[str, str]:
+    """What people call each root of the catalog, with its name: Platelets (plt).
+
+    For what is shown without a template at hand; a root of one's own template has its name alone.
+    """
+    from rootguard.template import catalog, load_template
+
+    return {
+        name: f"{root.label} ({name})"
+        for each in catalog()
+        for name, root in load_template(each).roots.items()
+    }
+
+
 def read_table(source: str) -> dict[str, Form]:
     """A flat table of values from TOML or JSON; a profile is told from one."""
     content = read_private(source)

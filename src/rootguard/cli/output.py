@@ -22,6 +22,7 @@ EXIT_CHECK_FAILED = 1
 EXIT_USAGE = 2
 EXIT_REFUSED = 3
 EXIT_STOPPED = 130  # as shells have it for a program that Ctrl-C ended
+EXIT_UNREAD = 141  # and for one that SIGPIPE ended: what it printed is read no more
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 a check did not hold; 2 the command was misused, or an extra is "
@@ -29,11 +30,19 @@ EXIT_CODES = (
 )
 
 
+class OutputClosedError(Exception):
+    """Whoever read the output has gone, as `head` does. No OSError: click would exit with 1."""
+
+
 def console(*, stderr: bool = False) -> "Console":
     """A console that honours NO_COLOR and plain pipes."""
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False)
+    class Pipe(Console):
+        def on_broken_pipe(self) -> None:
+            raise OutputClosedError
+
+    return Pipe(stderr=stderr, highlight=False)
 
 
 class MissingExtraError(click.ClickException):
@@ -83,7 +92,9 @@ def table(
     made = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     for place, column in enumerate(columns):
         right = column[:1] == ">" if labels is None else place >= labels
-        made.add_column(column.removeprefix(">"), justify="right" if right else "left")
+        made.add_column(
+            column.removeprefix(">"), justify="right" if right else "left", overflow="fold"
+        )
     for row in rows:
         made.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     return made
@@ -167,5 +178,6 @@ class _Lines:
 
     def tell(self, now: str, done: int, total: int) -> None:
         if time.monotonic() - self._said >= PATIENCE:
-            notice(f"{done} of {total} {self._what}: {now}")
+            at = "" if now == self._what else f": {now}"
+            notice(f"{done} of {total} {self._what}{at}")
             self._said = time.monotonic()

@@ -281,7 +281,7 @@ def error_text(share: "Share", unit: str) -> str:
     if share.public:
         return "none (public)"
     if not share.type.on_a_line and share.type.distances is None:
-        return f"wrong in {share.expected_error:.0%}"
+        return f"wrong in {100 * share.expected_error:.0f} %"
     return f"{number(share.expected_error)} {unit}".strip()
 
 

@@ -37,7 +37,6 @@ def command(template: str | None, *, as_json: bool) -> None:
 
 
 def _list(*, as_json: bool) -> None:
-    from rootguard.expressions import to_text
     from rootguard.template import catalog, load_template
 
     loaded = [load_template(name) for name in catalog()]
@@ -45,9 +44,12 @@ def _list(*, as_json: bool) -> None:
         write_json([_summary(template) for template in loaded])
         return
     rows = [
-        (t.name, t.field, t.title, ", ".join(t.roots), to_text(t.target.formula)) for t in loaded
+        (t.name, t.field, t.title, ", ".join(root.label for root in t.roots.values()))
+        for t in loaded
     ]
-    console().print(table(None, ("name", "field", "title", "roots", "target"), rows))
+    out = console()
+    out.print(table(None, ("name", "field", "title", "computed from"), rows))
+    out.print("The formula, units and sources of one: rootguard templates fib4")
 
 
 def _summary(template: "Template") -> dict[str, object]:
@@ -77,6 +79,9 @@ def _show(template: "Template", *, as_json: bool) -> None:
     if as_json:
         roots = {
             root.name: {
+                "title": root.label,
+                "hide": root.hide,
+                "hide_because": root.hide_because,
                 "lower": root.domain.lower,
                 "upper": root.domain.upper,
                 "grid": root.domain.size,
@@ -116,7 +121,7 @@ def _show(template: "Template", *, as_json: bool) -> None:
         out.print(template.description)
     rows = [
         (
-            root.name,
+            f"{root.label} ({root.name})",
             root.unit,
             number(root.domain.lower),
             number(root.domain.upper),
@@ -125,7 +130,12 @@ def _show(template: "Template", *, as_json: bool) -> None:
         )
         for root in template.roots.values()
     ]
-    out.print(table("roots", ("name", "unit", ">lower", ">upper", ">mean", "aliases"), rows))
+    out.print(table("roots", ("value", "unit", ">lower", ">upper", ">mean", "aliases"), rows))
+    for root in template.roots.values():
+        if root.hide is not None:
+            far = f"{number(root.hide)} {root.unit}".strip()
+            why = f": {root.hide_because}" if root.hide_because else ""
+            out.print(f"  {root.label} is hidden within {far}{why}", markup=False)
     out.print(
         table(
             "computed from them",

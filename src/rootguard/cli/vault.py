@@ -14,6 +14,7 @@ from rootguard.cli.options import (
     json_option,
     principal_option,
     read_values,
+    root_titles,
     store_option,
     template_argument,
 )
@@ -74,7 +75,10 @@ def init(url: str, *, as_json: bool) -> None:
         write_json({"store": _public(url), "vault": vault, "principals": people})
     else:
         out = console()
-        out.print(f"{_public(url)} is ready; it holds {people} profiles", markup=False)
+        out.print(
+            f"{_public(url)} is ready; it holds {people} profile{'' if people == 1 else 's'}",
+            markup=False,
+        )
         out.print(f"its id is {vault}", markup=False)
 
 
@@ -101,7 +105,9 @@ def show(url: str, principal: str | None, *, as_json: bool) -> None:
     for body in bodies:
         _print_profile(body)
     if not bodies:
-        out.print("nobody's values are kept here yet; rootguard release puts some in")
+        out.print(
+            "nobody's values are stored here yet; rootguard init or rootguard release stores some"
+        )
 
 
 @command.command("spend", epilog=EXIT_CODES)
@@ -138,9 +144,10 @@ def spend(url: str, principal: str, caps: tuple[str, ...], *, as_json: bool) -> 
     if as_json:
         write_json(body)
         return
+    titles = root_titles()
     rows = [
         (
-            root,
+            titles.get(root, root),
             number(part["spent"]),
             _left(part["cap"]),
             _left(part["left"]),
@@ -148,7 +155,7 @@ def spend(url: str, principal: str, caps: tuple[str, ...], *, as_json: bool) -> 
         )
         for root, part in body.items()
     ]
-    columns = ("root", ">spent", ">cap", ">left", ">times noised")
+    columns = ("value", ">spent", ">cap", ">left", ">times noised")
     console().print(table(f"{principal}: lifetime epsilon per grid step", columns, rows))
 
 
@@ -187,7 +194,7 @@ def refine(
         write_json({"paid": float(paid), "guarantee": session.guarantee().to_dict()})
     else:
         out = console()
-        out.print(f"paid epsilon {float(paid):g}", markup=False)
+        out.print(f"paid epsilon {number(float(paid))}", markup=False)
         out.print(str(session.guarantee()), markup=False)
 
 
@@ -223,7 +230,9 @@ def erase(url: str, principal: str, *, yes: bool, as_json: bool) -> None:
     if as_json:
         write_json({"principal": principal, "erased": True, "spent": spent})
     else:
-        console().print(f"{principal} was erased; epsilon {spent:g} stays spent", markup=False)
+        console().print(
+            f"{principal} was erased; epsilon {number(spent)} stays spent", markup=False
+        )
         if url.startswith("postgres"):
             console().print(
                 "The server keeps deleted rows, encrypted, until it has vacuumed and its log and"
@@ -428,10 +437,11 @@ def tables(url: str, *, as_json: bool) -> None:
             ]
         )
         return
+    titles = root_titles()
     rows = [
         (
             run.table.partition(" ")[0],
-            f"{run.root} draw {run.version}",
+            f"{titles.get(run.root, run.root)}, draw {run.version}",
             number(run.micro_epsilon / MICRO),
             str(run.rows),
             str(run.drawn),
@@ -439,7 +449,10 @@ def tables(url: str, *, as_json: bool) -> None:
         )
         for run in runs
     ]
-    columns = ("template", "root", ">epsilon", ">rows", ">drawn anew", ">most per person")
+    if not rows:
+        console().print("no table was released yet; rootguard batch releases one")
+        return
+    columns = ("template", "value", ">epsilon", ">rows", ">drawn anew", ">most per person")
     console().print(table("released tables", columns, rows))
 
 
@@ -625,7 +638,11 @@ def _spending(store: "Store", person: Principal) -> dict[str, dict[str, Any]]:
 
 def _profile(store: "Store", person: Principal) -> dict[str, Any]:
     roots = sorted({event.root for event in store.events(person) if hasattr(event, "root")})
-    given = store.disclosures(person)
+    # A draw that nobody was given is not shown: an owner who has seen it must not replace it.
+    given: dict[tuple[str, int, int], list[dict[str, str]]] = {}
+    for each in store.disclosures(person):
+        told = given.setdefault((each.root, each.version, each.position), [])
+        told.append({"service": each.service, "tier": each.tier})
     return {
         "principal": person,
         "roots": {
@@ -633,16 +650,12 @@ def _profile(store: "Store", person: Principal) -> dict[str, Any]:
                 {
                     "version": record.sanitized.version,
                     "level": float(record.sanitized.epsilon),
-                    "value": record.sanitized.value,
+                    "value": record.sanitized.value if to else None,
                     "mechanism": record.sanitized.mechanism,
-                    "given_to": [
-                        {"service": d.service, "tier": d.tier}
-                        for d in given
-                        if (d.root, d.version, d.position)
-                        == (root, record.sanitized.version, record.position)
-                    ],
+                    "given_to": to,
                 }
                 for record in store.levels(person, RootName(root))
+                for to in [given.get((root, record.sanitized.version, record.position), [])]
             ]
             for root in roots
         },
@@ -652,6 +665,7 @@ def _profile(store: "Store", person: Principal) -> dict[str, Any]:
 
 
 def _print_profile(body: dict[str, Any]) -> None:
+    titles = root_titles()
     rows: list[tuple[Cell, ...]] = []
     for root, levels in body["roots"].items():
         for level in sorted(levels, key=lambda level: -float(level["level"])):
@@ -661,21 +675,23 @@ def _print_profile(body: dict[str, Any]) -> None:
             )
             rows.append(
                 (
-                    f"{root} v{level['version']}",
+                    titles.get(root, root),
+                    str(level["version"]),
                     number(level["level"]),
-                    number(level["value"]),
+                    "not shown yet" if level["value"] is None else number(level["value"]),
                     given or "nobody yet",
                 )
             )
         if not levels:
-            rows.append((root, "", "", "erased"))
+            rows.append((titles.get(root, root), "", "", "", "erased"))
     out = console()
-    columns = ("root", ">epsilon", ">noised value", "given to")
-    out.print(table(f"{body['principal']}: what is kept", columns, rows))
+    columns = ("value", ">draw", ">epsilon", ">noised value", "given to")
+    out.print(table(f"{body['principal']}: what is stored", columns, rows))
     spending = [
-        (root, number(part["spent"]), _left(part["left"]))
+        (titles.get(root, root), number(part["spent"]), _left(part["left"]))
         for root, part in body["spending"].items()
     ]
-    out.print(table(None, ("root", ">spent", ">left under its cap"), spending))
-    if body["identifiers"]:
-        out.print(f"{body['identifiers']} identifiers are replaced by tokens")
+    out.print(table(None, ("value", ">epsilon spent", ">left under its cap"), spending))
+    many = body["identifiers"]
+    if many:
+        out.print(f"{many} identifier{' is' if many == 1 else 's are'} replaced by tokens")

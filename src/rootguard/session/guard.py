@@ -75,6 +75,7 @@ def promise(template: Template, plan: Plan) -> Guarantee:
                 step=share.domain.step,
                 mechanism=plan.noise(share.root).name,
                 type=share.type,
+                title=template.roots[share.root].label,
             )
             for share in plan.shares
         ),

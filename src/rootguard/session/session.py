@@ -463,6 +463,7 @@ class _Part:
                     mechanism=sanitized.mechanism,
                     draws=ledger.draws.get(root, 1),
                     type=self.roots[root].type,
+                    title=self.roots[root].label,
                 )
                 for root, sanitized in self.sanitized.items()
             ),
