@@ -2,7 +2,7 @@
 
 import uPlot from "uplot";
 import { h } from "./dom.js";
-import { number } from "./format.js";
+import { clock, number } from "./format.js";
 
 const live = new Set();
 
@@ -22,7 +22,8 @@ const DATE = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" }
 function hours(splits) {
   const days = splits.map((each) => DATE.format(each * 1000));
   const times = splits.map((each) => HOUR.format(each * 1000));
-  if (times.every((each) => each === times[0]) && splits.length > 1) return days;
+  const twice = times.some((each, place) => each === times[place - 1]);
+  if (twice) return new Set(days).size > 1 ? days : splits.map(clock);
   return times.map((each, place) =>
     days[place] === days[place - 1] ? each : `${each}\n${days[place]}`,
   );
@@ -102,7 +103,8 @@ export class Chart {
       "ul",
       { class: "legend" },
       series.map((each) => {
-        const key = h("i", { class: each.dash ? "key dashed" : "key" });
+        const drawn = each.dash ? (each.dash[0] < 4 ? "key dotted" : "key dashed") : "key";
+        const key = h("i", { class: drawn });
         key.style.setProperty("--key", `var(${each.color})`);
         each.out = h("output", null);
         return h("li", null, key, h("span", null, each.label), each.out);

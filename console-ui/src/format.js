@@ -1,31 +1,21 @@
-// How numbers and times are written; percentages exactly as the command line writes them.
-
-/** One decimal, ties to even as in Python's format: both then show the same digits. */
-export function oneDecimal(value) {
-  const quarters = value * 4;
-  if (Number.isInteger(quarters) && Math.abs(quarters % 2) === 1) {
-    const below = Math.floor(value * 10);
-    return ((below % 2 === 0 ? below : below + 1) / 10).toFixed(1);
-  }
-  return value.toFixed(1);
-}
+// How numbers and times are written: three significant digits, as on the command line.
 
 export function percent(value) {
-  return value === null || value === undefined ? "–" : `${oneDecimal(value)}\u00a0%`;
+  return value === null || value === undefined ? "–" : `${number(value)}\u00a0%`;
 }
 
 export function share(part) {
   return `${Math.round(part * 100)}\u00a0%`;
 }
 
-/** So many significant digits, no trailing zeros, an exponent only where people would write one. */
-export function number(value, digits = 4) {
+/** So many significant digits, all of a larger whole part, no trailing zeros, an exponent only where people would write one. */
+export function number(value, digits = 3) {
   if (value === null || value === undefined) return "–";
   if (typeof value !== "number") return String(value);
   if (value === 0) return "0";
   const size = Math.abs(value);
   if (size >= 1e7 || size < 1e-5) return value.toExponential(Math.max(0, digits - 2));
-  const shown = Number(value.toPrecision(digits));
+  const shown = size >= 1000 ? Math.round(value) : Number(value.toPrecision(digits));
   return shown.toLocaleString("en", { maximumFractionDigits: 12, useGrouping: size >= 10000 });
 }
 

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from rootguard.cli.explain import command
+from rootguard.cli.output import number
 from tests.support.consoles import (
     BLOCKED,
     FORGING,
@@ -262,12 +263,12 @@ def test_the_sliders_say_what_the_command_line_says(
         page.keyboard.press("Home")
         for epsilon in epsilons:
             independent, guarded = expected["all", epsilon], expected[config, epsilon]
-            assert page.locator(".chosen b").inner_text() == f"{guarded['budget']:.4g}"
+            assert page.locator(".chosen b").inner_text() == number(guarded["budget"])
             for part in ("target_error", "wrong_class_rate", "risk_error", "adversary_error"):
                 for name, row in (("all", independent), ("guard", guarded)):
                     shown = page.locator(f"[data-value='{name}.{part}']").inner_text()
-                    assert shown == f"{row[part]:.1f}\u00a0%", (config, epsilon, part)
-            assert f"{guarded['target_error']:.1f} % off" in page.locator(".sentence").inner_text()
+                    assert shown == f"{number(row[part])}\u00a0%", (config, epsilon, part)
+            assert f"{guarded['target_error']:.3g} % off" in page.locator(".sentence").inner_text()
             page.keyboard.press("ArrowRight")
 
 

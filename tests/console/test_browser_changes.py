@@ -106,11 +106,20 @@ def answering(body: object) -> "Callable[[Route], None]":
     return lambda route: route.fulfill(json=body)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("theme", "width"),
+    [
+        ("light", 390),
+        ("dark", 1440),
+        pytest.param("light", 1440, marks=pytest.mark.slow),
+        pytest.param("dark", 390, marks=pytest.mark.slow),
+    ],
+)
 def test_every_page_says_in_a_sentence_that_it_waits_is_empty_or_failed(
-    browser: "Browser", there: World, theme: str
+    browser: "Browser", there: World, theme: str, width: int
 ) -> None:
-    page = opened(browser, there.direct, color_scheme=theme)
+    size: Any = {"width": width, "height": 844}
+    page = opened(browser, there.direct, color_scheme=theme, viewport=size)
     failing = json.dumps({"error": {"message": "the vault is not available just now"}})
     for view, path in PATHS.items():
         held: list[Route] = []
@@ -192,6 +201,13 @@ def test_a_change_is_refused_or_approved_with_its_price_by_keyboard(
     assert page.get_by_label("Platelets plt").input_value() == ""
     page.goto(f"{there.direct}#/boundary")
     page.locator(".log-row[data-kind=noised]", has_text="Platelets").nth(1).wait_for()
+
+    # What is attacked then is the value as it stands now, which nobody was told yet.
+    page.goto(f"{there.direct}#/attack")
+    page.get_by_role("button", name="Start the attack").click()
+    page.get_by_role("button", name="Attack again").wait_for()
+    assert "have not moved since their first answer" in page.locator("main").inner_text()
+    assert page.get_by_role("alert").count() == 0
     page.context.close()
 
 

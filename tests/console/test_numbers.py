@@ -272,8 +272,8 @@ def test_the_outlook_is_the_table_of_explain(served: Served, name: str, turns: s
     assert found["epsilons"] == sorted({row["epsilon"] for row in wanted["outlooks"]})
     for row in found["rows"]:
         sentence = found["sentences"][row["config"]][f"{row['epsilon']:g}"]
-        assert f"{row['target_error']:.1f} % off" in sentence
-        assert f"{row['adversary_error']:.1f} % off" in sentence
+        assert f"{row['target_error']:.3g} % off" in sentence
+        assert f"{row['adversary_error']:.3g} % off" in sentence
 
 
 def turns_of(served: Served, template: str = "fib4") -> list[tuple[str, str, Any]]:
@@ -306,12 +306,35 @@ def test_an_attack_on_oneself_stands_still_and_on_fresh_noise_closes_in() -> Non
         assert abs(estimate - value) <= 3 * step
         beside = [turn["synthetic"] for turn in turns]
         assert len({each["rootguard_estimate"] for each in beside}) == 1
-        errors = [each["independent_error_percent"] for each in beside]
-        assert errors[-1] < errors[0] / 20
-        assert errors[-1] < beside[-1]["rootguard_error_percent"]
+        for way in ("same_noise", "same_budget"):
+            errors = [each[f"{way}_error_percent"] for each in beside]
+            assert errors[-1] < errors[0] / 20
+            assert errors[-1] < beside[-1]["rootguard_error_percent"]
         assert beside[0]["people"] == PEOPLE
         assert beside[0]["epsilon_each"] * TURNS == pytest.approx(beside[0]["epsilon_once"])
         assert all(turn["guarded"]["error_percent"] is None for turn in turns)
+
+
+def test_an_attack_after_a_change_goes_by_the_value_as_it_stands_now() -> None:
+    store = MemoryStore()
+    person = open_person(store)
+    before = person.number("plt")
+    plan = make_plan(load_template("fib4"), "0.9")
+    changed = Guard.open(
+        "fib4",
+        values={"age": 41, "ast": 30, "alt": 25, "plt": 420},
+        budget="0.9",
+        store=store,
+        principal="owner",
+    )
+    now = changed.number("plt")
+    with console(viewer_of(store)) as served:
+        told = turns_of(served)
+    assert [kind for _, kind, _ in told] == ["turn"] * (4 * TURNS) + ["done"]
+    (guess,) = {turn["guarded"]["estimate"] for _, _, turn in told[:-1] if turn["root"] == "plt"}
+    step = plan["plt"].domain.step
+    assert abs(guess - now) <= 3 * step
+    assert abs(guess - before) > 10 * step
 
 
 def test_an_attack_needs_a_value_of_every_root(served: Served) -> None:

@@ -3,7 +3,7 @@
 import { events } from "../api.js";
 import { Chart } from "../chart.js";
 import { choice, h, note, say, table } from "../dom.js";
-import { number, oneDecimal, percent, plural, written } from "../format.js";
+import { number, percent, plural, written } from "../format.js";
 import { titlesOf } from "../titles.js";
 import { NO_TEMPLATE, templateChoice } from "./template.js";
 
@@ -12,6 +12,11 @@ export const tab = "Attack";
 export const about = "What a hostile service makes of your answers, however long it asks.";
 
 const CALM = matchMedia("(prefers-reduced-motion: reduce)");
+/** Both fair ways to compare: an answer as noisy as RootGuard's, or all answers at its cost. */
+const INDEPENDENT = [
+  { label: "Independent, same noise per answer", color: "--independent", dash: [2, 3] },
+  { label: "Independent, same total budget", color: "--independent", dash: [8, 5] },
+];
 /** Computed at once, but shown so that one can watch. */
 const pause = () => new Promise((resolve) => setTimeout(resolve, 250));
 
@@ -47,7 +52,7 @@ const roomy = (part) => (_, low, high) => {
   return [middle - half, middle + half];
 };
 
-const fine = (value) => `${value >= 1 ? oneDecimal(value) : number(value, 2)}\u00a0%`;
+const fine = (value) => (value < 0.01 ? "less than 0.01\u00a0%" : percent(value));
 
 export function show(place, { me, query, remember }) {
   if (me.templates.length === 0) return void place.append(note(NO_TEMPLATE));
@@ -97,7 +102,7 @@ export function show(place, { me, query, remember }) {
         h(
           "p",
           null,
-          "Your own values are asked for only through the guard, so the attack costs you nothing and learns nothing new. Beside it synthetic people are attacked, once with fresh noise in every answer and once behind RootGuard, at the same total budget.",
+          "Your own values are asked for only through the guard, so the attack costs you nothing and learns nothing new. Beside it synthetic people are attacked, behind RootGuard and with fresh noise in every answer: as much noise as RootGuard's, or as much as the same total budget asks for.",
         ),
       ),
     );
@@ -105,7 +110,8 @@ export function show(place, { me, query, remember }) {
 
   const errors = () => [
     numbers(turns),
-    course(turns, "independent_error_percent"),
+    course(turns, "same_noise_error_percent"),
+    course(turns, "same_budget_error_percent"),
     course(turns, "rootguard_error_percent"),
   ];
   const own = () => turns.filter((each) => each.root === root);
@@ -119,7 +125,8 @@ export function show(place, { me, query, remember }) {
     return [
       mine.map((each) => each.turn),
       part("truth"),
-      part("independent_estimate"),
+      part("same_noise_estimate"),
+      part("same_budget_estimate"),
       part("rootguard_estimate"),
     ];
   };
@@ -128,10 +135,7 @@ export function show(place, { me, query, remember }) {
     end();
     const x = { kind: "linear", label: "turn", whole: true };
     const off = new Chart({
-      series: [
-        { label: "Independent noising", color: "--independent", dash: [6, 4] },
-        { label: "RootGuard", color: "--guard" },
-      ],
+      series: [...INDEPENDENT, { label: "RootGuard", color: "--guard" }],
       x,
       y: { format: (value) => `${number(value, 3)} %`, range: (_, __, top) => [0, top * 1.1 || 1] },
       summary: "The adversary's error, turn by turn",
@@ -148,7 +152,7 @@ export function show(place, { me, query, remember }) {
     const synthetic = new Chart({
       series: [
         { label: "Truth", color: "--muted", dash: [2, 3], width: 1.5 },
-        { label: "Independent noising", color: "--independent", dash: [6, 4] },
+        ...INDEPENDENT,
         { label: "RootGuard", color: "--guard" },
       ],
       x,
@@ -185,7 +189,7 @@ export function show(place, { me, query, remember }) {
           h(
             "p",
             { class: "help" },
-            "mean over the values, the median person, against a MAP adversary that asks in ever smaller windows (zoom), at the same total budget",
+            "mean over the values, the median person, against a MAP adversary that asks in ever smaller windows (zoom). The same total budget is split over the turns, so an answer is far off, for an honest service too",
           ),
           off.legend,
         ),
@@ -254,9 +258,11 @@ export function show(place, { me, query, remember }) {
               "Asked",
               ">Estimate of you",
               ">Synthetic: truth",
-              ">Independent noising",
+              ">Same noise",
+              ">Same budget",
               ">RootGuard",
-              ">Error, independent",
+              ">Error, same noise",
+              ">Error, same budget",
               ">Error, RootGuard",
             ],
             turns.map((each) => [
@@ -265,9 +271,11 @@ export function show(place, { me, query, remember }) {
               each.asked,
               number(each.guarded?.estimate, 5),
               number(each.synthetic.truth, 5),
-              number(each.synthetic.independent_estimate, 5),
+              number(each.synthetic.same_noise_estimate, 5),
+              number(each.synthetic.same_budget_estimate, 5),
               number(each.synthetic.rootguard_estimate, 5),
-              fine(each.synthetic.independent_error_percent),
+              fine(each.synthetic.same_noise_error_percent),
+              fine(each.synthetic.same_budget_error_percent),
               fine(each.synthetic.rootguard_error_percent),
             ]),
             { hideCaption: true },
@@ -291,14 +299,14 @@ export function show(place, { me, query, remember }) {
   }
 
   function verdictOf() {
-    const [, independent, guarded] = errors();
+    const [, sameNoise, sameBudget, guarded] = errors();
     const way = (errors) => {
       const [first, last] = [errors[0], errors.at(-1)];
       return Math.abs(first - last) < 0.05
         ? `has stayed ${fine(last)} off`
         : `went from ${fine(first)} off to ${fine(last)}`;
     };
-    return `${plural(numbers(turns).length, "turn")} about every value. ${ownSentence()} About synthetic people its guess ${way(independent)} under independent noising, and ${way(guarded)} behind RootGuard.`;
+    return `${plural(numbers(turns).length, "turn")} about every value. ${ownSentence()} About synthetic people its guess ${way(sameNoise)} under independent noising with the same noise per answer, ${way(sameBudget)} with the same total budget, and ${way(guarded)} behind RootGuard.`;
   }
 
   async function run() {

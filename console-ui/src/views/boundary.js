@@ -360,8 +360,7 @@ export function show(place, { me, feed, query, remember }) {
     );
     const none = rows.items.length === 0;
     grid.hidden = none;
-    const reading =
-      !feed.complete && feed.entries.length > 0 && feed.entries.length < feed.total;
+    const reading = !feed.complete && feed.entries.length > 0 && feed.entries.length < feed.total;
     progress.hidden = !reading;
     progress.textContent = reading
       ? `Reading older entries: ${count(feed.entries.length)} of ${count(feed.total)}.`

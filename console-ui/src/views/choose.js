@@ -55,12 +55,12 @@ export function show(place, { me, query, remember }) {
   const settings = h("div", { class: "bar" });
   const budgets = h(
     "section",
-    { "aria-labelledby": "under-a-budget" },
+    { class: "part", "aria-labelledby": "under-a-budget" },
     h("h2", { id: "under-a-budget" }, "Under one budget for everything"),
     h(
       "p",
       { class: "help" },
-      "For who would rather fix epsilon: the same, beside independent noising at the same total budget.",
+      "If you would rather fix epsilon: what it costs, beside independent noising at the same total budget.",
     ),
     settings,
     body,
@@ -300,10 +300,11 @@ export function show(place, { me, query, remember }) {
       sentence,
       h(
         "div",
-        { class: "panels" },
+        { class: "panels two" },
         parts.map((each) => each.element),
       ),
       median || "",
+      fairly(data.comparison),
       h("details", { open: opened }, h("summary", null, "The curves as a table"), numbers()),
     );
     move(nearest(), false);
@@ -368,6 +369,44 @@ export function show(place, { me, query, remember }) {
     measuring?.abort();
     end();
   };
+}
+
+const FAIR = {
+  rootguard: "RootGuard",
+  "equal noise per answer": "Independent, same noise per answer",
+  "equal total budget": "Independent, same total budget",
+};
+
+/** RootGuard and independent noising after the same questions, both fair ways, each adversary named. */
+function fairly(found) {
+  const names = Object.keys(found.adversaries);
+  const off = (value) => (value < 0.01 ? "less than 0.01\u00a0%" : percent(value));
+  const rows = Object.entries(FAIR).map(([key, label]) => [
+    label,
+    off(found.answer_error[key]),
+    ...names.map((name) => off(found.adversary_error[key][name])),
+  ]);
+  return h(
+    "section",
+    { class: "part", "aria-labelledby": "compared" },
+    h("h2", { id: "compared" }, "Beside independent noising, as hidden by default"),
+    h(
+      "p",
+      { class: "help" },
+      `How far off an answer is, and the guess of each adversary after ${found.questions_per_value} questions about each value. ${names.map((name) => `${name}: ${found.adversaries[name]}`).join("; ")}.`,
+    ),
+    table(
+      "RootGuard beside independent noising",
+      ["Noising", ">An answer", ...names.map((name) => `>Guess, ${name}`)],
+      rows,
+      { hideCaption: true },
+    ),
+    h(
+      "p",
+      { class: "help" },
+      "With the same budget over all answers, each has so little of it that a service cannot use them. With the same noise on each, more questions come closer. RootGuard's figures do not depend on how many questions are asked.",
+    ),
+  );
 }
 
 /** Two significant digits: nobody thinks in "5.37 years". */

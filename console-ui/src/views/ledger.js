@@ -45,8 +45,9 @@ function totals(data) {
   pairs.push(
     ["values noised", roots.filter((root) => root.spent > 0).length],
     ["refinements", charges.filter((each) => each.kind === "refined").length],
-    ["services", new Set(data.disclosures.map((each) => each.service)).size],
   );
+  const services = new Set(data.disclosures.map((each) => each.service).filter(Boolean));
+  if (services.size > 0) pairs.push(["services under the policy", services.size]);
   return h(
     "div",
     { class: "total" },

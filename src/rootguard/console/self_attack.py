@@ -4,7 +4,8 @@ It asks for each root, then where in an ever smaller window around its best gues
 `zoom` of `rootguard attack`). The owner's side is a real session on the noised values that the
 vault keeps. It is connected to nothing: it draws nothing, costs nothing and is not written down.
 Beside it stand synthetic people from the template's public figures, whose truth may be shown:
-guarded in the same way, and by fresh noise on every answer, at the same total budget.
+guarded in the same way, and by fresh noise on every answer: as much of it on each as RootGuard
+puts on its one draw, and so much that all answers together cost the same budget.
 """
 
 from collections.abc import Iterator, Mapping
@@ -53,28 +54,36 @@ def attack(
     budget, roots = viewer.plan(template).budget, tuple(held)
     cohort = synthetic_cohort(template, size=PEOPLE, seed=_SEED)
     once = budget / len(roots)
-    fresh = CrowdNoising(
-        template, cohort, mechanism=viewer.mechanism, epsilon=once / TURNS, seed=_SEED
+    same_noise, same_budget = (
+        CrowdNoising(template, cohort, mechanism=viewer.mechanism, epsilon=each, seed=_SEED)
+        for each in (once, once / TURNS)
     )
     vault = CrowdVault(template, cohort, mechanism=viewer.mechanism, epsilon=once, seed=_SEED)
-    oracles: tuple[Oracle, ...] = (session_oracle(session, template), fresh, vault)
+    oracles: tuple[Oracle, ...] = (
+        session_oracle(session, template),
+        same_noise,
+        same_budget,
+        vault,
+    )
     runs = {root: [zoom(QueryLog(each), root, TURNS) for each in oracles] for root in roots}
     for turn in range(1, TURNS + 1):
         for root in roots:
-            own, independent, rootguard = (next(run) for run in runs[root])
+            own, like_noise, like_budget, rootguard = (next(run) for run in runs[root])
             truth = np.asarray(cohort.columns[root], np.float64)
             yield {
                 "turn": turn,
                 "turns": TURNS,
                 "root": root,
                 "unit": template.roots[root].unit,
-                "asked": _question(root, turn),
+                "asked": _question(template.roots[root].label, turn),
                 "guarded": {"estimate": float(own[0]), "error_percent": None},
                 "synthetic": {
                     "people": PEOPLE,
-                    "independent_error_percent": _median(independent, truth),
+                    "same_noise_error_percent": _median(like_noise, truth),
+                    "same_budget_error_percent": _median(like_budget, truth),
                     "rootguard_error_percent": _median(rootguard, truth),
-                    "independent_estimate": float(independent[0]),
+                    "same_noise_estimate": float(like_noise[0]),
+                    "same_budget_estimate": float(like_budget[0]),
                     "rootguard_estimate": float(rootguard[0]),
                     "truth": float(truth[0]),
                     "epsilon_each": _shown(once / TURNS),
@@ -83,10 +92,10 @@ def attack(
             }
 
 
-def _question(root: str, turn: int) -> str:
+def _question(title: str, turn: int) -> str:
     if turn == 1:
-        return root
-    return f"where {root} lies in a window around the best guess so far"
+        return title
+    return f"where {title} lies in a window around the best guess so far"
 
 
 def _median(estimates: Floats, truth: Floats) -> float:

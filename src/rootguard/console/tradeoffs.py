@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, get_args
 
+from rootguard.advice.costs import choices, compare, per_root, recommended
 from rootguard.advice.epsilon import EPSILONS, Explanation, Tradeoff, explained
 from rootguard.advice.utility import CONFIGURATIONS, Configuration, Turns
 from rootguard.template import Template
@@ -84,7 +85,9 @@ class Tradeoffs:
                     configurations=CHOSEN,
                     progress=step,
                 )
-            work.body = tradeoffs_json(found)
+                best = recommended(choices(template, mechanism_name=mechanism))
+                beside = compare(template, per_root(template, best.plan), mechanism_name=mechanism)
+            work.body = tradeoffs_json(found) | {"comparison": beside.record()}
         except Exception:  # noqa: BLE001 - the next question begins anew
             work.failed = True
 
@@ -129,14 +132,14 @@ def _sentence(found: Explanation, each: Tradeoff) -> str:
     """What one choice means for this template."""
     classes = ""
     if each.wrong_class_rate is not None:
-        classes = f", {each.wrong_class_rate:.1f} % of people are in another class"
-        classes += f" (RCE {each.risk_error:.1f} %)"
+        classes = f", {each.wrong_class_rate:.3g} % of people are in another class"
+        classes += f" (RCE {each.risk_error:.3g} %)"
     classes += _found(found, each)
     said = (
         f"Epsilon {float(each.epsilon):g} over {found.turns} turns is a budget of "
-        f"{float(each.budget):.4g}. With {_WAYS[each.config]}, {found.template.target.name} is "
-        f"{each.target_error:.1f} % off{classes}; an adversary's best guesses of the roots are "
-        f"{each.adversary_error:.1f} % off (MAP, "
+        f"{float(each.budget):.3g}. With {_WAYS[each.config]}, {found.template.target.name} is "
+        f"{each.target_error:.3g} % off{classes}; an adversary's best guesses of the roots are "
+        f"{each.adversary_error:.3g} % off (MAP, "
         f"{'one answer' if each.answers == 1 else f'{each.answers} answers'} about each)"
     )
     if each.config == "all":
@@ -144,6 +147,6 @@ def _sentence(found: Explanation, each: Tradeoff) -> str:
     if each.target_error > found.median_error:
         return (
             f"{said}. Answering everybody with the population's median would be nearer "
-            f"({found.median_error:.1f} % off) and cost nothing."
+            f"({found.median_error:.3g} % off) and cost nothing."
         )
     return f"{said}, however often they ask."

@@ -150,8 +150,8 @@ def _details(event: Event, units: Mapping[str, str]) -> dict[str, object]:
         case RequestRefused(reason=reason):
             return {"kind": "refused", "reason": _words(reason)}
         case TokenRefused(identifier=kind, times=times):
-            what = "an identifier that was" if times == 1 else f"{times} identifiers that were"
-            reason = f"a reply held {what} never issued to you; nothing was put in its place"
+            what = "one that was" if times == 1 else f"{times} that were"
+            reason = f"a reply held {what} never issued to you"
             return {"kind": "unknown-identifier", "name": kind, "reason": reason}
         case RootNoised() | RootRefined() | LevelDerived() | TableDrawKept() | RootReturned():
             return {"kind": _KINDS[type(event)], "name": event.root, "rests_on": [event.root]}
