@@ -333,7 +333,9 @@ class Kernel:
     ) -> list[tuple[str, str, Mask]]:
         found = [(self.layout.id_column, "the id is missing", absent(ids))]
         for root, column in self.layout.columns.items():
-            found.append((column, "not a number", given[root].other))
+            kind = self.template.roots[root].type
+            wanted = "a number" if kind.name == "number" else kind.wanted.rstrip(",")
+            found.append((column, f"not {wanted}", given[root].other))
             found.append((column, "not a finite number", given[root].endless))
         for column, wrong in unwritten.items():
             kind = self.layout.identifiers[column]

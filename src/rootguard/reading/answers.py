@@ -15,7 +15,7 @@ import importlib.resources
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any, Final, Literal
 
@@ -58,7 +58,15 @@ _MEASURED: Final = re.compile(  # its value is a number, read as one: "My sex is
     r"(?: or [a-z]+)?[ ](?:is|was|are|equals|ist|est|es|e|sind|set to)[ ]\d"
 )
 _ENDS: Final = re.compile(r"\s*(?:[.,;!?)|\n]|\Z)")
-_CHECKBOX: Final = re.compile(r"(?:\[(?P<box>[ x✓✔])\]|(?P<sign>[☐☑✅❌✓✗✔✘]))[ \t]{0,2}\Z")
+_CHECKBOX: Final = re.compile(r"(?:\[(?P<box>[ x✓✔])\]|(?P<sign>[☐☑☒✅❌✓✗✔✘]))[ \t]{0,2}\Z")
+_BOX: Final = re.compile(r"\[(?P<mark>[ x✓✔])\]")  # behind a label: "smoker: [x]"
+_DATA_CENTRE: Final = re.compile(  # what computing clouds call their regions: nobody lives there
+    r"(?:[a-z]{2}(?:-gov|-iso[a-z]?)?|europe|asia|australia|africa|(?:north|south)america)"
+    r"-(?:north|south|east|west|central|northeast|northwest|southeast|southwest)-?\d{1,2}"
+    r"(?:-?[a-z])?"
+    r"|(?:north|south|east|west|central){1,2}(?:us|europe|asia|india)\d?"
+)
+_DIRECTED: Final = re.compile(r"(?<![^\W_])(?:up|down|out|back|over)[ ]\Z")  # "up north"
 _TYPE_WORDS: Final = re.compile(
     r"(?:bool(?:ean)?|str(?:ing)?|int(?:eger)?|number|optional|required|enum|date|category"
     r"|yes or no|yes/no|true or false|null|nan|self)\b"
@@ -73,6 +81,9 @@ _TAIL_SPAN: Final = re.compile(
     r"[ ](?:since|for|seit|depuis|desde|da|for the last|in)[ ][^\n.,;!?]{1,24}"
     r"|[ ](?:about |around |roughly )?(?:\d{1,3}|an?|half an?|one|two|ten|twenty)"
     r" (?:packs?|cigarettes?|cigs?)(?: an?| per| each)?(?: day| week)?"
+)
+_SHORT_REPLY: Final = re.compile(  # up to eight words, then the end of the sentence; no figures
+    r"[^\W\d_](?:[^\W\d_]|['’-])*(?:[ ,]{1,2}[^\W\d_](?:[^\W\d_]|['’-])*){0,7}(?=\s*(?:[.!;\n]|\Z))"
 )
 _QUESTION: Final = re.compile(r"[^.!?\n]{0,80}\?")
 
@@ -94,6 +105,14 @@ _SHORT_DAY: Final = re.compile(  # 20260104, 3.3.80
 _MONTH_YEAR: Final = re.compile(
     r"(?<![^\W_])([a-z]{3,10})\.?,?[ ](de |of |del )?((?:19|20)\d\d)(?!\d)"
 )
+_SIX_FIGURES: Final = re.compile(r"[ \t:=]{1,4}(\d{6})(?!\d)")  # LMP 040126
+_SPOKEN_YEAR: Final = re.compile(
+    r",?[ ](?:nineteen|twenty|two thousand)(?:[ -](?:and|hundred|oh|ten|eleven|twelve|[a-z]+teen"
+    r"|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|one|two|three|four|five|six|seven"
+    r"|eight|nine)(?![^\W_]))*"
+)
+_BIRTHDAY: Final = re.compile(r"birthday|geburtstag|anniversaire|cumpleanos|compleanno|aniversario")
+_CLIPPED: Final = re.compile(r"\d{1,2}\.\s*\Z")  # a sentence does not end behind "am 4."
 _YEAR: Final = re.compile(r"(?<![\w./-])(?:19|20)\d\d(?![\w/-]|\.\d)")
 _SPEAKER: Final = frozenset(("i", "i'm", "im", "ich", "yo", "io", "eu", "my"))
 _CONTRACTED: Final = re.compile(r"i(?='ve\b)")
@@ -148,6 +167,18 @@ def _phrases(name: str) -> re.Pattern[str]:
 
 
 @functools.cache
+def _list_heads() -> re.Pattern[str]:
+    """What stands in front of a list of what somebody has, up to the list."""
+    return re.compile(rf"(?<![^\W_])(?:{_phrases('lists').pattern})[ ]{{0,2}}:[ \t]{{0,3}}")
+
+
+@functools.cache
+def _age_ordinals() -> re.Pattern[str]:
+    words = "|".join(_lists()["days"]["ages"])
+    return re.compile(rf"(?<![^\W_])(?:\d{{1,3}}(?:st|nd|rd|th)|{words})(?![^\W_])")
+
+
+@functools.cache
 def _ago() -> re.Pattern[str]:
     return re.compile(rf"(?<![^\W_])(?:{'|'.join(_lists()['ago'])})(?![^\W_])")
 
@@ -178,6 +209,15 @@ def _days_of_months() -> re.Pattern[str]:
         rf"(?<![^\W_])(?:(?:the )?(?:\d{{1,2}}(?:st|nd|rd|th|\.)?|{told}) (?:of |de )?(?:{words})"
         r"(?:,? (?:19|20)\d\d)?"
         rf"|(?:{words})\.? \d{{1,2}}(?:st|nd|rd|th)?)(?![^\W_])"
+    )
+
+
+@functools.cache
+def _seasons() -> re.Pattern[str]:
+    words = "|".join(sorted(_lists()["days"]["seasons"], key=len, reverse=True))
+    return re.compile(
+        rf"(?<![^\W_])(?:(?:early|late|mid)[ -])?(?:{words})(?:,?(?: of| de| del)? (?:19|20)\d\d)?"
+        r"(?![^\W_])"
     )
 
 
@@ -216,13 +256,14 @@ def _pair(word: str, group: Literal["pairs", "sexes"], language: str) -> tuple[s
 class AnswerWords:
     """What typed roots are called and how they are answered."""
 
-    __slots__ = ("_names", "_pattern", "dated", "kinds", "sexed", "titles")
+    __slots__ = ("_names", "_pattern", "conditions", "dated", "kinds", "sexed", "titles")
 
     def __init__(self, roots: Sequence[Root], days: Sequence[tuple[str, Sequence[str]]]) -> None:
         self.kinds: dict[RootName, RootType] = {root.name: root.type for root in roots}
         self.titles = {root.name: root.label for root in roots}
         self.dated = bool(days) or any(kind.name == "date" for kind in self.kinds.values())
         self.sexed: RootName | None = None
+        self.conditions: list[RootName] = []
         self._names: dict[str, tuple[RootName, str, bool]] = {}
         for root in roots:
             self._add(
@@ -252,6 +293,8 @@ class AnswerWords:
                 continue
             if fact.get("sexes"):
                 self.sexed = root
+            if fact.get("condition"):
+                self.conditions.append(root)
             for language in ("en", "de", "fr", "es", "it", "pt"):
                 for word in fact.get(language, ()):
                     self._note(word, (root, language, False))
@@ -310,10 +353,13 @@ class AnswerReader:
             if root in kinds and not known.meet(name.start, name.end)
         )
         self._names = sorted(names, key=lambda name: name.start)
-        if not (names or asked or self._words.sexed or self._alone()):
+        words = self._words
+        if not (names or asked or words.sexed or words.conditions or self._alone()):
             return []
         self._clauses = clauses(self._page)
         self._replies(asked)
+        if self._told and self._words.conditions:
+            self._whole_lists()
         for name in self._names:
             if self._subject(name.start) in ("other", "nobody"):
                 continue
@@ -322,6 +368,7 @@ class AnswerReader:
                 self._dated(name)
             elif not self._labelled(name, kind):
                 self._stated(name, kind)
+                self._inflected(name, kind)
         self._columns()
         if self._told:
             if self._words.sexed is not None:
@@ -348,7 +395,9 @@ class AnswerReader:
     def _labelled(self, name: _Name, kind: RootType) -> bool:
         gap = _GAP.match(self._text, name.end)
         if gap is not None:
-            found = self._known_at(gap.end(), name, kind)
+            found = self._box_at(gap.end() - 1, name, kind) or self._known_at(gap.end(), name, kind)
+            if found is not None and kind.name == "boolean":
+                found = self._with_comment(found)
             if found is None and self._told and gap["mark"] in (":", "=", ":=", "=="):
                 found = self._unknown_at(gap.end(), name)
             if found is not None:
@@ -383,6 +432,39 @@ class AnswerReader:
                 )
         return None
 
+    def _box_at(self, at: int, name: _Name, kind: RootType) -> Answer | None:
+        """A box behind a label, with or without its cross."""
+        box = _BOX.match(self._text, at) if kind.name == "boolean" else None
+        if box is None:
+            return None
+        return Answer(
+            start=box.start("mark"),
+            end=box.end("mark"),
+            root=name.root,
+            said="yes" if (box["mark"] != " ") is not name.denied else "no",
+            write=_one_of(*((" ", "x") if name.denied else ("x", " ")), str),
+        )
+
+    def _with_comment(self, answer: Answer) -> Answer:
+        """The answer with what tells it again: ", unfortunately", or the other one to choose from.
+
+        Where both stand and one is set off by capitals, no word of them may stay.
+        """
+        text = self._text
+        other = re.compile(r"\s?[/|]\s?([^\W\d_]{1,5})(?![^\W_])").match(text, answer.end)
+        if other is not None and other[1] in _pairs("pairs"):
+            first = self._original(answer.start, answer.end)
+            if first.isupper() is self._original(*other.span(1)).isupper():
+                return answer
+            return replace(answer, end=other.end(), said=None, write=None)
+        behind = re.compile(
+            rf"(?:,? |, ?|[ ]?[-–—][ ]?)(?:{_phrases('comment').pattern})(?=\s*(?:[.,;!?)\n]|\Z))"
+        )
+        end = answer.end
+        while (more := behind.match(text, end)) is not None:
+            end = more.end()
+        return replace(answer, end=end)
+
     def _category_at(self, at: int, root: RootName, kind: RootType) -> Answer | None:
         match = _answers_of(kind.answers).match(self._text, at)
         if match is None:
@@ -407,7 +489,26 @@ class AnswerReader:
             return None
         if any(each.start == at for each in self._names):
             return None
+        if _DATA_CENTRE.fullmatch(said) and not self._tells(said, name):
+            return None
         return Answer(start=at, end=at + len(said), root=name.root, said=None, write=None)
+
+    def _tells(self, said: str, name: _Name) -> bool:
+        """Whether one of a category's answers is in a text, however it is set apart."""
+        kind = self._words.kinds[name.root]
+        bald = re.sub(r"[\s_-]", "", said)
+        return any(re.sub(r"[\s_-]", "", _folded(each)) in bald for each in kind.answers)
+
+    def _inflected(self, name: _Name, kind: RootType) -> None:
+        """Words made of an answer, beside the category's name: "a northerner by region"."""
+        stems = _stems(kind.answers) if kind.name == "category" and self._told else None
+        if stems is None:
+            return
+        clause = clause_at(self._clauses, name.start)
+        for word in stems.finditer(self._text, clause.start, clause.end):
+            self._keep(
+                Answer(start=word.start(), end=word.end(), root=name.root, said=None, write=None)
+            )
 
     def _columns(self) -> None:
         """The cells of a table under a header that names a root."""
@@ -441,10 +542,29 @@ class AnswerReader:
             name = _Name(0, 0, root, "en", own=True)
             at = len(self._text) - len(self._text.lstrip(" \t\n\"'*_"))
             if kind.name == "date":
-                self._keep_days(self._days[:1], name)
+                if self._days:
+                    self._keep_days(self._days[:1], name)
+                else:
+                    self._keep_part(name, at, len(self._text))
             elif (found := self._known_at(at, name, kind)) is not None:
-                self._keep(found)
+                self._keep(self._with_comment(found) if kind.name == "boolean" else found)
+            elif self._told and (short := _SHORT_REPLY.match(self._text, at)) is not None:
+                self._reply(short, name, kind)
             return
+
+    def _reply(self, short: re.Match[str], name: _Name, kind: RootType) -> None:
+        """A few words that answer in a way that no list has: "only on weekends"."""
+        if any(short.start() <= each.start < short.end() for each in self._names):
+            return  # read by its name
+        if kind.name == "category":
+            known = _answers_of(kind.answers).search(self._text, *short.span())
+            found = None if known is None else self._category_at(known.start(), name.root, kind)
+            if found is not None:
+                self._keep(found)
+                return
+        self._keep(
+            Answer(start=short.start(), end=short.end(), root=name.root, said=None, write=None)
+        )
 
     # -- what is said of oneself ----------------------------------------------------------------
 
@@ -550,6 +670,43 @@ class AnswerReader:
             and re.search(rf"(?:{_phrases('lists').pattern})\W{{0,3}}\Z", head) is not None
         )
 
+    def _whole_lists(self) -> None:
+        """Lists of conditions with nothing in them but declared ones, or "none".
+
+        Both say of every declared condition whether it is there, so both leave with all of them.
+        """
+        text = self._text
+        for head in _list_heads().finditer(text):
+            stop = text.find("\n", head.end())
+            listed = text[head.end() : len(text) if stop < 0 else stop].rstrip(" .\t")
+            end = head.end() + len(listed)
+            left, there = list(listed), set[RootName]()
+            for name in self._names:
+                if head.end() <= name.start and name.end <= end:
+                    if name.root not in self._words.conditions or name.denied:
+                        break
+                    there.add(name.root)
+                    left[name.start - head.end() : name.end - head.end()] = " " * (
+                        name.end - name.start
+                    )
+            rest = re.sub(r"[,;&+/]|(?<![^\W_])(?:and|und|et|y|e)(?![^\W_])", " ", "".join(left))
+            empty = _phrases("nothing").fullmatch(rest.strip()) is not None
+            if self._subject(head.start()) in ("other", "nobody") or not (
+                empty or not rest.strip()
+            ):
+                continue
+            for place, root in enumerate(self._words.conditions if listed else ()):
+                self._keep(
+                    Answer(
+                        start=end if place else head.end(),
+                        end=end,
+                        root=root,
+                        said="no" if empty else "yes" if root in there else None,
+                        write=_titled(self._words.titles[root], ", " if place else ""),
+                        hole=f"{', ' if place else ''}{ANSWER_HOLE}",
+                    )
+                )
+
     def _described(self, clause: Clause) -> bool:
         """Whether a clause that names nobody describes somebody: "54 y/o female smoker"."""
         stretch = self._text[clause.start : clause.end]
@@ -617,7 +774,8 @@ class AnswerReader:
                 if self._subject(match.start()) == "owner":
                     found = self._category_at(match.start(), root, kind)
                     if found is not None:
-                        self._keep(found)
+                        way = _DIRECTED.search(self._text, 0, match.start())
+                        self._keep(found if way is None else replace(found, start=way.start()))
 
     # -- days -----------------------------------------------------------------------------------
 
@@ -629,13 +787,26 @@ class AnswerReader:
             (n.start for n in self._names if n.start > name.start and n.root != name.root),
             len(text),
         )
-        limit = min(clause.end, following, name.end + _REACH)
+        stop = clause.end
+        if _CLIPPED.search(text, max(name.end, stop - 6), stop):
+            line = text.find("\n", stop)
+            stop = len(text) if line < 0 else line
+        limit = min(stop, following, name.end + _REACH)
         behind = [day for day in self._days if name.end <= day[0] < limit]
         if behind:
             more = [
                 day for day in self._days if behind[-1][1] <= day[0] < min(clause.end, following)
             ]
             self._keep_days([*behind, *more], name)
+            return
+        if _BIRTHDAY.search(text, name.start, name.end):
+            start, stop = max(0, name.start - _BACK), min(len(text), name.end + _BACK)
+            start = max(start, text.rfind("\n", 0, name.start) + 1)
+            for age in _age_ordinals().finditer(text, start, stop):
+                self._keep(self._day(*age.span(), name, None, None))
+        figures = _SIX_FIGURES.match(text, name.end)
+        if figures is not None:
+            self._keep(self._day(*figures.span(1), name, None, None))
             return
         if self._keep_part(name, name.end, limit):
             return
@@ -651,7 +822,7 @@ class AnswerReader:
 
     def _keep_part(self, name: _Name, start: int, end: int) -> bool:
         """A day told by its month and year, its year, or how long ago it is."""
-        for pattern in (_days_of_months(), _MONTH_YEAR, _ago(), _YEAR):
+        for pattern in (_days_of_months(), _seasons(), _MONTH_YEAR, _ago(), _YEAR):
             parts = pattern.finditer(self._text, start, end)
             if pattern is _MONTH_YEAR:
                 parts = (each for each in parts if each[1] in _month_names())
@@ -666,7 +837,11 @@ class AnswerReader:
                 write = _day_and_month(_lists()["months"][name.language], dated=dated)
             elif pattern is _YEAR:
                 write = _year_alone
-            return self._keep(self._day(part.start(), part.end(), name, None, write))
+            stop = part.end()
+            if pattern is _days_of_months():
+                spoken = _SPOKEN_YEAR.match(self._text, stop)
+                stop = stop if spoken is None else spoken.end()
+            return self._keep(self._day(part.start(), stop, name, None, write))
         return False
 
     def _keep_days(self, days: Sequence[tuple[int, int]], name: _Name) -> None:
@@ -744,6 +919,15 @@ def _answers_of(answers: tuple[str, ...]) -> re.Pattern[str]:
     """The answers of a category, whatever stands between their words."""
     spelt = [re.sub(r"(?:\\[ -]|_)+", r"[\\s_-]*", re.escape(_folded(each))) for each in answers]
     return re.compile(rf"(?<![^\W_])(?:{'|'.join(sorted(spelt, key=len, reverse=True))})(?![^\W_])")
+
+
+@functools.lru_cache(maxsize=256)
+def _stems(answers: tuple[str, ...]) -> re.Pattern[str] | None:
+    """Longer words that begin with an answer; None where answers are too short to tell."""
+    if any(len(each) < _LEAST_ALONE for each in answers):
+        return None
+    spelt = [re.sub(r"(?:\\[ -]|_)+", r"[\\s_-]*", re.escape(_folded(each))) for each in answers]
+    return re.compile(rf"(?<![^\W_])(?:{'|'.join(spelt)})-?[^\W\d_]{{2,8}}(?![^\W_])")
 
 
 def _answer_in(answers: Sequence[str], written: str) -> str | None:

@@ -86,6 +86,70 @@ def test_every_spelling_leaves_alike_whichever_answer_is_written(
     assert not differing(channel, SPELLINGS)
 
 
+# Pairs that told which was written when they were first tried.
+TOLD_ONCE = [
+    ("I live up north.", "I live down south.", "I live out far west."),
+    ("I was born in the spring of 1980.", "I was born in the winter of 1991."),
+    ("I just had a round birthday, my fiftieth.", "I just had a round birthday, my sixtieth."),
+    ("pmh: none", "pmh: diabetes"),
+    ("I'm neither a smoker nor a diabetic.", "I'm both a smoker and a diabetic."),
+    ('{"social": {"tobacco": {"current": true}}}', '{"social": {"tobacco": {"current": false}}}'),
+    ('{"smoker": "[x]"}', '{"smoker": "[ ]"}'),
+    ("Geboren bin ich am dritten März 1980.", "Geboren bin ich am vierten Mai 1991."),
+    ("Meine letzte Periode war am 4. Januar.", "Meine letzte Periode war am 19. Mai."),
+    ("Je ne fume plus.", "Je fume encore."),
+    ("I'm a northerner by region.", "I'm a southerner by region."),
+    ("My region is northern-ish", "My region is southern-ish"),
+    ("LMP 040126", "LMP 190526"),
+    ("☒ diabetes ☐ smoker", "☐ diabetes ☐ smoker"),
+    ("Smoker (circle one): YES / no", "Smoker (circle one): yes / NO"),
+    ("Smoker: yep, unfortunately", "Smoker: nah, never"),
+    (
+        "I was born on the third of March nineteen eighty.",
+        "I was born on the first of May nineteen ten.",
+    ),
+]
+
+
+@pytest.mark.parametrize("writings", TOLD_ONCE, ids=lambda writings: writings[0])
+def test_what_told_an_answer_once_does_so_no_more(
+    tmp_path: Path, writings: tuple[str, ...]
+) -> None:
+    channel = TextChannel(person(tmp_path, first_answers()))
+    left = {channel.sanitize(writing, source="owner").text for writing in writings}
+    assert len(left) == 1
+
+
+@pytest.mark.parametrize(
+    ("question", "replies"),
+    [
+        ("Are you diabetic?", ("Fortunately not", "I'm afraid so")),
+        ("Rauchen Sie?", ("Nicht mehr", "Jeden Tag")),
+        ("Do you smoke?", ("Only on weekends", "Gave up years ago")),
+        ("Do you smoke?", ("Yes, unfortunately.", "No, never.")),
+        ("Which region do you live in?", ("The northern one", "The southern one")),
+        ("When were you born?", ("The third of March", "The first of May")),
+    ],
+)
+def test_a_reply_in_words_of_no_list_does_not_tell(
+    tmp_path: Path, question: str, replies: tuple[str, str]
+) -> None:
+    from rootguard.reading.claims import Expectation
+
+    channel = TextChannel(person(tmp_path, first_answers()))
+    asked = Expectation(asked=channel.sanitize(question, source="model").heard.asked)
+    made = {channel.sanitize(r, source="owner", expectation=asked).text for r in replies}
+    assert len(made) == 1
+
+
+def test_a_data_centre_is_nobodys_region_unless_it_says_an_answer(tmp_path: Path) -> None:
+    channel = TextChannel(person(tmp_path, first_answers()))
+    for kept in ('{"region": "eu-west-1"}', "region: us-central1-a", '{"region": "westeurope"}'):
+        assert channel.sanitize(kept, source="owner").text == kept
+    for taken in ("eu-north-1", "nth", "zone-3", "southcentralus"):
+        assert channel.sanitize_json({"region": taken}).value == {"region": "[answer]"}
+
+
 def test_what_is_said_of_a_root_without_a_value_is_learnt_and_then_the_same(tmp_path: Path) -> None:
     """The owner's first words are noised once; what they say later of it changes nothing."""
     for root, writings in {

@@ -92,9 +92,12 @@ _TOKEN = re.compile(
 )
 
 
+_EMPTY = re.compile(r"\s*(?:\[\s*\]|\{\s*\})\s*")  # nothing to read, or an empty box: "[ ]"
+
+
 def parsed(text: str) -> object:
     """The JSON object or list that a whole text is; None if it is none, or a key stands twice."""
-    if text.lstrip()[:1] not in ("{", "["):
+    if text.lstrip()[:1] not in ("{", "[") or _EMPTY.fullmatch(text):
         return None
     try:
         found: object = json.loads(text, object_pairs_hook=_once)
@@ -470,6 +473,8 @@ def _label(path: Sequence[str]) -> str:
     telling = [key for key in path if not _says_nothing(key)]
     if len(telling) > 1 and telling[-1].lower() in ("status", "state", "flag"):
         return f"{telling[-2]} {telling[-1]}"
+    if len(telling) > 1 and telling[-1].lower() in (*_FLAG_KEYS, "current", "currently", "now"):
+        return telling[-2]
     return telling[-1] if telling else ""
 
 
