@@ -333,8 +333,8 @@ class Kernel:
     ) -> list[tuple[str, str, Mask]]:
         found = [(self.layout.id_column, "the id is missing", absent(ids))]
         for root, column in self.layout.columns.items():
-            kind = self.template.roots[root].type
-            wanted = "a number" if kind.name == "number" else kind.wanted.rstrip(",")
+            type_ = self.template.roots[root].type
+            wanted = "a number" if type_.name == "number" else type_.wanted.rstrip(",")
             found.append((column, f"not {wanted}", given[root].other))
             found.append((column, "not a finite number", given[root].endless))
         for column, wrong in unwritten.items():
