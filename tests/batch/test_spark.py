@@ -56,7 +56,7 @@ class TestLocal:
         expected = sanitize(typed_people(), plan, template=template, id_column="mrn", key=KEY)
         made = pq.read_table(local / "typed.parquet")
         kinds = {field.name: field.type for field in made.schema}
-        assert kinds["sick"] == kinds["sex"] == pa.bool_()
+        assert kinds["diabetes"] == kinds["female"] == pa.bool_()
         assert kinds["region"] == pa.string()
         assert kinds["kids"] == pa.int64()
         assert kinds["born"] == kinds["grown"] == pa.date32()

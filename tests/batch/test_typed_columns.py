@@ -14,34 +14,21 @@ from rootguard.calibration import Calibration, Level
 from rootguard.mechanisms.keyed import Prf
 from rootguard.template import load_template, parse_template
 from rootguard.values import RootName
+from tests.support.typed_templates import typed_template
 
+NAMES = ("diabetes", "region", "kids", "born", "female")
 TEMPLATE = parse_template(
-    """
-name = "t"
-title = "T"
-[roots.sick]
-type = "boolean"
-[roots.region]
-type = "category"
-values = ["north", "south", "west"]
-[roots.kids]
-type = "count"
-lower = 0
-upper = 20
-[roots.born]
-type = "date"
-lower = 1920-01-01
-upper = 2020-12-31
-[roots.sex]
-type = "boolean"
-public = true
+    typed_template(
+        """
 [derived.party]
 formula = "born + 10"
 type = "date"
 [target]
 name = "s"
-formula = 'sick + (1 if region == "west" else 0) + kids + born / 1000 + sex'
+formula = 'diabetes + (1 if region == "far west" else 0) + kids + born / 1000 + female'
 """,
+        NAMES,
+    ),
     file="t.toml",
 )
 ROWS = 400
@@ -51,13 +38,13 @@ def table() -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(
         {
             "id": [f"p{n}" for n in range(ROWS)],
-            "sick": pa.array([n % 2 == 0 for n in range(ROWS)]),
+            "diabetes": pa.array([n % 2 == 0 for n in range(ROWS)]),
             "region": pa.array(
-                [("north", "south", "west")[n % 3] for n in range(ROWS)]
+                [("north", "south", "far west")[n % 3] for n in range(ROWS)]
             ).dictionary_encode(),
             "kids": pa.array([n % 5 for n in range(ROWS)], pa.int32()),
             "born": pa.array([date(1980, 1, 1 + n % 28) for n in range(ROWS)], pa.date32()),
-            "sex": pa.array([n % 3 == 0 for n in range(ROWS)]),
+            "female": pa.array([n % 3 == 0 for n in range(ROWS)]),
         }
     )
 
@@ -72,24 +59,26 @@ def test_each_column_comes_out_in_its_own_type() -> None:
     made, rejects = kernel("400").apply(table())
     assert rejects.num_rows == 0
     kinds = {name: made.schema.field(name).type for name in made.schema.names}
-    assert kinds["sick"] == kinds["sex"] == pa.bool_()
+    assert kinds["diabetes"] == kinds["female"] == pa.bool_()
     assert kinds["region"] == pa.dictionary(pa.int16(), pa.string())
     assert kinds["kids"] == pa.int64()
     assert kinds["born"] == kinds["party"] == pa.date32()
     assert kinds["s"] == pa.float64()
-    for name in ("sick", "region", "kids", "born", "sex"):  # at 100 each nothing differs
+    for name in ("diabetes", "region", "kids", "born", "female"):  # at 100 each nothing differs
         assert made.column(name).to_pylist() == table().column(name).to_pylist(), name
     assert made.column("party").to_pylist()[0] == date(1980, 1, 11)
 
 
 def test_answers_in_a_table_follow_the_law_and_public_ones_stay() -> None:
     made, _ = kernel("4").apply(table())
-    assert made.column("sex").to_pylist() == table().column("sex").to_pylist()
+    assert made.column("female").to_pylist() == table().column("female").to_pylist()
     wrong = np.mean(
         [
             one != other
             for one, other in zip(
-                made.column("sick").to_pylist(), table().column("sick").to_pylist(), strict=True
+                made.column("diabetes").to_pylist(),
+                table().column("diabetes").to_pylist(),
+                strict=True,
             )
         ]
     )
@@ -103,11 +92,11 @@ def test_other_forms_of_the_same_values_are_the_same_rows() -> None:
     spelt = pa.RecordBatch.from_pydict(
         {
             "id": table().column("id"),
-            "sick": pa.array(["Yes" if n % 2 == 0 else "no" for n in range(ROWS)]),
-            "region": pa.array([("North", "south", "WEST")[n % 3] for n in range(ROWS)]),
+            "diabetes": pa.array(["Yes" if n % 2 == 0 else "no" for n in range(ROWS)]),
+            "region": pa.array([("North", "south", "FAR WEST")[n % 3] for n in range(ROWS)]),
             "kids": pa.array([str(n % 5) for n in range(ROWS)]),
             "born": pa.array([datetime(1980, 1, 1 + n % 28, 9) for n in range(ROWS)]),
-            "sex": pa.array([1 if n % 3 == 0 else 0 for n in range(ROWS)]),
+            "female": pa.array([1 if n % 3 == 0 else 0 for n in range(ROWS)]),
         }
     )
     one, _ = kernel("4").apply(table())
@@ -118,13 +107,13 @@ def test_other_forms_of_the_same_values_are_the_same_rows() -> None:
 def test_a_wrong_cell_is_told_by_its_row_and_a_missing_one_stays_missing() -> None:
     few = table().slice(0, 4)
     columns = {name: few.column(name) for name in few.schema.names}
-    columns["sick"] = pa.array(["maybe", "yes", None, "NA"])
+    columns["diabetes"] = pa.array(["maybe", "yes", None, "NA"])
     columns["born"] = pa.array([date(1980, 1, 1), date(1780, 1, 1), date(1980, 1, 1), None])
     made, rejects = kernel("4").apply(pa.RecordBatch.from_pydict(columns))
     assert sorted(rejects.column("row").to_pylist()) == [0, 1]
     assert "maybe" not in str(rejects.to_pylist())
     assert "1780" not in str(rejects.to_pylist())
-    assert made.column("sick").null_count == 2
+    assert made.column("diabetes").null_count == 2
     assert made.column("party").null_count == 1
 
 

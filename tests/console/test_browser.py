@@ -11,31 +11,20 @@ from click.testing import CliRunner
 from rootguard.cli.explain import command
 from rootguard.cli.output import number
 from tests.support.consoles import (
-    BLOCKED,
-    FORGING,
     KEY,
+    READY,
     SENTINELS,
     TELLING,
     World,
-    chromium,
     opened,
-    world,
+    talked_world,
+    visit,
 )
 from tests.support.patience import PATIENCE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-VIEWS = ("known", "boundary", "values", "choose", "ledger", "graph", "attack")
-READY = {
-    "known": ".known-by",
-    "boundary": ".log-row",
-    "values": ".entry",
-    "graph": ".node.target",
-    "ledger": "table >> nth=0",
-    "choose": ".slider input",
-    "attack": "text=Start the attack",
-}
 WATCH = """
 window.violations = [];
 document.addEventListener("securitypolicyviolation", (event) => {
@@ -59,20 +48,9 @@ LATENCY = """
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def there(tmp_path_factory: pytest.TempPathFactory, browser: "Browser") -> Iterator[World]:
     assert browser.is_connected()
-    with world(tmp_path_factory.mktemp("console")) as running:
-        assert running.chat(TELLING) == 200
-        running.upstream.says = lambda _: FORGING
-        assert running.chat("And what about my AST?") == 200
-        running.upstream.says = lambda heard: heard
-        assert running.chat(BLOCKED) >= 400
+    with talked_world(tmp_path_factory.mktemp("console")) as running:
         yield running
 
 
@@ -84,8 +62,7 @@ def page(browser: "Browser", there: World) -> Iterator["Page"]:
 
 
 def show(page: "Page", there: World, view: str) -> None:
-    page.goto(f"{there.page}#/{view}")
-    page.locator(READY[view]).first.wait_for()
+    visit(page, there.page, view)
 
 
 def test_a_key_is_needed_and_a_wrong_one_is_told_apart_from_a_right_one(
@@ -281,7 +258,7 @@ def test_no_view_breaks_the_content_security_policy(browser: "Browser", there: W
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda problem: complaints.append(str(problem)))
     page.goto(f"{there.page}#key={KEY}")
-    for view in VIEWS:
+    for view in READY:
         show(page, there, view)
     page.get_by_role("button", name="Start the attack").click()
     page.get_by_role("button", name="Attack again").wait_for()
@@ -298,7 +275,7 @@ def test_no_raw_value_is_in_any_byte_that_the_browser_is_sent(
     browser: "Browser", there: World
 ) -> None:
     page = opened(browser, there.page)
-    for view in VIEWS:
+    for view in READY:
         show(page, there, view)
     page.get_by_role("button", name="Start the attack").click()
     page.get_by_role("button", name="Attack again").wait_for()

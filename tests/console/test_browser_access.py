@@ -12,14 +12,14 @@ from rootguard.session import Person, load_profile
 from rootguard.session.session import speak_to
 from rootguard.vault import open_store
 from tests.support.consoles import (
-    BLOCKED,
-    FORGING,
-    TELLING,
+    AXE,
+    READY,
     World,
-    chromium,
     console,
     opened,
-    world,
+    talked_world,
+    violations,
+    visit,
     write_profile,
 )
 from tests.support.patience import PATIENCE
@@ -27,36 +27,15 @@ from tests.support.patience import PATIENCE
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
 
-AXE = Path(__file__).parents[2] / "console-ui" / "node_modules" / "axe-core" / "axe.min.js"
-VIEWS = ("known", "boundary", "values", "choose", "ledger", "graph", "attack")
-READY = {
-    "known": ".known-by",
-    "boundary": ".log-row",
-    "values": ".entry",
-    "graph": ".node.target",
-    "ledger": "table >> nth=0",
-    "choose": ".slider input",
-    "attack": "text=Start the attack",
-}
 MANY = 10_000
 FIRST_VIEW = 150_000
 """Bytes, compressed: the page, its script and style, and the data of the first view."""
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def there(tmp_path_factory: pytest.TempPathFactory, browser: "Browser") -> Iterator[World]:
     assert browser.is_connected()
-    with world(tmp_path_factory.mktemp("console")) as running:
-        assert running.chat(TELLING) == 200
-        running.upstream.says = lambda _: FORGING
-        assert running.chat("And what about my AST?") == 200
-        assert running.chat(BLOCKED) >= 400
+    with talked_world(tmp_path_factory.mktemp("console")) as running:
         yield running
 
 
@@ -68,18 +47,7 @@ def page(browser: "Browser", there: World) -> Iterator["Page"]:
 
 
 def show(page: "Page", there: World, view: str) -> None:
-    page.goto(f"{there.direct}#/{view}")
-    page.locator(READY[view]).first.wait_for()
-
-
-def judged(page: "Page") -> list[str]:
-    """Everything that axe-core finds, in words."""
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    found: Any = page.evaluate("axe.run(document).then((result) => result.violations)")
-    return [
-        f"{each['impact']} {each['id']}: {', '.join(str(node['target']) for node in each['nodes'])}"
-        for each in found
-    ]
+    visit(page, there.direct, view)
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed: npm ci in console-ui")
@@ -101,34 +69,34 @@ def test_axe_finds_nothing_in_any_view(
     page.set_default_timeout(PATIENCE * 1000)
     page.goto(there.direct)
     page.get_by_label("Key").wait_for()
-    assert judged(page) == []
+    assert violations(page) == []
     stranger.close()
 
     page = opened(browser, there.direct, **settings)
-    for view in VIEWS:
+    for view in READY:
         show(page, there, view)
         if view == "attack":
-            assert judged(page) == [], (view, "idle")
+            assert violations(page) == [], (view, "idle")
             page.get_by_role("button", name="Start the attack").click()
             page.get_by_role("button", name="Attack again").wait_for()
         for summary in page.locator("summary").all():
             summary.click()
-        assert judged(page) == [], view
+        assert violations(page) == [], view
     show(page, there, "boundary")
     page.locator(".log-row[data-kind=unknown-identifier]").first.click()
     page.locator("dialog[open]").wait_for()
-    assert judged(page) == []
+    assert violations(page) == []
 
     # The control: a button without a name is found.
     page.evaluate("document.querySelector('dialog').append(document.createElement('button'))")
-    assert any("button-name" in each for each in judged(page))
+    assert any("button-name" in each for each in violations(page))
     page.context.close()
 
 
 @pytest.mark.parametrize("width", [360, 768])
 def test_no_view_is_wider_than_the_screen(browser: "Browser", there: World, width: int) -> None:
     page = opened(browser, there.direct, viewport={"width": width, "height": 740})
-    for view in VIEWS:
+    for view in READY:
         show(page, there, view)
         if view == "attack":
             page.get_by_role("button", name="Start the attack").click()

@@ -12,6 +12,7 @@ from rootguard.session import Person, load_profile
 from rootguard.session.session import speak_to
 from rootguard.vault import open_store
 from tests.support.consoles import (
+    AXE,
     BLOCKED,
     FORGING,
     GOALS,
@@ -20,9 +21,10 @@ from tests.support.consoles import (
     RECORD,
     TELLING,
     World,
-    chromium,
     console,
     opened,
+    talked_world,
+    violations,
     world,
     write_profile,
 )
@@ -31,7 +33,6 @@ from tests.support.patience import PATIENCE
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
 
-AXE = Path(__file__).parents[2] / "console-ui" / "node_modules" / "axe-core" / "axe.min.js"
 PATHS = {
     "known": "known",
     "boundary": "log",
@@ -68,32 +69,15 @@ SHIFT = """() => new Promise((done) => {
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def there(tmp_path_factory: pytest.TempPathFactory, browser: "Browser") -> Iterator[World]:
     assert browser.is_connected()
-    with world(tmp_path_factory.mktemp("changes"), GOALS) as running:
-        assert running.chat(TELLING) == 200
-        running.upstream.says = lambda _: FORGING
-        assert running.chat("And what about my AST?") == 200
-        assert running.chat(BLOCKED) >= 400
+    with talked_world(tmp_path_factory.mktemp("changes"), GOALS) as running:
         yield running
 
 
 def judged(page: "Page") -> list[str]:
     """Everything that axe-core finds, in words; nothing where it is not installed."""
-    if not AXE.exists():
-        return []
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    found: Any = page.evaluate("axe.run(document).then((result) => result.violations)")
-    return [
-        f"{each['impact']} {each['id']}: {', '.join(str(node['target']) for node in each['nodes'])}"
-        for each in found
-    ]
+    return violations(page) if AXE.exists() else []
 
 
 def holding(held: "list[Route]") -> "Callable[[Route], None]":

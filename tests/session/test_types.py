@@ -25,43 +25,9 @@ from rootguard.session.profile import parse_profile
 from rootguard.store import MemoryStore
 from rootguard.template import Template, load_template, parse_template
 from rootguard.values import Form, Principal, RootName, days_of
+from tests.support.typed_templates import typed_template
 
-TEMPLATE = """
-name = "visit"
-title = "A visit"
-
-[roots.female]
-type = "boolean"
-public = true
-
-[roots.diabetes]
-type = "boolean"
-shares = 0.12
-
-[roots.region]
-type = "category"
-values = ["north", "south", "far west"]
-
-[roots.pain]
-type = "category"
-values = ["none", "some", "much"]
-order = true
-
-[roots.job]
-type = "category"
-values = ["office", "shop", "farm"]
-distance = [[0, 1, 2], [1, 0, 1], [2, 1, 0]]
-
-[roots.kids]
-type = "count"
-lower = 0
-upper = 12
-
-[roots.born]
-type = "date"
-lower = 1920-01-01
-upper = 2020-12-31
-
+TEMPLATE = typed_template("""
 [roots.wt]
 lower = 30
 upper = 200
@@ -82,7 +48,7 @@ formula = \"\"\"
 2 * female + 3 * diabetes + (3 if region == "far west" else 0) + pain + kids / 2 + wt / 10
 + ("2024-01-01" - born) / 365.25 + (1 if job == "shop" else 0)
 \"\"\"
-"""
+""")
 VALUES: Mapping[str, Form] = {
     "female": True,
     "diabetes": "no",

@@ -18,35 +18,10 @@ from rootguard.template import Template, parse_template
 from rootguard.values import Form, Principal
 from rootguard.vault import backup_store, open_store, restore_store
 from tests.support.store_contents import KEY
+from tests.support.typed_templates import typed_template
 
 OWNER = Principal("owner")
-VISIT = """
-name = "visit"
-title = "A visit"
-[roots.female]
-type = "boolean"
-public = true
-[roots.diabetes]
-type = "boolean"
-[roots.region]
-type = "category"
-values = ["north", "south", "far west"]
-[roots.pain]
-type = "category"
-values = ["none", "some", "much"]
-order = true
-[roots.job]
-type = "category"
-values = ["office", "shop", "farm"]
-distance = [[0, 1, 2], [1, 0, 1], [2, 1, 0]]
-[roots.kids]
-type = "count"
-lower = 0
-upper = 12
-[roots.born]
-type = "date"
-lower = 1920-01-01
-upper = 2020-12-31
+VISIT = typed_template("""
 [derived.grown]
 formula = "born + 6574"
 type = "date"
@@ -56,7 +31,7 @@ formula = '''
 2 * female + 3 * diabetes + (3 if region == "north" else 0) + pain + kids + born / 900
 + (1 if job == "shop" else 0)
 '''
-"""
+""")
 VALUES: dict[str, Form] = {
     "female": True,
     "diabetes": "no",

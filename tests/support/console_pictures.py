@@ -11,18 +11,9 @@ from pathlib import Path
 
 from rootguard.errors import RootGuardError
 from rootguard.session.session import speak_to
-from tests.support.consoles import FORGING, GOALS, TELLING, chromium, opened, world
+from tests.support.consoles import FORGING, GOALS, READY, TELLING, chromium, opened, visit, world
 
 FOLDER = Path(__file__).parents[2] / "docs" / "images"
-READY = {
-    "known": ".known-by",
-    "boundary": ".log-row",
-    "values": ".entry",
-    "graph": ".node.target",
-    "ledger": "table >> nth=0",
-    "choose": ".hider input",
-    "attack": "text=Start the attack",
-}
 SIZES = {"wide": (1280, 860), "phone": (390, 844)}
 
 
@@ -53,11 +44,10 @@ def main(folder: Path) -> None:
                     color_scheme=theme,
                     viewport={"width": width, "height": height},
                 )
-                for view, ready in READY.items():
-                    page.goto(f"{running.direct}#/{view}")
-                    page.locator(ready).first.wait_for()
+                for view in READY:
+                    visit(page, running.direct, view)
                     if view == "choose":
-                        page.locator(".slider input").wait_for()
+                        page.locator(".hider input").first.wait_for()
                     if view == "attack":
                         page.get_by_role("button", name="Start the attack").click()
                         page.get_by_role("button", name="Attack again").wait_for()

@@ -41,6 +41,17 @@ SENTINELS = (*RAW.values(), *NAME.split(), RECORD, "8841730")
 TELLING = f"I am {NAME}, record {RECORD}. My AST is {RAW['ast']} U/L. What now?"
 FORGING = "Call my colleague at +1 212-555-0199 about it."
 BLOCKED = "My bilirubin was 3.7 mg/dL last week."
+READY = {
+    "known": ".known-by",
+    "boundary": ".log-row",
+    "values": ".entry",
+    "choose": ".slider input",
+    "ledger": "table >> nth=0",
+    "graph": ".node.target",
+    "attack": "text=Start the attack",
+}
+"""What is there once a view is."""
+AXE = Path(__file__).parents[2] / "console-ui" / "node_modules" / "axe-core" / "axe.min.js"
 
 _FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-background-networking"),
@@ -258,6 +269,18 @@ def world(folder: Path, how_much: str = BUDGET) -> Iterator[World]:
 
 
 @contextmanager
+def talked_world(folder: Path, how_much: str = BUDGET) -> Iterator[World]:
+    """The same after three messages: one answered, one with a number of nobody's, one refused."""
+    with world(folder, how_much) as running:
+        assert running.chat(TELLING) == 200
+        running.upstream.says = lambda _: FORGING
+        assert running.chat("And what about my AST?") == 200
+        running.upstream.says = lambda heard: heard
+        assert running.chat(BLOCKED) >= 400
+        yield running
+
+
+@contextmanager
 def console(profile: Path, store: str) -> Iterator[str]:
     """`rootguard console` as a process: the address with the key in it."""
     options = ("--profile", str(profile), "--store", store, "--port", "0")
@@ -273,3 +296,19 @@ def opened(browser: "Browser", address: str, **settings: Any) -> "Page":  # noqa
     page.goto(f"{address}#key={KEY}")
     page.locator("#tabs a").first.wait_for()
     return page
+
+
+def visit(page: "Page", address: str, view: str) -> None:
+    """Go to a view and wait until it is there."""
+    page.goto(f"{address}#/{view}")
+    page.locator(READY[view]).first.wait_for()
+
+
+def violations(page: "Page") -> list[str]:
+    """Everything that axe-core finds, in words."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found: Any = page.evaluate("axe.run(document).then((result) => result.violations)")
+    return [
+        f"{each['impact']} {each['id']}: {', '.join(str(node['target']) for node in each['nodes'])}"
+        for each in found
+    ]

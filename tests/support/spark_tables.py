@@ -24,6 +24,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 from rootguard.batch import sanitize  # noqa: E402
 from rootguard.batch.columns import Table  # noqa: E402
 from tests.support.patience import PATIENCE  # noqa: E402
+from tests.support.typed_templates import typed_template  # noqa: E402
 
 FIB4 = load_template("fib4")
 PLAN = make_plan(FIB4, Fraction("0.9"))
@@ -61,32 +62,17 @@ def people() -> Table:
     )
 
 
-TYPED = """
-name = "typed"
-title = "Every type"
-[roots.sick]
-type = "boolean"
-[roots.region]
-type = "category"
-values = ["north", "south", "far west"]
-[roots.kids]
-type = "count"
-lower = 0
-upper = 20
-[roots.born]
-type = "date"
-lower = 1920-01-01
-upper = 2020-12-31
-[roots.sex]
-type = "boolean"
-public = true
+TYPED = typed_template(
+    """
 [derived.grown]
 formula = "born + 6574"
 type = "date"
 [target]
 name = "points"
-formula = 'sick + (1 if region == "north" else 0) + kids + born / 1000 + sex'
-"""
+formula = 'diabetes + (1 if region == "north" else 0) + kids + born / 1000 + female'
+""",
+    ("diabetes", "region", "kids", "born", "female"),
+)
 
 
 def typed_people() -> Table:
@@ -100,11 +86,11 @@ def typed_people() -> Table:
         {
             "number": pa.array(range(TYPED_ROWS)),
             "mrn": [f"T{row:05d}" for row in range(TYPED_ROWS)],
-            "sick": pa.array(sick),
+            "diabetes": pa.array(sick),
             "region": pa.array(regions),
             "kids": pa.array([row % 5 for row in range(TYPED_ROWS)], pa.int32()),
             "born": pa.array(days, pa.date32()),
-            "sex": pa.array([row % 3 == 0 for row in range(TYPED_ROWS)]),
+            "female": pa.array([row % 3 == 0 for row in range(TYPED_ROWS)]),
         }
     )
 
