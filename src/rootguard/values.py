@@ -196,7 +196,6 @@ RootTypeName = Literal["number", "count", "boolean", "category", "date"]
 Distances = tuple[tuple[float, ...], ...]
 Form = float | bool | str | date
 """A value as a person gives it and a service receives it: a number, yes or no, a word, a date."""
-RELEASED_TYPES: Final = (bool, int, float, str, date)
 
 EPOCH: Final = date(1970, 1, 1)
 """Dates count in formulas as whole days from here, as Arrow's date32 does."""

@@ -65,7 +65,6 @@ def test_a_tool_outside_the_policy_is_refused_without_a_value(guard: AgentGuard)
     with pytest.raises(ToolRefusedError, match="the policy does not allow this") as problem:
         guard.arguments("send_home", {"patient": "Jane Roe"})
     assert leaks(problem.value) == set()
-    assert not guard.is_service("send_home")
 
 
 def test_what_a_tool_computes_is_not_taken_for_what_it_was_given(guard: AgentGuard) -> None:

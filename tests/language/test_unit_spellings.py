@@ -16,7 +16,6 @@ from rootguard.language.units import (
     convert,
     digits_in_units,
     fits,
-    multiplier_at,
     readings,
     substance_of,
 )
@@ -105,31 +104,6 @@ def test_what_is_said_after_a_volume_multiplies_too() -> None:
 def test_digits_of_a_count_belong_to_its_unit() -> None:
     text = "220 x10^7/ul and 1000/ul"
     assert [text[a:b] for a, b in digits_in_units(text)] == ["x10^7/ul"]
-
-
-@pytest.mark.parametrize(
-    ("text", "factor"),
-    [
-        *(
-            ("85k", 1e3),
-            ("85 grand", 1e3),
-            ("85-thousand", 1e3),
-            ("2.2 lakh", 1e5),
-            ("2 crore", 1e7),
-        ),
-        *(("8.5万", 1e4), ("8.5 тыс.", 1e3), ("7 mil", 1e3), ("3 mio", 1e6), ("2.2 x 10^5", 1e5)),
-        *(("20 km", None), ("85kg", None), ("3 m", None), ("220 x10^3/ul", None), ("5 mild", None)),
-    ],
-)
-def test_a_multiplier_is_read_after_a_number(text: str, factor: float | None) -> None:
-    end = max(place for place, sign in enumerate(text.split("x")[0]) if sign.isdigit()) + 1
-    found = multiplier_at(text, end)
-    assert (None if found is None else found[0]) == factor
-
-
-def test_five_m_is_a_million_of_money_only() -> None:
-    assert multiplier_at("5m", 1) is None
-    assert multiplier_at("5m", 1, money=True) == (1e6, 2)
 
 
 def test_an_hour_of_pay_is_an_hour_of_work() -> None:

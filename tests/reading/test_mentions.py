@@ -13,12 +13,19 @@ from rootguard.language.fold import fold
 from rootguard.language.numbers import reads_as_thousands, scan, spell
 from rootguard.language.units import convert
 from rootguard.reading.mentions import find_mentions, write
-from rootguard.reading.ordinary import unbound_numbers
 from rootguard.reading.page import plain, rounded
 from rootguard.template import Root, load_template
 from rootguard.values import RootName
 from tests.support.growth import grows_linearly
-from tests.support.mention_texts import ALL, RECORD, SPELLED, read_as, released_of, texts
+from tests.support.mention_texts import (
+    ALL,
+    RECORD,
+    SPELLED,
+    read_as,
+    released_of,
+    texts,
+    unbound_numbers,
+)
 
 
 def roots_of(template: str) -> Mapping[RootName, Root]:
@@ -346,7 +353,7 @@ HOSTILE = (
 
 def read_through(text: str) -> None:
     find_mentions(text, ALL)
-    unbound_numbers(text, [], ALL)
+    unbound_numbers(text, roots=ALL)
     find_mentions("AST" + text + "23", ALL)
 
 
@@ -450,19 +457,19 @@ def test_three_decimals_behind_a_comma_would_be_read_as_thousands() -> None:
 def test_an_unbound_number_is_private_beside_a_private_word(text: str, private: bool) -> None:
     taken = [(m.start, m.end) for m in find_mentions(text, ALL)]
     unbound = unbound_numbers(text, taken, ALL)
-    assert any(number.beside_private_noun for number in unbound) == private
+    assert any(unbound.values()) == private
     assert unbound
 
 
 def test_a_hole_and_a_small_number_word_are_no_unbound_numbers() -> None:
-    assert unbound_numbers("my dose is [number], one of two", []) == []
+    assert unbound_numbers("my dose is [number], one of two") == {}
 
 
 def test_without_its_name_the_same_number_is_unbound() -> None:
     """The control of the table above: the name makes the mention."""
     assert find_mentions("23", ALL) == []
-    assert len(unbound_numbers("23", [])) == 1
-    assert unbound_numbers("23", [(0, 2)]) == []
+    assert len(unbound_numbers("23")) == 1
+    assert unbound_numbers("23", [(0, 2)]) == {}
 
 
 UNITS = {

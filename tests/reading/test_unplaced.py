@@ -3,18 +3,14 @@
 import pytest
 
 from rootguard.reading.mentions import find_mentions
-from rootguard.reading.ordinary import unbound_numbers
 from rootguard.template import load_template
 from rootguard.values import RootName
+from tests.support.mention_texts import unbound_numbers
 
 ROOTS = {
     RootName(name): load_template(template).roots[RootName(name)]
     for template, name in (("fib4", "ast"), ("bmi", "ht"))
 }
-
-
-def private(text: str) -> list[bool]:
-    return [number.beside_private_noun for number in unbound_numbers(text, ())]
 
 
 @pytest.mark.parametrize(
@@ -37,7 +33,7 @@ def private(text: str) -> list[bool]:
 def test_near_is_within_six_words_and_sixty_characters_of_a_sentence(
     text: str, near: bool | None
 ) -> None:
-    assert private(text) == ([] if near is None else [near])
+    assert [*unbound_numbers(text).values()] == ([] if near is None else [near])
 
 
 @pytest.mark.parametrize(
@@ -69,7 +65,7 @@ def test_near_is_within_six_words_and_sixty_characters_of_a_sentence(
 def test_a_number_that_counts_something_ordinary_is_not_private(
     text: str, found: list[bool]
 ) -> None:
-    assert private(text) == found
+    assert [*unbound_numbers(text).values()] == found
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,13 @@ it anew. `[ast 23>182.5]` is a value of a root, in its own unit, with what is wr
 """
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from rootguard.language.fold import Spans
 from rootguard.reading.mentions import find_mentions, write
-from rootguard.reading.ordinary import unbound_numbers
+from rootguard.reading.ordinary import Surroundings
+from rootguard.reading.page import read_page
 from rootguard.template import Root, load_template
 from rootguard.values import RootName
 
@@ -82,11 +84,27 @@ def read_as(text: str) -> str:
         for m in mentions
     ]
     taken = [(m.start, m.end) for m in mentions]
-    for start, end, private in unbound_numbers(text, taken, ALL):
+    for (start, end), private in unbound_numbers(text, taken, ALL).items():
         marks.append((start, end, f"{{{'!' * private}{text[start:end]}}}"))
     for start, end, mark in sorted(marks, reverse=True):
         text = text[:start] + mark + text[end:]
     return text.replace("\n", "\\n")
+
+
+def unbound_numbers(
+    text: str,
+    taken: Sequence[tuple[int, int]] = (),
+    roots: Mapping[RootName, Root] | None = None,
+) -> dict[tuple[int, int], bool]:
+    """The numbers outside of what is taken, and whether each looks private where it stands."""
+    page = read_page(text, roots or {})
+    near, spoken_for = Surroundings(page), Spans(taken)
+    found = {page.folded.span(n.start, n.end): n for n in page.numbers}
+    return {
+        place: not page.public.meet(number.start, number.end) and near.private(number)
+        for place, number in found.items()
+        if number.sort != "hole" and not near.idle(number) and not spoken_for.meet(*place)
+    }
 
 
 if __name__ == "__main__":

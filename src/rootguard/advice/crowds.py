@@ -45,7 +45,6 @@ from rootguard.values import Domain, MechanismName, RootName, RootTypeName
 Strategy = Literal["repeat", "derived", "zoom", "joint", "collusion", "posterior"]
 Guarding = Literal["independent", "rootguard", "calibrated"]
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
-GUARDINGS: tuple[Guarding, ...] = get_args(Guarding)
 
 _HALF = 0.5
 _SINGLE: Mapping[str, Callable[[QueryLog, RootName, int], Iterator[Floats]]] = {

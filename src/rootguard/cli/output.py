@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 # Stated in the help of every command, so that scripts can rely on them.
-EXIT_OK = 0
 EXIT_CHECK_FAILED = 1
 EXIT_USAGE = 2
 EXIT_REFUSED = 3

@@ -187,11 +187,6 @@ class AgentGuard:
 
         return self.rewrite(whole, thread=thread)
 
-    def is_service(self, tool: str) -> bool:
-        """Whether a tool may be called at all."""
-        policy = self._profile.policy
-        return policy is None or tool in policy.services
-
     def _open(self, service: str | None) -> Person:
         return Person.open(self._profile, store=self._store, service=service)
 

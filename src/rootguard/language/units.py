@@ -76,7 +76,6 @@ _COUNT = re.compile(
     rf"(?: ?/ ?| per (?:an? )?|_per_|_)(?:{_VOLUME})(?![^\W_])(?:{_AFTERWARDS})?"
 )
 _COUNT_AFTER = re.compile(rf"(?:/ ?|per (?:an? )?)(?:{_VOLUME})(?![^\W_]){_AFTERWARDS}")
-_TIMES_POWER = re.compile(r"(?=[x*·])" + _POWER + r"(?![^\W_])(?! ?/)")
 _COUNT_FIRSTS = frozenset("x*·1e/p") | {word[0] for word in _TIMES}
 
 
@@ -295,35 +294,6 @@ def currency_before(text: str, end: int) -> tuple[str, int] | None:
 @functools.cache
 def _money_ends() -> frozenset[str]:
     return frozenset(spelling[-1] for spelling in _money_signs())
-
-
-@functools.cache
-def _multipliers() -> tuple[_Table, frozenset[str]]:
-    listed = _data()["multipliers"]
-    factors = {
-        word: (factor,) for factor, words in listed.items() if factor != "money" for word in words
-    }
-    money = frozenset(listed["money"])
-    return _Table.of(factors | dict.fromkeys(money, ("1e6",))), money
-
-
-def multiplier_at(text: str, place: int, *, money: bool = False) -> tuple[float, int] | None:
-    """What a number that ends at a place of a plain text is multiplied by, and where that ends.
-
-    One blank or hyphen may stand before it: "85k", "2.2 lakh", "8.5万". "5 m" is a million of money
-    only. A power of ten is one as well: "2.2 x 10^5"; over a volume it is a unit (`readings`).
-    """
-    at = place + (text[place : place + 1] in (" ", "-", "\xa0", "\u202f"))
-    power = _TIMES_POWER.match(text, at)
-    if power is not None:
-        digits = power["power"] or power["raised"] or power["short"]
-        exponent = int(unicodedata.normalize("NFKC", digits)) if digits else 3
-        return float(f"1e{exponent}"), power.end()
-    table, only_money = _multipliers()
-    for factor, end in _readings(table, text, at):
-        if money or text[at:end] not in only_money:
-            return float(factor), end
-    return None
 
 
 def read_period(text: str, at: int) -> tuple[str, int] | None:

@@ -179,10 +179,6 @@ class Additive(Mechanism):
         above = -math.expm1(-self._eps * (self.size - 1 - index))
         return math.exp(log_c) / 2 * (below + above) / -math.expm1(-self._eps)
 
-    def worst_error(self) -> float:
-        """Clamping only helps, most near the ends: the worst position is the centre."""
-        return self.error(self.centre)
-
     def tight_epsilon(self) -> float:
         """By enumeration on at most six points.
 

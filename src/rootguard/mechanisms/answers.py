@@ -82,9 +82,6 @@ class RandomisedResponse(Mechanism):
         """The probability of another answer than the true one, which is the same for all."""
         return self.error_curve(self._eps, self.size)[0]
 
-    def worst_error(self) -> float:
-        return self.error(0)
-
     def tight_epsilon(self) -> float:
         """The log of the ratio of the two values."""
         row = self.log_pmf(0, np.arange(2))
@@ -185,10 +182,6 @@ class DistanceMechanism(Mechanism):
         """The mean distance from the true answer."""
         return float(np.exp(self._table[index]) @ self._gaps[index])
 
-    def worst_error(self) -> float:
-        """The largest over all answers."""
-        return max(map(self.error, range(self.size)))
-
     def tight_epsilon(self) -> float:
         """By enumeration: the table is small."""
         return self.largest_ratio(self._table)
@@ -235,9 +228,6 @@ class PublicValue(Mechanism):  # it takes what mechanisms take, and needs none o
         return np.where(same, 0.0, -np.inf)
 
     def error(self, index: int) -> float:  # noqa: ARG002
-        return 0.0
-
-    def worst_error(self) -> float:
         return 0.0
 
     def tight_epsilon(self) -> float:

@@ -76,10 +76,6 @@ class Mechanism(ABC):
         """Expected absolute error, in grid steps, when the true index is `index`."""
 
     @abstractmethod
-    def worst_error(self) -> float:
-        """Expected absolute error, in grid steps, at the position where it is largest."""
-
-    @abstractmethod
     def tight_epsilon(self) -> float:
         """The largest log-ratio between neighbouring inputs: the epsilon that really holds."""
 

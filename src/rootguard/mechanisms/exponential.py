@@ -138,22 +138,6 @@ class Exponential(Mechanism):
         gaps = np.abs(np.arange(self.size) - index)
         return float(gaps @ np.exp(self.log_pmf(index, np.arange(self.size))))
 
-    def worst_error(self) -> float:
-        """The largest over all positions: the centre when epsilon is large, an end when small.
-
-        Between an end and the centre the error is not always monotone, so every position of the
-        lower half is looked at, by sums that cost O(m) together.
-        """
-        inputs = np.arange(self.size // 2 + 1)
-        moments = self._moment(inputs) + self._moment(self.size - 1 - inputs)
-        return float((moments * np.exp(-self._log_total(inputs))).max())
-
-    def _moment(self, last: Indices) -> Floats:
-        """Sum of d * exp(-theta d) over d = 0 .. last."""
-        points = np.arange(self.size)
-        sums: Floats = np.cumsum(points * np.exp(-self._rate * points))
-        return sums[last]
-
     def tight_epsilon(self) -> float:
         """Rate plus the largest change of the log-normaliser between neighbours."""
         totals = self._log_total(np.arange(self.size))

@@ -18,17 +18,15 @@ import re
 import tomllib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from rootguard.language.fold import Spans, key_of
 from rootguard.language.names import formulas, languages_of
 from rootguard.language.numbers import WrittenNumber
 from rootguard.language.units import currency_before, fits, read_currency, read_period
 from rootguard.reading.mentions import following_unit
-from rootguard.reading.page import Page, read_page, wording
+from rootguard.reading.page import Page, wording
 from rootguard.reading.subjects import Clause, clause_at, clauses, kin
-from rootguard.template import Root
-from rootguard.values import RootName
 
 OrdinarySort = Literal[
     "value",
@@ -1057,44 +1055,6 @@ _TERSE = 40  # characters: "ferritin 480", "my labs: ferritin 480"
 _FEW_WORDS = 4
 _LEAST_WORD = 20  # "one of them", "two ways", "ten times": smaller number words are seldom values
 _LONGEST_INDENT = 8  # characters before "12. Take iron": an indent and a quote mark
-
-
-class UnboundNumber(NamedTuple):
-    """Where a number stands that belongs to nothing, and whether it stands by a private word."""
-
-    start: int
-    end: int
-    beside_private_noun: bool
-
-
-def unbound_numbers(
-    text: str,
-    taken: Sequence[tuple[int, int]],
-    roots: Mapping[RootName, Root] | None = None,
-) -> list[UnboundNumber]:
-    """The numbers of a text outside of what is taken, in order."""
-    return unbound_on(read_page(text, roots or {}), taken)
-
-
-def unbound_on(page: Page, taken: Sequence[tuple[int, int]]) -> list[UnboundNumber]:
-    """The numbers of a page outside of what is taken, in order."""
-    spoken_for = Spans(taken)
-    surroundings: Surroundings | None = None
-    found = []
-    for number in page.numbers:
-        start, end = page.folded.span(number.start, number.end)
-        if number.sort == "hole" or spoken_for.meet(start, end) or _idle_word(page, number):
-            continue
-        surroundings = surroundings or Surroundings(page)
-        private = not page.public.meet(number.start, number.end) and surroundings.private(number)
-        found.append(UnboundNumber(start=start, end=end, beside_private_noun=private))
-    return found
-
-
-def _idle_word(page: Page, number: WrittenNumber) -> bool:
-    """Whether it is a small number word, which is seldom a value: "one of them", "two ways"."""
-    single = _WORD_PART.fullmatch(page.folded.text, number.start, number.end) is not None
-    return number.sort == "words" and single and (number.value or 0) < _LEAST_WORD
 
 
 class Surroundings:

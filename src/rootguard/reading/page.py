@@ -239,11 +239,6 @@ class RootNames:
         ]
         return sorted((*found, *slips), key=lambda name: name.start) if slips else found
 
-    def of_key(self, key: str) -> RootName | None:
-        """The root that a whole text names ("Fasting glucose"), if it names one."""
-        roots = self._finder.key(key)
-        return RootName(roots[0]) if len(roots) == 1 and roots[0] is not None else None
-
 
 Formulas = tuple[tuple[str, tuple[RootName, ...]], ...]
 """What calculations are called, without case and signs, and their roots in order."""
