@@ -46,7 +46,6 @@ Strategy = Literal["repeat", "derived", "zoom", "joint", "collusion", "posterior
 Guarding = Literal["independent", "rootguard", "calibrated"]
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
-_HALF = 0.5
 _SINGLE: Mapping[str, Callable[[QueryLog, RootName, int], Iterator[Floats]]] = {
     "repeat": repeat,
     "derived": derived,
@@ -219,7 +218,7 @@ class Curve:
             case "date":
                 return away
             case "boolean" | "category":
-                return (away >= _HALF).astype(np.float64)
+                return (away >= 0.5).astype(np.float64)  # answers are counted 0, 1, 2, ...
             case "count":
                 return away / np.maximum(np.abs(truth), 1)
             case "number":

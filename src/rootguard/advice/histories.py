@@ -24,6 +24,7 @@ from rootguard.values import MechanismName
 
 HistoryPolicy = Literal["fresh", "draw", "drift", "keep"]
 POLICIES: Final[tuple[HistoryPolicy, ...]] = get_args(HistoryPolicy)
+# Noise on a line has no ends; on so many points with the truth in the middle none is met.
 _NOISE_POINTS: Final = (1 << 16) + 1
 
 

@@ -139,7 +139,7 @@ def command(
             console().print(f"Plot written to {plot}.")
 
 
-_LEAST_DAYS = 4
+_LEAST_DAYS = 4  # so that a day of change has days on both sides of it
 _LEAST_PEOPLE = 400  # half of them choose the adversary's threshold
 
 

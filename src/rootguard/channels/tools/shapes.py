@@ -96,7 +96,8 @@ def _beside(node: Mapping[str, object], place: Place, known: Meanings) -> Iterat
                 yield made
 
 
-_LONGEST_NAME: Final = 80
+_LONGEST_NAME: Final = 80  # characters, with room for a unit; longer is a sentence, not a name
+# What the text channel reads beside a name by itself, and other keys that say as little.
 _USUAL: Final = frozenset(("value", "val", "v", "result", "amount", "reading", "number", "num"))
 _SILENT: Final = frozenset(("how", "much", "many", "magnitude", "figure", "level", "reading"))
 

@@ -36,7 +36,9 @@ _OF_ANYTHING: Final = frozenset(("rate", "years"))
 _NEAR: Final = 80
 """Characters between two quantities that belong together: a line. A long file has anything."""
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
+# A name and a number that follow each other in a path: "/ast/47".
 _PAIRS: Final = re.compile(r"/([A-Za-z][\w-]*)/(\d+(?:\.\d+)?)(?=[/?#]|\Z)")
+# Where a key's name ends and its number begins, so that it can be read as "name: number".
 _NUMBER_AFTER: Final = re.compile(r"(?<=[^\W\d_])[\s=:-]*(?=\d)")
 _SPEAKING: Final = re.compile(
     r"\bI(?:['’]m| am| was| have| had| weigh| earn| make| owe| pay| measure)\b"
