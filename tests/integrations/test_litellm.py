@@ -17,6 +17,7 @@ pytest.importorskip("fastapi", reason="LiteLLM's proxy is not installed")
 import litellm
 import uvicorn
 from litellm.integrations.custom_logger import CustomLogger
+from litellm.types.llms.openai import OutputTextDeltaEvent, OutputTextDoneEvent
 from openai import OpenAI
 
 from rootguard.integrations.litellm import RootGuardGuardrail
@@ -198,3 +199,64 @@ def test_texts_alone_are_guarded_and_restored(tmp_path: Path) -> None:
     sent = asyncio.run(guard.apply_guardrail(asked, {}, "request"))
     assert leaks(sent) == set()
     assert asyncio.run(guard.apply_guardrail(sent, {}, "response")) == asked
+
+
+def test_every_field_of_a_request_that_can_hold_words_is_guarded(
+    talk: Talk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROOTGUARD_STORE", "memory:")
+    guard = RootGuardGuardrail(profile_in(tmp_path), service="assistant")
+    about = "The patient is Jane Roe, record MRN-4415-8820."
+    function = {"name": "look_up", "description": about, "parameters": {"type": "object"}}
+    schema = {"name": "card", "schema": {"type": "object", "description": about}}
+    talk.service.says = lambda _heard: "Hi."
+    asked: dict[str, Any] = {
+        "messages": [{"role": "user", "content": "Hello."}],
+        "tools": [{"type": "function", "function": function}],
+        "user": "Jane Roe",
+        "stop": ["Jane Roe"],
+        "prediction": {"type": "content", "content": about},
+        "response_format": {"type": "json_schema", "json_schema": schema},
+        "extra_body": {"note": about},
+    }
+    asyncio.run(guard.acompletion(model="openai/small", api_base=talk.url, api_key="none", **asked))
+    # LiteLLM itself leaves `user` out for a model that it does not know.
+    assert set(talk.service.bodies[-1]) >= set(asked) - {"extra_body", "user"}
+    assert "note" in talk.service.bodies[-1]
+    assert leaks(talk.service.everything) == set()
+
+
+def test_streamed_arguments_and_events_of_the_responses_api_are_restored(tmp_path: Path) -> None:
+    guard = RootGuardGuardrail(profile_in(tmp_path), service="assistant")
+    sent = asyncio.run(guard.apply_guardrail({"texts": ["I'm Jane Roe."]}, {}, "request"))
+    name = sent["texts"][0].removeprefix("I'm ").rstrip(".")
+    arguments = json.dumps({"patient": name})
+    half = len(arguments) // 2
+
+    def piece(arguments: str, *, over: bool = False) -> Any:  # noqa: ANN401
+        function = {"name": "book_visit", "arguments": arguments}
+        call = {"index": 0, "id": "c1", "type": "function", "function": function}
+        reason = "tool_calls" if over else None
+        choice = {"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": reason}
+        return litellm.ModelResponseStream(choices=[choice])
+
+    place = {"item_id": "m1", "output_index": 0, "content_index": 0}
+    pieces = [
+        OutputTextDeltaEvent(type="response.output_text.delta", delta=each, **place)
+        for each in (f"You are {name[:3]}", name[3:])
+    ]
+    done = OutputTextDoneEvent(type="response.output_text.done", text=f"You are {name}", **place)
+
+    async def streamed(*chunks: Any) -> list[Any]:  # noqa: ANN401
+        async def stream() -> Any:  # noqa: ANN401
+            for chunk in chunks:
+                yield chunk
+
+        return [each async for each in guard._streamed(stream(), None)]
+
+    made = asyncio.run(streamed(piece(arguments[:half]), piece(arguments[half:], over=True)))
+    told = "".join(each.choices[0].delta.tool_calls[0].function.arguments for each in made)
+    assert json.loads(told) == {"patient": "Jane Roe"}
+    *deltas, last = asyncio.run(streamed(*pieces, done))
+    assert "".join(each.delta for each in deltas) == "You are Jane Roe"
+    assert last.text == "You are Jane Roe"

@@ -19,9 +19,15 @@ from llama_index.core.instrumentation.span import BaseSpan
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.tools import FunctionTool
-from llama_index.core.workflow import Context, JsonSerializer
+from llama_index.core.workflow import (
+    Context,
+    HumanResponseEvent,
+    InputRequiredEvent,
+    JsonSerializer,
+)
 from llama_index.llms.openai_like import OpenAILike
 from openai import AsyncOpenAI, OpenAI
+from workflows.runtime.types.results import AddWaiter, WaitingForEvent
 
 from rootguard.channels.faults import RequestRefusedError
 from rootguard.integrations.agent import ToolFailedError
@@ -206,3 +212,21 @@ def test_what_cannot_be_guarded_is_refused(tmp_path: Path) -> None:
     picture = ChatMessage(role="user", blocks=[ImageBlock(image=b"0000")])
     with pytest.raises(RequestRefusedError):
         guarded.chat([picture])
+
+
+def test_what_a_tool_asks_a_person_holds_tokens_in_the_context(tmp_path: Path) -> None:
+    guard = guard_in(tmp_path)
+    name = guard.guard.hear("I'm Jane Roe.").removeprefix("I'm ").rstrip(".")
+
+    def book_visit(patient: str) -> str:
+        """Book a visit."""
+        asked = InputRequiredEvent(prefix=f"Book for {patient}?")
+        waiter = AddWaiter(waiter_id="w", waiter_event=asked, event_type=HumanResponseEvent)
+        raise WaitingForEvent(waiter)
+
+    (tool,) = guard.tools([book_visit])
+    with pytest.raises(WaitingForEvent) as waiting:
+        asyncio.run(tool.acall(patient=name))
+    asked = waiting.value.add.waiter_event
+    assert isinstance(asked, InputRequiredEvent)
+    assert asked.prefix == f"Book for {name}?"

@@ -1,6 +1,7 @@
 """The Agents SDK's own runner, session and traces around a service on loopback."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,22 @@ from agents import (
     function_tool,
     set_trace_processors,
 )
+from agents.items import ModelResponse
 from agents.mcp import MCPServer
+from agents.models.interface import Model
 from agents.tracing import TracingProcessor
+from agents.usage import Usage
 from mcp.types import CallToolResult, TextContent
 from mcp.types import Tool as MCPTool
 from openai import AsyncOpenAI
+from openai.types.responses import (
+    ResponseFunctionToolCall,
+    ResponseOutputMessage,
+    ResponseOutputText,
+)
+from pydantic import BaseModel
 
+from rootguard.integrations.agent import ToolFailedError
 from rootguard.integrations.openai_agents import GuardedMCPServer, RootGuardAgents
 from rootguard.store import MemoryStore
 from tests.support.agent_talk import (
@@ -175,3 +186,108 @@ def test_what_runs_at_the_service_cannot_be_guarded_and_is_refused(
         guard.agent(Agent(name="Clinic", model="small"))
     server = GuardedMCPServer(Clinic(talk), guard.guard)
     assert asyncio.run(server.list_tools())[0].name == "book_visit"
+
+
+class Script(Model):  # type: ignore[misc]
+    """A model that answers from a list."""
+
+    def __init__(self, *answers: Any) -> None:  # noqa: ANN401
+        self._answers = iter(answers)
+        self.given: list[str] = []
+
+    async def get_response(self, *args: Any, **_kwargs: Any) -> Any:  # noqa: ANN401
+        self.given.append(repr(args[:2]))
+        return ModelResponse([next(self._answers)], Usage(), None)
+
+    async def stream_response(self, *_args: Any, **_kwargs: Any) -> Any:  # noqa: ANN401
+        raise NotImplementedError
+        yield
+
+
+def says(text: str) -> ResponseOutputMessage:
+    part = ResponseOutputText(text=text, type="output_text", annotations=[])
+    return ResponseOutputMessage(
+        id="m1", role="assistant", status="completed", type="message", content=[part]
+    )
+
+
+def calls(tool: str, **given: str) -> ResponseFunctionToolCall:
+    return ResponseFunctionToolCall(
+        name=tool, arguments=json.dumps(given), call_id=f"call_{tool}", type="function_call"
+    )
+
+
+class Card(BaseModel):
+    """What an agent is asked for as structured output."""
+
+    patient: str
+
+
+def guarded(folder: Path) -> tuple[RootGuardAgents, str]:
+    guard = RootGuardAgents(profile_in(folder), service="assistant", store=MemoryStore())
+    return guard, guard.guard.hear("I'm Jane Roe.").removeprefix("I'm ").rstrip(".")
+
+
+def test_a_run_that_waits_for_an_approval_is_kept_clean_and_goes_on(
+    traces: Traces, tmp_path: Path
+) -> None:
+    guard, name = guarded(tmp_path)
+    given: list[str] = []
+
+    @function_tool(needs_approval=True)  # type: ignore[untyped-decorator]
+    def book_visit(patient: str) -> str:
+        """Book a visit."""
+        given.append(patient)
+        raise ValueError(f"no room for {patient}")
+
+    model = Script(calls("book_visit", patient=name), says(f"Sorry, {name}."))
+    agent = guard.agent(Agent(name="Clinic", model=model, tools=[book_visit]))
+
+    async def held() -> Any:  # noqa: ANN401
+        waiting = (await guard.run(agent, "I'm Jane Roe. Book a visit.")).result
+        state = waiting.to_state()
+        assert leaks(state.to_string()) == set()
+        state.approve(waiting.interruptions[0])
+        return await guard.run(agent, state)
+
+    assert asyncio.run(held()).final_output == "Sorry, Jane Roe."
+    assert given == ["Jane Roe"]
+    assert "error" in model.given[-1]
+    assert leaks(model.given, *traces.kept) == set()
+
+
+def test_structured_output_is_restored_after_a_handoff(traces: Traces, tmp_path: Path) -> None:
+    guard, name = guarded(tmp_path)
+    card = Script(says(json.dumps({"patient": name})))
+    about = "You serve Jane Roe, whose AST is 61.375 U/L."
+    desk = Agent(
+        name="desk", model=card, output_type=Card, instructions=lambda _context, _agent: about
+    )
+    first = Script(calls("transfer_to_desk"))
+    agent = guard.agent(Agent(name="Clinic", model=first, handoffs=[desk]))
+    run = asyncio.run(guard.run(agent, "I'm Jane Roe, AST 61.375 U/L."))
+    assert run.final_output == Card(patient="Jane Roe")
+    assert leaks(first.given, card.given, *traces.kept) == set()
+
+
+class Failing(Clinic):
+    """An MCP server whose tool answers with numbers of its own, or fails."""
+
+    async def call_tool(self, _name: str, arguments: Any, *_args: object) -> Any:  # noqa: ANN401
+        if arguments["day"] == "never":
+            raise RuntimeError(f"no room for {arguments['patient']}")
+        text = TextContent(type="text", text=f"AST 61.375 U/L of {arguments['patient']}")
+        return CallToolResult(content=[text], structured_content={"ast": 61.375})
+
+
+def test_numbers_and_errors_of_an_mcp_server_are_guarded(talk: Talk, tmp_path: Path) -> None:
+    guard, name = guarded(tmp_path)
+    server = GuardedMCPServer(Failing(talk), guard.guard)
+    given = {"patient": name, "day": "Monday"}
+    made = asyncio.run(server.call_tool("book_visit", given))
+    assert leaks(made) == set()
+    assert set(made.structured_content) == {"ast"}
+    with pytest.raises(ToolFailedError, match=f"no room for {name}") as problem:
+        asyncio.run(server.call_tool("book_visit", {**given, "day": "never"}))
+    assert leaks(problem.value) == set()
+    assert problem.value.__context__ is None

@@ -14,9 +14,23 @@ from openai import AsyncOpenAI
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from pydantic_ai import Agent, FunctionToolset, RunContext, RunUsage, Tool
+from pydantic_ai import (
+    Agent,
+    ApprovalRequired,
+    CallDeferred,
+    DeferredToolRequests,
+    DeferredToolResults,
+    FunctionToolset,
+    ModelRetry,
+    RunContext,
+    RunUsage,
+    Tool,
+    ToolApproved,
+)
 from pydantic_ai.capabilities import Instrumentation
-from pydantic_ai.messages import ModelMessagesTypeAdapter
+from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.instrumented import InstrumentationSettings
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.models.test import TestModel
@@ -140,3 +154,102 @@ def test_an_error_of_a_tool_tells_nobody_what_the_tool_was_given(
 def failing(patient: str) -> str:
     """Book a visit."""
     raise ValueError(f"no room for {patient}")
+
+
+def calls(tool: str, **given: str) -> ModelResponse:
+    return ModelResponse(parts=[ToolCallPart(tool, given, tool_call_id=f"call_{tool}")])
+
+
+def says(text: str) -> ModelResponse:
+    return ModelResponse(parts=[TextPart(text)])
+
+
+class Script:
+    """A model that answers from a list, with a guard and the owner's token."""
+
+    def __init__(self, folder: Path) -> None:
+        profile = profile_in(folder)
+        self.guard = RootGuardCapability(profile, service="assistant", store=MemoryStore())
+        self.name = self.guard.guard.hear("I'm Jane Roe.").removeprefix("I'm ").rstrip(".")
+        self.given: list[str] = []
+        self.spans = Spans()
+
+    def agent(self, tools: list[Any], *answers: ModelResponse, **more: Any) -> Any:  # noqa: ANN401
+        rest = iter(answers)
+
+        def answer(messages: Any, _info: object) -> ModelResponse:  # noqa: ANN401
+            self.given.append(repr(messages))
+            return next(rest)
+
+        guards = [self.guard, self.spans.capability]
+        return self.guard.bind(
+            Agent(FunctionModel(answer), tools=tools, capabilities=guards, **more)
+        )
+
+    def check(self, *histories: bytes) -> None:
+        assert leaks(*self.given, self.spans.text(), *histories) == set()
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    return Script(tmp_path)
+
+
+def test_calls_that_fail_or_ask_again_side_by_side_are_guarded_each(script: Script) -> None:
+    given: dict[str, str] = {}
+
+    def book_visit(patient: str) -> str:
+        given["book_visit"] = patient
+        raise ToolFailed(f"no room for {patient}")
+
+    def look_up(patient: str) -> str:
+        given["look_up"] = patient
+        raise ModelRetry(f"which {patient}?")
+
+    parts = [calls(each, patient=script.name).parts[0] for each in ("book_visit", "look_up")]
+    both = ModelResponse(parts=parts)
+    result = script.agent([book_visit, look_up], both, says("Sorry.")).run_sync("I'm Jane Roe.")
+    assert given == {"book_visit": "Jane Roe", "look_up": script.name}
+    assert f"no room for {script.name}" in script.given[-1]
+    assert f"which {script.name}?" in script.given[-1]
+    script.check(result.all_messages_json())
+
+
+def test_an_approval_shows_names_and_what_it_changes_is_guarded(script: Script) -> None:
+    given: list[str] = []
+
+    def book_visit(ctx: RunContext[None], patient: str) -> str:
+        if not ctx.tool_call_approved:
+            raise ApprovalRequired(metadata={"for": patient})
+        given.append(patient)
+        return f"Booked for {patient}."
+
+    call = calls("book_visit", patient=script.name)
+    kinds = [str, DeferredToolRequests]
+    agent = script.agent([book_visit], call, says(f"Done, {script.name}."), output_type=kinds)
+    waiting = agent.run_sync(["I'm Jane Roe.", "AST 61.375 U/L."])
+    assert waiting.output.approvals[0].args == {"patient": "Jane Roe"}
+    assert waiting.output.metadata == {"call_book_visit": {"for": "Jane Roe"}}
+    script.check(waiting.all_messages_json())
+    approved = ToolApproved(override_args={"patient": "Jane Roe"})
+    result = agent.run_sync(
+        message_history=waiting.all_messages(),
+        deferred_tool_results=DeferredToolResults(approvals={"call_book_visit": approved}),
+    )
+    assert given == ["Jane Roe"]
+    assert result.output == "Done, Jane Roe."
+    script.check(result.all_messages_json())
+
+
+def test_results_that_the_owner_brings_are_guarded(script: Script) -> None:
+    def look_up(patient: str) -> str:
+        raise CallDeferred
+
+    kinds = [str, DeferredToolRequests]
+    call = calls("look_up", patient=script.name)
+    agent = script.agent([look_up], call, says("Thanks."), output_type=kinds)
+    waiting = agent.run_sync("I'm Jane Roe.")
+    brought = DeferredToolResults(calls={"call_look_up": "Jane Roe has an AST of 61.375 U/L."})
+    history = waiting.all_messages()
+    result = agent.run_sync(message_history=history, deferred_tool_results=brought)
+    script.check(result.all_messages_json())

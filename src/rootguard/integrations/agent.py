@@ -9,12 +9,15 @@ the real identifiers, within the call only. Nobody gets a raw root.
 A profile without a policy has no tiers: model and tools get the same values, and tokens.
 """
 
+import asyncio
 import json
 import os
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import Enum
 from typing import Any, Final, TypedDict, TypeVar, Unpack
 
 from rootguard.channels.detection import make_detectors
@@ -37,7 +40,14 @@ Rewrite = Callable[[OutgoingRequest], Made]
 """Makes a list of messages anew with what `OutgoingRequest` gives for each text, in order. It is
 called twice: to look at all texts of the conversation, and then to change them."""
 
+Tell = Callable[[Any], Any]
+"""A text or a JSON value of a tool's, as the model may have it."""
+Passing = Callable[[Exception, Tell], Exception | None]
+"""What a framework must get of an exception by which a tool waits for a person or asks for another
+try, with its texts changed; None if the tool has failed."""
+
 _NO_SCHEMA: Final[Mapping[str, object]] = {"type": "object"}
+_JSON: Final = (str, int, float, list, dict, type(None))
 
 
 class ToolRefusedError(RootGuardError):
@@ -46,6 +56,15 @@ class ToolRefusedError(RootGuardError):
 
 class ToolFailedError(RootGuardError):
     """A tool failed; what it said, as the model may have it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class ToolOutcome:
+    """What came of a call, as the model may have it."""
+
+    said: Any
+    failed: bool = False
+    refused: bool = False
 
 
 class _AgentRequest(OutgoingRequest):
@@ -99,6 +118,7 @@ class AgentGuard:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._service or 'every service'}>"
 
+    @shielded
     def rewrite(
         self, rewrite: Rewrite[Made], *, thread: str | None = None, begin: bool = False
     ) -> Made:
@@ -139,7 +159,7 @@ class AgentGuard:
         return self._talk(thread).restore(text)
 
     def show_value(self, value: object, *, thread: str | None = None) -> Any:
-        """The same for every text within a JSON value."""
+        """The same for every text within a JSON value, a dataclass or a Pydantic model."""
         return mapped_texts(value, lambda text: self.show(text, thread=thread))
 
     def showing(self, *, thread: str | None = None) -> Restorer:
@@ -186,6 +206,35 @@ class AgentGuard:
                 return out.text(result) if isinstance(result, str) else out.json(result)
 
         return self.rewrite(whole, thread=thread)
+
+    async def called(
+        self,
+        tool: str,
+        given: Mapping[str, Any],
+        call: Callable[[dict[str, Any]], Awaitable[object]],
+        *,
+        description: str = "",
+        schema: Mapping[str, object] | None = None,
+        passing: Passing = lambda _problem, _tell: None,
+    ) -> ToolOutcome:
+        """Call a tool with what it may have; the text of its failure is read like a result."""
+        asked: dict[str, Any] = {"description": description, "schema": schema}
+
+        def tell(said: object) -> object:
+            return self.result(tool, said, given=given)
+
+        try:
+            made = await asyncio.to_thread(self.arguments, tool, given, **asked)
+        except ToolRefusedError as problem:
+            return ToolOutcome(said=str(problem), failed=True, refused=True)
+        said, failed = await _attempt(call, made)
+        del made  # not in a frame that an error leaves through
+        if isinstance(said, Exception):
+            passed = await asyncio.to_thread(passing, said, tell)
+            if passed is not None:
+                raise passed
+            said = said_by(said)
+        return ToolOutcome(said=await asyncio.to_thread(tell, said), failed=failed)
 
     def _open(self, service: str | None) -> Person:
         return Person.open(self._profile, store=self._store, service=service)
@@ -285,15 +334,48 @@ def asked_for(arguments: object) -> object:
     return arguments if isinstance(arguments, str) else None
 
 
+async def _attempt(
+    call: Callable[[dict[str, Any]], Awaitable[object]], made: dict[str, Any]
+) -> tuple[object, bool]:
+    try:
+        said = await call(made)
+    except Exception as problem:  # noqa: BLE001 - its text may hold what the tool alone had
+        return problem, True
+    return said if isinstance(said, _JSON) else str(said), False
+
+
+def said_by(problem: Exception) -> str:
+    """What a tool says by failing."""
+    if isinstance(problem, ToolFailedError):
+        return str(problem)
+    return f"{type(problem).__name__}: {problem}"
+
+
 def mapped_texts(value: object, change: Callable[[str], str]) -> object:
-    """A JSON value with every text in it changed; keys stay."""
+    """A JSON value, a dataclass or a Pydantic model with every text in it changed; keys stay."""
+    if isinstance(value, Enum):
+        return value
     if isinstance(value, str):
         return change(value)
+    names = _fields_of(value)
+    if names:
+        changed = {name: mapped_texts(getattr(value, name), change) for name in names}
+        # A model's checks are not made again: they are of what the service said.
+        copy: Any = getattr(value, "model_copy", None)
+        made: object = replace(value, **changed) if copy is None else copy(update=changed)  # type: ignore[type-var]
+        return made
     if isinstance(value, Mapping):
         return {key: mapped_texts(each, change) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [mapped_texts(each, change) for each in value]
     return value
+
+
+def _fields_of(value: object) -> list[str]:
+    if is_dataclass(value) and not isinstance(value, type):
+        return [each.name for each in fields(value) if each.init]
+    # Pydantic is not among the packages that RootGuard needs.
+    return list(getattr(type(value), "model_fields", ()))
 
 
 def _store_of(profile: Profile) -> Store:

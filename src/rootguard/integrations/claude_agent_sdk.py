@@ -32,7 +32,7 @@ from claude_agent_sdk import (
 )
 
 from rootguard.channels.gateway.shapes import OutgoingRequest
-from rootguard.integrations.agent import GuardedFront, ToolRefusedError
+from rootguard.integrations.agent import GuardedFront, ToolFailedError, ToolRefusedError
 
 _JSON_TYPES: Final = {bool: "boolean", float: "number", int: "integer", str: "string"}
 _STOPPED: Final = "RootGuard stopped this session: a tool's output could not be made safe to send."
@@ -134,34 +134,24 @@ class RootGuardClaude(GuardedFront):
     def _tool(self, tool: Any) -> Any:
         schema = _schema(tool.input_schema)
 
+        async def call(made: dict[str, Any]) -> list[str]:
+            result = await tool.handler(made)
+            blocks = result.get("content", [])
+            if any(each.get("type") != "text" for each in blocks):
+                raise ToolFailedError("the result is no text, and cannot be read")
+            if result.get("is_error"):
+                raise ToolFailedError("\n".join(each["text"] for each in blocks))
+            return [each["text"] for each in blocks]
+
         async def handler(given: Mapping[str, Any]) -> dict[str, Any]:
-            asked = {"description": tool.description, "schema": schema}
-            try:
-                made = await asyncio.to_thread(self.guard.arguments, tool.name, given, **asked)
-            except ToolRefusedError as problem:
-                return {"content": [{"type": "text", "text": str(problem)}], "is_error": True}
-            texts, failed = await _outcome(tool, made)
-            told = [
-                await asyncio.to_thread(self.guard.result, tool.name, each, given=given)
-                for each in texts
-            ]
-            return {"content": [{"type": "text", "text": each} for each in told]} | (
-                {"is_error": True} if failed else {}
+            outcome = await self.guard.called(
+                tool.name, given, call, description=tool.description, schema=schema
             )
+            texts = [outcome.said] if outcome.failed else outcome.said
+            content = [{"type": "text", "text": each} for each in texts]
+            return {"content": content} | ({"is_error": True} if outcome.failed else {})
 
         return SdkMcpTool(tool.name, tool.description, schema, handler, tool.annotations)
-
-
-async def _outcome(tool: Any, made: Mapping[str, Any]) -> tuple[list[str], bool]:
-    """The texts that a tool gave, or what it failed with."""
-    try:
-        result = await tool.handler(made)
-    except Exception as problem:  # noqa: BLE001 - its text may hold what the tool alone had
-        return [f"{type(problem).__name__}: {problem}"], True
-    blocks = result.get("content", [])
-    if any(each.get("type") != "text" for each in blocks):
-        return ["the result is no text, and cannot be read"], True
-    return [each["text"] for each in blocks], bool(result.get("is_error"))
 
 
 def _schema(given: Any) -> dict[str, Any]:

@@ -12,18 +12,22 @@ around it is.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import set_config_context
 from langchain_core.tools import BaseTool, ToolException
-from langgraph.errors import GraphBubbleUp
+from langchain_core.tools.base import _get_runnable_config_param
+from langgraph.errors import GraphBubbleUp, GraphInterrupt, ParentCommand
 from langgraph.types import Command
 from langsmith.run_helpers import tracing_context
 
 from rootguard.channels.gateway.shapes import OutgoingRequest
-from rootguard.integrations.agent import AgentGuard, GuardedFront, ToolRefusedError
+from rootguard.integrations.agent import AgentGuard, GuardedFront, ToolRefusedError, said_by
 from rootguard.integrations.langgraph import GuardedAgent, guarded_messages, thread_of
 
 _CALL: ContextVar[tuple[Any, RunnableConfig | None]] = ContextVar("_CALL")
@@ -134,25 +138,23 @@ class _GuardedTool(BaseTool):  # type: ignore[misc]
 
     def _run(self, **_kwargs: Any) -> Any:
         call, config, given = self._made()
-        with tracing_context(enabled=False):
-            try:
-                result, failed = self.inner.invoke(call, config), False
-            except GraphBubbleUp:
-                raise
-            except Exception as problem:  # noqa: BLE001 - its text may hold what the tool alone had
-                result, failed = f"{type(problem).__name__}: {problem}", True
-        return self._outcome(result, given, config, failed=failed)
+        try:
+            with tracing_context(enabled=False), set_config_context(config) as context:
+                run, kwargs = _called(self.inner, self.inner._run, call, config)
+                result: Any = context.run(run, **kwargs)
+        except Exception as problem:  # noqa: BLE001 - its text may hold what the tool alone had
+            result = problem
+        return self._outcome(result, given, config)
 
     async def _arun(self, **_kwargs: Any) -> Any:
         call, config, given = await asyncio.to_thread(self._made)
-        with tracing_context(enabled=False):
-            try:
-                result, failed = await self.inner.ainvoke(call, config), False
-            except GraphBubbleUp:
-                raise
-            except Exception as problem:  # noqa: BLE001 - its text may hold what the tool alone had
-                result, failed = f"{type(problem).__name__}: {problem}", True
-        return await asyncio.to_thread(lambda: self._outcome(result, given, config, failed=failed))
+        try:
+            with tracing_context(enabled=False), set_config_context(config) as context:
+                run, kwargs = _called(self.inner, self.inner._arun, call, config)
+                result: Any = await asyncio.create_task(run(**kwargs), context=context)
+        except Exception as problem:  # noqa: BLE001 - its text may hold what the tool alone had
+            result = problem
+        return await asyncio.to_thread(self._outcome, result, given, config)
 
     def _made(self) -> tuple[Any, Any, Mapping[str, Any]]:
         """The inner tool's call, a configuration that leaves no trace, and what was asked."""
@@ -174,21 +176,55 @@ class _GuardedTool(BaseTool):  # type: ignore[misc]
         call = {**asked, "args": arguments} if is_call else arguments
         return call, {**(config or {}), "callbacks": []}, visible
 
-    def _outcome(self, result: Any, given: Any, config: Any, *, failed: bool) -> Any:
+    def _outcome(self, result: Any, given: Any, config: Any) -> Any:
         def told(said: Any) -> Any:
             return self.guard.result(self.name, said, given=given, thread=thread_of(config))
 
-        if failed:
-            raise ToolException(told(result))
+        if isinstance(result, GraphInterrupt):
+            # What a tool asks a person is kept in the checkpoint.
+            asked = [replace(each, value=told(each.value)) for each in result.args[0]]
+            raise GraphInterrupt(asked)
+        if isinstance(result, ParentCommand):
+            raise ParentCommand(self._outcome(result.args[0], given, config))
+        if isinstance(result, GraphBubbleUp):
+            raise result
+        if isinstance(result, Exception):
+            raise ToolException(told(self._failure(result)))
         if isinstance(result, ToolMessage):
             return result.model_copy(update={"content": told(result.content), "artifact": None})
         if isinstance(result, Command):
             update = result.update if isinstance(result.update, dict) else {}
             changed = {
-                key: [self._outcome(each, given, config, failed=False) for each in value]
+                key: [self._outcome(each, given, config) for each in value]
                 if key == "messages"
                 else told(value)
                 for key, value in update.items()
             }
             return Command(graph=result.graph, update=changed, goto=result.goto)
+        if self.inner.response_format == "content_and_artifact" and isinstance(result, tuple):
+            result = result[0]  # what it keeps for the program may hold anything
         return told(result)
+
+    def _failure(self, problem: Exception) -> str:
+        """As the tool itself wants its failures told."""
+        handler = self.inner.handle_tool_error if isinstance(problem, ToolException) else False
+        if callable(handler):
+            return str(handler(problem))
+        if handler:
+            return handler if isinstance(handler, str) else str(problem)
+        return said_by(problem)
+
+
+def _called(tool: Any, run: Any, call: Any, config: Any) -> tuple[Any, dict[str, Any]]:
+    """A tool's function and what to call it with.
+
+    Not by `invoke`: it would show the call to every handler that the process has registered, such
+    as those of `collect_runs`, of debugging and of instrumentation.
+    """
+    is_call = isinstance(call, dict) and call.get("type") == "tool_call"
+    given, name = (call["args"], call["id"]) if is_call else (call, None)
+    args, kwargs = tool._to_args_and_kwargs(given, name)
+    asked = tool._run if type(tool)._arun is BaseTool._arun else run
+    if (parameter := _get_runnable_config_param(asked)) is not None:
+        kwargs[parameter] = config
+    return partial(run, *args), kwargs

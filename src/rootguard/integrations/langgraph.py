@@ -7,6 +7,7 @@ streams and interrupts are restored after it gave them.
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from langchain_core.messages import (
@@ -106,7 +107,7 @@ class GuardedAgent:
         **kwargs: Any,
     ) -> Iterator[Any]:
         """As the agent's own; pieces of a message are held back while a token may go on."""
-        shown = _Stream(self, stream_mode, thread_of(config))
+        shown = _Stream(self, stream_mode, config, kwargs)
         sent = self._inward(input, config)
         for part in self.agent.stream(sent, config, stream_mode=stream_mode, **kwargs):
             yield from shown.take(part)
@@ -121,7 +122,7 @@ class GuardedAgent:
         **kwargs: Any,
     ) -> AsyncIterator[Any]:
         """As `stream`."""
-        shown = _Stream(self, stream_mode, thread_of(config))
+        shown = _Stream(self, stream_mode, config, kwargs)
         sent = await self._ainward(input, config)
         async for part in self.agent.astream(sent, config, stream_mode=stream_mode, **kwargs):
             for each in shown.take(part):
@@ -146,12 +147,14 @@ class GuardedAgent:
             guarded_messages(out, saved)  # what was asked before says what a bare number is
             if isinstance(given, Command):
                 with out.speaking("owner"):
-                    return Command(resume=out.json(given.resume), goto=given.goto)
+                    resume = given.resume
+                    said = out.text(resume) if isinstance(resume, str) else out.json(resume)
+                    return Command(resume=said, goto=given.goto)
             said = given["messages"]
             several = [said] if isinstance(said, (str, BaseMessage)) else said
             return {"messages": guarded_messages(out, convert_to_messages(several))}
 
-        if not isinstance(given, Command) and set(given) != {"messages"}:
+        if given.update if isinstance(given, Command) else set(given) != {"messages"}:
             raise RequestRefusedError("unknown_field")
         return self._guard.rewrite(whole, thread=thread)
 
@@ -162,7 +165,7 @@ class GuardedAgent:
                 changed["tool_calls"] = self._outward(made.tool_calls, thread)
             return made.model_copy(update=changed)
         if isinstance(made, Interrupt):
-            return Interrupt(value=self._outward(made.value, thread), id=made.id)
+            return replace(made, value=self._outward(made.value, thread))
         if isinstance(made, Mapping):
             return {key: self._outward(value, thread) for key, value in made.items()}
         if isinstance(made, list | tuple):
@@ -173,25 +176,30 @@ class GuardedAgent:
 class _Stream:
     """Restores what a graph streams, by its modes."""
 
-    def __init__(self, agent: GuardedAgent, modes: Any, thread: str | None) -> None:
-        self._agent, self._thread = agent, thread
-        self._modes = modes
-        self._open: tuple[Restorer, Any, Any] | None = None
+    def __init__(self, agent: GuardedAgent, modes: Any, config: Any, asked: dict[str, Any]) -> None:
+        if asked.get("version", "v1") != "v1":
+            raise TypeError("leave out `version`: only streams of the first version are restored")
+        self._agent, self._thread = agent, thread_of(config)
+        # A part is what was streamed, after its graph's place and its mode where these were asked.
+        self._spaces, self._modes = bool(asked.get("subgraphs")), modes
+        self._open: tuple[Restorer, Any, Any, list[Any]] | None = None
 
     def take(self, part: Any) -> Iterator[Any]:
-        mode, data = (self._modes, part) if isinstance(self._modes, str) else part
+        before = list(part[:-1]) if self._spaces or not isinstance(self._modes, str) else []
+        data = part[-1] if before else part
+        mode = self._modes if isinstance(self._modes, str) else before[-1]
         if mode != "messages":
             yield from self.rest()
-            yield self._as_asked(mode, self._agent._outward(data, self._thread))
+            yield _part(before, self._agent._outward(data, self._thread))
             return
         chunk, metadata = data
         if self._open is not None and self._open[1].id != chunk.id:
             yield from self.rest()
         if not chunk.type.endswith("Chunk"):
-            yield self._as_asked(mode, (self._agent._outward(chunk, self._thread), metadata))
+            yield _part(before, (self._agent._outward(chunk, self._thread), metadata))
             return
         if self._open is None:
-            self._open = (self._agent._guard.showing(thread=self._thread), chunk, metadata)
+            self._open = (self._agent._guard.showing(thread=self._thread), chunk, metadata, before)
         restorer = self._open[0]
         content = (
             restorer.feed(chunk.content)
@@ -201,16 +209,17 @@ class _Stream:
                 for each in chunk.content
             ]
         )
-        yield self._as_asked(mode, (chunk.model_copy(update={"content": content}), metadata))
+        yield _part(before, (chunk.model_copy(update={"content": content}), metadata))
 
     def rest(self) -> Iterator[Any]:
         """What was held back of a message that is over."""
         if self._open is not None:
-            (restorer, chunk, metadata), self._open = self._open, None
+            (restorer, chunk, metadata, before), self._open = self._open, None
             held = restorer.close()
             if held:
                 last = type(chunk)(content=held, id=chunk.id)
-                yield self._as_asked("messages", (last, metadata))
+                yield _part(before, (last, metadata))
 
-    def _as_asked(self, mode: str, data: Any) -> Any:
-        return data if isinstance(self._modes, str) else (mode, data)
+
+def _part(before: list[Any], data: Any) -> Any:
+    return (*before, data) if before else data

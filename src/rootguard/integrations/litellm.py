@@ -21,25 +21,42 @@ may note, the restored reply.
 import asyncio
 import os
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, Final
 
 import litellm
 from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.types.guardrails import GuardrailEventHooks
+from litellm.types.llms.openai import OutputTextDeltaEvent
 from pydantic import BaseModel
 
 from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.gateway.channel import Restorer
 from rootguard.channels.gateway.openai import CHAT, RESPONSES
 from rootguard.channels.gateway.shapes import OutgoingRequest
-from rootguard.integrations.agent import AgentGuard
+from rootguard.integrations.agent import AgentGuard, mapped_texts
 from rootguard.session import Profile
 from rootguard.store import Store
 
 _THREAD: Final = "rootguard_thread"
 _CHATS: Final = ("completion", "acompletion")
 _RESPONSES: Final = ("responses", "aresponses")
+# The fields of a request that can hold a person's words. LiteLLM keeps its own beside them.
+_SHARED: Final = ("prompt_cache_key", "safety_identifier", "tool_choice", "tools", "user")
+_CHAT_TEXTS: Final = (
+    *_SHARED,
+    "chat_template_kwargs",
+    "documents",
+    "functions",
+    "messages",
+    "prediction",
+    "response_format",
+    "stop",
+    "web_search_options",
+)
+_RESPONSE_TEXTS: Final = (*_SHARED, "input", "instructions", "prompt", "text")
+_BESIDE: Final = ("extra_body",)
+"""What LiteLLM adds to the request as it is."""
 
 
 class RootGuardGuardrail(CustomGuardrail):  # type: ignore[misc]
@@ -145,19 +162,23 @@ class RootGuardGuardrail(CustomGuardrail):  # type: ignore[misc]
         return self._streamed(made, thread) if kwargs.get("stream") else self._shown(made, thread)
 
     def _sent(self, data: Mapping[str, Any], call_type: str, thread: str) -> dict[str, Any]:
+        keys: tuple[str, ...]
         if call_type in _CHATS:
-            keys, shape = ("messages", "tools", "functions", "user"), CHAT
+            keys, shape = _CHAT_TEXTS, CHAT
         elif call_type in _RESPONSES:
-            keys, shape = ("input", "instructions", "tools", "user"), RESPONSES
+            keys, shape = _RESPONSE_TEXTS, RESPONSES
         else:
             raise RequestRefusedError("endpoint_refused")
-        asked = {key: data[key] for key in keys if data.get(key) is not None}
+        asked = {key: data[key] for key in keys if isinstance(data.get(key), str | list | dict)}
 
         def whole(out: OutgoingRequest) -> Any:
-            return shape(out, {"model": "any", **asked})
+            made = shape(out, {"model": "any", **asked})
+            assert isinstance(made, dict)  # noqa: S101 - a record is made of a record
+            with out.speaking("developer"):
+                beside = {key: out.json(data[key]) for key in _BESIDE if data.get(key)}
+            return {key: made[key] for key in asked if key in made} | beside
 
-        made = self._guard.rewrite(whole, thread=thread, begin=True)
-        return {key: made[key] for key in asked}
+        return dict(self._guard.rewrite(whole, thread=thread, begin=True))
 
     def _shown(self, response: Any, thread: str | None) -> Any:
         shown = response.model_copy(deep=True)
@@ -170,17 +191,57 @@ class RootGuardGuardrail(CustomGuardrail):  # type: ignore[misc]
         return shown
 
     async def _streamed(self, stream: Any, thread: str | None) -> AsyncIterator[Any]:
-        restorers: dict[int, Restorer] = {}
+        shown = _Pieces(lambda: self._guard.showing(thread=thread))
         async for chunk in stream:
-            shown = chunk.model_copy(deep=True)
-            for choice in getattr(shown, "choices", ()):
-                restorer = restorers.setdefault(choice.index, self._guard.showing(thread=thread))
-                said = choice.delta.content or ""
-                over = choice.finish_reason is not None
-                if said or over:
-                    rest = restorers.pop(choice.index).close() if over and not said else ""
-                    choice.delta.content = (restorer.feed(said) if said else "") + rest
-            yield shown
+            made = chunk.model_copy(deep=True)
+            if not hasattr(made, "choices"):  # an event of the responses API
+                for event in shown.event(made, lambda text: self._guard.show(text, thread=thread)):
+                    yield event
+                continue
+            for choice in made.choices:
+                shown.choice(choice)
+            yield made
+
+
+class _Pieces:
+    """Restores the texts and the arguments of a streamed reply, each by its place."""
+
+    def __init__(self, begin: Callable[[], Restorer]) -> None:
+        self._begin = begin
+        self._open: dict[object, Restorer] = {}
+
+    def choice(self, choice: Any) -> None:
+        delta, over = choice.delta, choice.finish_reason is not None
+        if delta.content:
+            delta.content = self._fed(choice.index, delta.content)
+        for call in delta.tool_calls or ():
+            if call.function.arguments:
+                place = (choice.index, call.index)
+                call.function.arguments = self._fed(place, call.function.arguments)
+        if over:
+            # Arguments end with a bracket, after which nothing is held back.
+            delta.content = (delta.content or "") + self._rest(choice.index) or delta.content
+
+    def event(self, event: Any, show: Callable[[str], str]) -> Iterator[Any]:
+        place = getattr(event, "item_id", None)
+        if event.type == "response.output_text.delta":
+            event.delta = self._fed(place, event.delta)
+            yield event
+            return
+        if event.type == "response.output_text.done" and (rest := self._rest(place)):
+            known = {"output_index": event.output_index, "content_index": event.content_index}
+            kind = "response.output_text.delta"
+            yield OutputTextDeltaEvent(type=kind, item_id=place, delta=rest, **known)
+        yield event if event.type.endswith(".delta") else mapped_texts(event, show)
+
+    def _fed(self, place: object, piece: str) -> str:
+        if place not in self._open:
+            self._open[place] = self._begin()
+        return self._open[place].feed(piece)
+
+    def _rest(self, place: object) -> str:
+        held = self._open.pop(place, None)
+        return "" if held is None else held.close()
 
 
 def _restore(message: Any, show: Any) -> None:

@@ -12,7 +12,7 @@ the reply. Completions of a bare prompt are refused: nobody can tell in it who s
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,10 +21,17 @@ from llama_index.core.base.llms.types import ChatMessage, TextBlock, ThinkingBlo
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.tools import FunctionTool, adapt_to_async_tool
+from workflows.runtime.types.results import WaitingForEvent
 
 from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.gateway.shapes import OutgoingRequest
-from rootguard.integrations.agent import AgentGuard, GuardedFront, ToolFailedError, ToolRefusedError
+from rootguard.integrations.agent import (
+    AgentGuard,
+    GuardedFront,
+    Tell,
+    ToolFailedError,
+    mapped_texts,
+)
 
 _SOURCES: Final[dict[str, Any]] = {
     "assistant": "model",
@@ -156,17 +163,13 @@ class GuardedLLM(FunctionCallingLLM):  # type: ignore[misc]
         sent = await asyncio.to_thread(self._sent, messages)
         return await self._inner.astream_chat(sent, **kwargs)
 
-    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:  # noqa: ARG002
+    def complete(self, *_args: Any, **_kwargs: Any) -> Any:
         raise RequestRefusedError("endpoint_refused")
 
-    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:  # noqa: ARG002
+    async def acomplete(self, *_args: Any, **_kwargs: Any) -> Any:
         raise RequestRefusedError("endpoint_refused")
 
-    async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:  # noqa: ARG002
-        raise RequestRefusedError("endpoint_refused")
-
-    async def astream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:  # noqa: ARG002
-        raise RequestRefusedError("endpoint_refused")
+    stream_complete, astream_complete = complete, acomplete
 
     def _prepare_chat_with_tools(
         self, tools: Sequence[Any], *, tool_required: bool = False, **kwargs: Any
@@ -192,38 +195,37 @@ def _guarded_tool(tool: Any, guard: AgentGuard) -> Any:
     inner = adapt_to_async_tool(tool)
     name, context = inner.metadata.get_name(), getattr(inner, "ctx_param_name", None)
     # Below the span around it, which would keep what the tool alone may have.
-    call = getattr(type(inner).acall, "__wrapped__", type(inner).acall)
+    plain = getattr(type(inner).acall, "__wrapped__", type(inner).acall)
 
     async def called(**given: Any) -> Any:
         passed = {context: given.pop(context)} if context in given else {}
-        asked = {
-            "description": inner.metadata.description,
-            "schema": inner.metadata.get_parameters_dict(),
-        }
-        try:
-            made = await asyncio.to_thread(guard.arguments, name, given, **asked)
-        except ToolRefusedError as problem:
-            return str(problem)
-        said, failed = await _outcome(call(inner, **passed, **made))
-        del made  # not in the frame that an error leaves through
-        told = await asyncio.to_thread(guard.result, name, said, given=given)
-        if failed:
-            raise ToolFailedError(told)
-        return told
+
+        async def call(made: dict[str, Any]) -> str:
+            output = await plain(inner, **passed, **made)
+            if any(not isinstance(each, TextBlock) for each in output.blocks):
+                raise ToolFailedError("the result is no text, and cannot be read")
+            if output.is_error:
+                raise ToolFailedError(output.content)
+            return str(output.content)
+
+        about, schema = inner.metadata.description, inner.metadata.get_parameters_dict()
+        outcome = await guard.called(
+            name, given, call, description=about, schema=schema, passing=_passed
+        )
+        if outcome.failed and not outcome.refused:
+            raise ToolFailedError(outcome.said)
+        return outcome.said
 
     guarded = FunctionTool(async_fn=called, metadata=inner.metadata)
     guarded.requires_context, guarded.ctx_param_name = context is not None, context
     return guarded
 
 
-async def _outcome(call: Awaitable[Any]) -> tuple[str, bool]:
-    """What a tool gave, or what it failed with."""
-    try:
-        output = await call
-    except Exception as problem:
-        if type(problem).__module__.startswith("workflows."):
-            raise  # a step that waits for a person: how the framework goes on
-        return f"{type(problem).__name__}: {problem}", True
-    if any(not isinstance(each, TextBlock) for each in output.blocks):
-        return "the result is no text, and cannot be read", True
-    return output.content, output.is_error
+def _passed(problem: Any, tell: Tell) -> Any:
+    """A step that waits for a person: what it asks them is kept in the workflow's context."""
+    if not isinstance(problem, WaitingForEvent):
+        return None
+    asked = problem.add.waiter_event
+    if asked is not None:
+        asked = type(asked)(**mapped_texts(asked.model_dump(), tell))  # type: ignore[arg-type]
+    return WaitingForEvent(problem.add.model_copy(update={"waiter_event": asked}))

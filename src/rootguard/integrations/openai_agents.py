@@ -16,15 +16,16 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agents import Agent, Runner
+from agents import Agent, Runner, RunState
 from agents.mcp import MCPServer
 from agents.models.interface import Model
 from agents.tool import FunctionTool
+from mcp.types import CallToolResult
 
 from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.gateway.openai import RESPONSES
 from rootguard.channels.gateway.shapes import OutgoingRequest
-from rootguard.integrations.agent import AgentGuard, GuardedFront, ToolRefusedError, mapped_texts
+from rootguard.integrations.agent import AgentGuard, GuardedFront, ToolFailedError
 
 
 def guarded_items(out: OutgoingRequest, told: str | None, items: object) -> tuple[Any, Any]:
@@ -56,31 +57,28 @@ class RootGuardAgents(GuardedFront):
     def tool(self, tool: Any) -> Any:
         """A function tool that is called with what it may have."""
         inner = tool.on_invoke_tool
+        asked = {"description": tool.description, "schema": tool.params_json_schema}
 
         async def invoke(context: Any, arguments: str) -> Any:
+            async def call(made: dict[str, Any]) -> Any:
+                return await inner(context, json.dumps(made))
+
             given = json.loads(arguments or "{}")
-            asked = {"description": tool.description, "schema": tool.params_json_schema}
-            try:
-                made = await asyncio.to_thread(self.guard.arguments, tool.name, given, **asked)
-            except ToolRefusedError as problem:
-                return str(problem)
-            try:
-                result = await inner(context, json.dumps(made))
-            except Exception as problem:  # noqa: BLE001 - its text may hold what the tool alone had
-                result = f"{type(problem).__name__}: {problem}"
-            said = result if isinstance(result, str | int | float | dict | list) else str(result)
-            return await asyncio.to_thread(self.guard.result, tool.name, said, given=given)
+            return (await self.guard.called(tool.name, given, call, **asked)).said
 
         return replace(tool, on_invoke_tool=invoke)
 
-    async def run(self, agent: Any, text: str, *, session: Any = None, **kwargs: Any) -> Any:
-        """As `Runner.run`, with `final_output` restored. `result` is the SDK's own, and clean."""
+    async def run(self, agent: Any, text: Any, *, session: Any = None, **kwargs: Any) -> Any:
+        """As `Runner.run`, with `final_output` restored. `result` is the SDK's own, and clean.
+
+        In place of words you can give the `RunState` of a run that waited for an approval.
+        """
         said = await self._said(text, session)
         result = await Runner.run(agent, said, session=session, **kwargs)
         return GuardedRun(final_output=self.guard.show_value(result.final_output), result=result)
 
     async def stream(
-        self, agent: Any, text: str, *, session: Any = None, **kwargs: Any
+        self, agent: Any, text: Any, *, session: Any = None, **kwargs: Any
     ) -> AsyncIterator[str]:
         """As `Runner.run_streamed`, for the text of the replies, piece by piece."""
         said = await self._said(text, session)
@@ -96,7 +94,9 @@ class RootGuardAgents(GuardedFront):
                 restorer = self.guard.showing()
         yield restorer.close()
 
-    async def _said(self, text: str, session: Any) -> str:
+    async def _said(self, text: Any, session: Any) -> Any:
+        if isinstance(text, RunState):
+            return text  # made of what the runner had
         earlier: Sequence[Any] = [] if session is None else await session.get_items()
 
         def before(out: OutgoingRequest) -> None:
@@ -173,24 +173,22 @@ class GuardedMCPServer(MCPServer):  # type: ignore[misc]
     async def call_tool(self, tool_name: str, arguments: Any, *args: Any, **kwargs: Any) -> Any:
         tool = self._tools.get(tool_name)
         asked = {"schema": tool.input_schema, "description": tool.description or ""} if tool else {}
-        given = dict(arguments or {})
-        made = await asyncio.to_thread(self._guard.arguments, tool_name, given, **asked)
-        result = await self._inner.call_tool(tool_name, made, *args, **kwargs)
-        told = result.model_dump(mode="json", by_alias=True, exclude_none=True)
-        if any(block.get("type") != "text" for block in told.get("content", ())):
-            raise ToolRefusedError(f"the result of {tool_name!r} is no text, and cannot be read")
 
-        def guarded(text: str) -> str:
-            return str(self._guard.result(tool_name, text, given=given))
+        async def call(made: dict[str, Any]) -> Any:
+            result = await self._inner.call_tool(tool_name, made, *args, **kwargs)
+            told = result.model_dump(mode="json", by_alias=True, exclude_none=True)
+            if any(block.get("type") != "text" for block in told.get("content", ())):
+                raise ToolFailedError("the result is no text, and cannot be read")
+            said = {"texts": [block["text"] for block in told.get("content", ())]}
+            beside = told.get("structuredContent")
+            return said if beside is None else {**said, "structured": beside}
 
-        content = [{**each, "text": guarded(each["text"])} for each in told.get("content", ())]
-        return type(result).model_validate(
-            {**told, "content": content}
-            | (
-                {"structuredContent": mapped_texts(told["structuredContent"], guarded)}
-                if "structuredContent" in told
-                else {}
-            )
+        outcome = await self._guard.called(tool_name, dict(arguments or {}), call, **asked)
+        if outcome.failed:
+            raise ToolFailedError(outcome.said)
+        content = [{"type": "text", "text": each} for each in outcome.said["texts"]]
+        return CallToolResult.model_validate(
+            {"content": content, "structuredContent": outcome.said.get("structured")}
         )
 
     async def list_prompts(self) -> Any:

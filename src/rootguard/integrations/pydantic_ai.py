@@ -11,21 +11,28 @@ before the agent has it, so that its message history and its spans hold no raw v
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from pydantic import BaseModel
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
-from pydantic_ai.exceptions import ModelRetry
+from pydantic_ai.exceptions import (
+    ApprovalRequired,
+    CallDeferred,
+    ModelRetry,
+    RunCancelled,
+    ToolFailed,
+    UsageLimitExceeded,
+)
 from pydantic_ai.messages import ModelRequest
+from pydantic_ai.tools import ToolApproved, ToolDenied
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_core import to_jsonable_python
 
 from rootguard.channels.faults import RequestRefusedError
 from rootguard.channels.gateway.shapes import OutgoingRequest
-from rootguard.integrations.agent import AgentGuard, GuardedFront, ToolFailedError, ToolRefusedError
+from rootguard.integrations.agent import AgentGuard, GuardedFront, Tell, ToolFailedError
 
 _SILENT = frozenset(("tool-availability-delta", "compaction"))
 
@@ -131,25 +138,25 @@ class GuardedToolset(WrapperToolset[Any]):  # type: ignore[misc]
             "description": tool.tool_def.description or "",
             "schema": tool.tool_def.parameters_json_schema,
         }
-        try:
-            made = await asyncio.to_thread(self.guard.arguments, name, given, **asked)
-        except ToolRefusedError as problem:
-            return str(problem)
-        made = tool.args_validator.validate_python(made)
-        retry, failed, result = False, "", None
-        try:
-            result = await super().call_tool(name, made, ctx, tool)
-        except ModelRetry as problem:
-            retry, failed = True, problem.message
-        except Exception as problem:
-            if type(problem).__module__.startswith("pydantic_ai."):
-                raise  # a deferral, an approval: how the framework goes on
-            failed = f"{type(problem).__name__}: {problem}"
-        told = to_jsonable_python(failed or result)
-        said = await asyncio.to_thread(self.guard.result, name, told, given=given)
-        if failed:
-            raise ModelRetry(said) if retry else ToolFailedError(said)
-        return said
+
+        async def call(made: dict[str, Any]) -> Any:
+            checked = tool.args_validator.validate_python(made)
+            return to_jsonable_python(await self.wrapped.call_tool(name, checked, ctx, tool))
+
+        outcome = await self.guard.called(name, given, call, **asked, passing=_passed)
+        if outcome.failed and not outcome.refused:
+            raise ToolFailedError(outcome.said)
+        return outcome.said
+
+
+def _passed(problem: Any, tell: Tell) -> Any:
+    """How the framework goes on: another try, an approval, a call that somebody else makes."""
+    if isinstance(problem, ModelRetry | ToolFailed):
+        return type(problem)(tell(problem.message))
+    if isinstance(problem, ApprovalRequired | CallDeferred):
+        beside = problem.metadata
+        return type(problem)(None if beside is None else tell(to_jsonable_python(beside)))
+    return problem if isinstance(problem, RunCancelled | UsageLimitExceeded) else None
 
 
 class GuardedPydanticAgent:
@@ -159,35 +166,64 @@ class GuardedPydanticAgent:
         self.agent = agent
         self._guard = guard
 
-    async def run(self, prompt: str, *, message_history: Sequence[Any] = (), **kwargs: Any) -> Any:
+    async def run(self, prompt: Any = None, **kwargs: Any) -> Any:
         """As the agent's own. The result's `output` is restored; its messages are not."""
-        said = await asyncio.to_thread(self._said, prompt, message_history)
-        result = await self.agent.run(said, message_history=list(message_history), **kwargs)
-        return replace(result, output=self._shown(result.output))
+        said, kept = await asyncio.to_thread(self._inward, prompt, kwargs)
+        return self._shown(await self.agent.run(said, **kept))
 
-    def run_sync(self, prompt: str, *, message_history: Sequence[Any] = (), **kwargs: Any) -> Any:
+    def run_sync(self, prompt: Any = None, **kwargs: Any) -> Any:
         """As `run`."""
-        said = self._said(prompt, message_history)
-        result = self.agent.run_sync(said, message_history=list(message_history), **kwargs)
-        return replace(result, output=self._shown(result.output))
+        said, kept = self._inward(prompt, kwargs)
+        return self._shown(self.agent.run_sync(said, **kept))
 
     @asynccontextmanager
     async def run_stream(
-        self, prompt: str, *, message_history: Sequence[Any] = (), **kwargs: Any
+        self, prompt: Any = None, **kwargs: Any
     ) -> AsyncIterator["GuardedRunStream"]:
         """As the agent's own, for its text."""
-        said = await asyncio.to_thread(self._said, prompt, message_history)
-        history = list(message_history)
-        async with self.agent.run_stream(said, message_history=history, **kwargs) as run:
+        said, kept = await asyncio.to_thread(self._inward, prompt, kwargs)
+        async with self.agent.run_stream(said, **kept) as run:
             yield GuardedRunStream(run, self._guard)
 
-    def _said(self, prompt: str, history: Sequence[Any]) -> str:
-        return self._guard.hear(prompt, before=lambda out: guarded_history(out, history))
+    def _inward(self, prompt: Any, given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """The owner's words, and what they say about calls that waited for them."""
+        history = given.get("message_history") or ()
+        waited = given.get("deferred_tool_results")
 
-    def _shown(self, output: Any) -> Any:
-        if isinstance(output, BaseModel):
-            return type(output).model_validate(self._guard.show_value(output.model_dump()))
-        return self._guard.show_value(output)
+        def whole(out: OutgoingRequest) -> tuple[Any, Any]:
+            guarded_history(out, history)
+            with out.speaking("owner"):
+                decided = None if waited is None else _decided(out, waited)
+                if prompt is None or isinstance(prompt, str):
+                    return (None if prompt is None else out.text(prompt)), decided
+                return [_said(out, each) for each in prompt], decided
+
+        said, decided = self._guard.rewrite(whole)
+        return said, {**given, "deferred_tool_results": decided} if waited else dict(given)
+
+    def _shown(self, result: Any) -> Any:
+        return replace(result, output=self._guard.show_value(result.output))
+
+
+def _decided(out: OutgoingRequest, waited: Any) -> Any:
+    """Results and approvals that the owner gives, with every value as the history may hold it."""
+
+    def told(value: Any) -> Any:
+        return None if value is None else _result(out, value)
+
+    def approval(each: Any) -> Any:
+        if isinstance(each, ToolApproved):
+            return replace(each, override_args=told(each.override_args))
+        return (
+            replace(each, message=out.text(each.message)) if isinstance(each, ToolDenied) else each
+        )
+
+    return replace(
+        waited,
+        calls={name: told(each) for name, each in waited.calls.items()},
+        approvals={name: approval(each) for name, each in waited.approvals.items()},
+        metadata={name: told(each) for name, each in waited.metadata.items()},
+    )
 
 
 class GuardedRunStream:
