@@ -73,6 +73,7 @@ def test_all_blocks_run_in_order_in_a_clean_home(home: Path) -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     makefile = (ROOT / "Makefile").read_text()
     python, kinds = "", []
+    installed: set[str] = set()
     for kind, block in BLOCK.findall(text):
         kinds.append(kind)
         if kind == "python":
@@ -81,6 +82,7 @@ def test_all_blocks_run_in_order_in_a_clean_home(home: Path) -> None:
             script.write_text(python)  # a page is read from its top: names stay
             run_shell(home, "python page.py")
         elif kind == "json":
+            assert "mcp" in installed
             for server in json.loads(block)["mcpServers"].values():
                 # With no input it starts, finds nobody there, and ends.
                 words = " ".join([server["command"], *server["args"]])
@@ -92,9 +94,11 @@ def test_all_blocks_run_in_order_in_a_clean_home(home: Path) -> None:
                 elif piece.startswith("pip install"):
                     named = re.search(r"\[(\w+)\]", piece)
                     assert named is None or named[1] in extras["optional-dependencies"]
+                    installed.add(named[1] if named else "")
                 elif piece.startswith(". "):
                     assert piece.split()[1] == ".venv/bin/activate"
                 elif piece.startswith(SERVES):
+                    assert piece.split()[1] in installed  # the extra has the command's name
                     run_server(home, piece)
                 else:
                     run_shell(home, piece)

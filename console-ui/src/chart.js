@@ -162,7 +162,7 @@ export class Chart {
     const options = {
       width,
       height,
-      padding: [10, 12, 0, 0],
+      padding: [10, x.kind === "time" ? 28 : 12, 0, 0],
       legend: { show: false },
       scales: {
         x: { time: x.kind === "time", distr: x.kind === "log" ? 3 : 1 },

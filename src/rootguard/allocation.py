@@ -170,7 +170,9 @@ def read_budget(
         if isinstance(turns, bool) or not isinstance(turns, Real) or not turns >= 1 or turns % 1:
             raise BudgetError("turns must be a whole number, 1 or more")
         return parse_epsilon(epsilon) * int(turns)
-    raise BudgetError("give a budget either as a total, or as epsilon and turns together")
+    raise BudgetError(
+        "say what to hide, or give one budget: a total, or epsilon and turns together"
+    )
 
 
 def make_plan(

@@ -14,7 +14,7 @@
     │   ├── ProfileError            a person's profile
     │   └── CohortError             a cohort, read, fetched or written
     ├── AccessError                 a service asked for what its policy does not allow
-    ├── CycleError                  a value rests on itself
+    ├── CycleError                  a value uses itself
     ├── NameTakenError              a name is in use already
     ├── NameLimitError              more values were given names than a session keeps
     ├── DomainError                 bounds or grid size make no sense

@@ -56,6 +56,17 @@ def test_the_file_and_the_output_hold_no_value(tmp_path: Path, vault: str) -> No
     assert stat.S_IMODE((tmp_path / "me.toml").stat().st_mode) == 0o600
 
 
+def test_it_says_what_the_goals_cost_and_which_are_of_no_use(tmp_path: Path, vault: str) -> None:
+    usual = " ".join(init(tmp_path).output.split())
+    assert "The cost, on synthetic people: fib4 is 23.3 % off" in usual
+    assert "of people are put in another risk class" in usual
+    assert "of no use" not in usual
+    (tmp_path / "me.toml").unlink()
+    (tmp_path / "me-policy.toml").unlink()
+    far = " ".join(init(tmp_path, "--hide", "age=40").output.split())
+    assert "Age is of no use to the service like this" in far
+
+
 def test_it_prints_how_to_use_the_profile(tmp_path: Path, vault: str) -> None:
     output = init(tmp_path, "--budget", "0.9").output
     assert '"mcpServers"' in output

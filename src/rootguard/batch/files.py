@@ -69,7 +69,7 @@ class Summary:
 
     released: int
     rejected: int
-    """Rows that are told in the side file instead."""
+    """Rows that are listed in the second file instead."""
     version: int
     """Which draw of the table this is."""
     fresh: bool

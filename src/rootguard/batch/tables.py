@@ -71,7 +71,7 @@ def sanitize(
 
     `columns` names the columns of roots that are called otherwise; `identifiers` gives columns to
     be replaced by tokens, with their kind. Missing values stay missing. Rows without an id, or
-    with something else than a finite number, are told in the side table and left out.
+    with something else than a finite number, are listed in the second table and left out.
 
     Different values of a root under one id are refused, and nothing is released or charged. With
     `on_conflict="charge"` each value is noised by itself and its person pays for each.

@@ -196,6 +196,8 @@ def command(
         services=services,
     )
     setup.plans()  # refuse what cannot be planned before anything private is asked for
+    if not as_json:
+        _print_costs(setup)  # while the goals can still be chosen otherwise
     person, replaced = _begin(setup, given, values, identifiers, asking=asking, clamp=clamp)
     noised = tuple(root for root in person.roots if person.known(root))
     plans = setup.plans()
@@ -458,9 +460,10 @@ def _ask_value(root: "Root", answers: dict[str, object]) -> None:
             answers[str(root.name)] = value if numeric else typed
             return
         else:
-            click.echo(
+            console().print(
                 f"{root.label} is usually {root.wanted}. Check the unit and type it again; if it "
-                "is right, type the same once more and the nearest bound is taken."
+                "is right, type the same once more and the nearest bound is taken.",
+                markup=False,
             )
             before = value
 
@@ -684,6 +687,21 @@ def _without_password(url: str) -> str:
     return url if url.startswith(("sqlite:", "memory:")) else url.split(":", 1)[0] + "://…"
 
 
+def _print_costs(setup: _Setup) -> None:
+    """What the goals cost in accuracy and class errors, and which make a value useless."""
+    from rootguard.advice.costs import plan_cost
+    from rootguard.cli.plan import cost_sentences
+    from rootguard.goals import ADVANTAGE, read_goals
+
+    if setup.goals is None:
+        return
+    most = ADVANTAGE if setup.advantage is None else Fraction(str(setup.advantage))
+    for template, plan in zip(setup.chosen, setup.plans(), strict=True):
+        goals = read_goals(template, _own(template, setup.goals), advantage=most)
+        sentences = cost_sentences(template, plan, goals, plan_cost(template, plan))
+        console().print(f"\n{template.title}. {' '.join(sentences)}", markup=False)
+
+
 def _print(setup: _Setup, noised: tuple[str, ...], *, replaced: bool) -> None:
     from rootguard.allocation import remarks
     from rootguard.cli.plan import error_text
@@ -696,7 +714,9 @@ def _print(setup: _Setup, noised: tuple[str, ...], *, replaced: bool) -> None:
     if replaced:
         screen.print("Nothing had been released, so the earlier draw was replaced at no cost.")
     if noised:
-        screen.print(f"Noised once and stored in the vault: {', '.join(noised)}.", markup=False)
+        titles = {root: each.label for t in setup.chosen for root, each in t.roots.items()}
+        said = ", ".join(label for root, label in titles.items() if root in noised)
+        screen.print(f"Noised once and stored in the vault: {said}.", markup=False)
     for template, plan in zip(setup.chosen, setup.plans(), strict=True):
         parts = [
             f"{template.roots[share.root].label} "

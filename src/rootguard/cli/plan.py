@@ -162,22 +162,28 @@ def print_goals(
         ),
         markup=False,
     )
-    out.print(_cost_sentence(template, cost), markup=False)
-    for goal in goals:
-        if _useless(template, plan, goal.root):
-            root = template.roots[goal.root]
-            out.print(
-                f"{root.label} is of no use to the service like this: a guess from public figures "
-                f"is as near. Hide it less far, or do not send it.",
-                markup=False,
-            )
-    if cost.target_error >= cost.median_error:
-        out.print(
-            f"{template.target.name} is of no use like this: answering everybody with the "
-            f"population's median is {cost.median_error:.3g} % off and costs no privacy.",
-            markup=False,
-        )
+    for sentence in cost_sentences(template, plan, goals, cost):
+        out.print(sentence, markup=False)
     out.print()
+
+
+def cost_sentences(
+    template: "Template", plan: "Plan", goals: "tuple[Goal, ...]", cost: "PlanCost"
+) -> list[str]:
+    """What the goals cost in accuracy and class errors, and which make a value useless."""
+    said = [_cost_sentence(template, cost)]
+    said += [
+        f"{template.roots[goal.root].label} is of no use to the service like this: a guess from "
+        f"public figures is as near. Hide it less far, or do not send it."
+        for goal in goals
+        if _useless(template, plan, goal.root)
+    ]
+    if cost.target_error >= cost.median_error:
+        said.append(
+            f"{template.target.name} is of no use like this: answering everybody with the "
+            f"population's median is {cost.median_error:.3g} % off and costs no privacy."
+        )
+    return said
 
 
 def _cost_sentence(template: "Template", cost: "PlanCost") -> str:

@@ -273,16 +273,18 @@ class Template:
         name: str,
         *,
         roots: Mapping[str, Mapping[str, object]],
-        target: Mapping[str, object],
+        target: Mapping[str, object] | str,
         **rest: object,
     ) -> "Template":
         """A template in Python: what its file would hold, key for key, and checked in the same way.
 
-        `title` is the name if it is left out: Template.build("bmi", roots={"wt": {"lower": 30,
-        "upper": 200}}, target={"name": "half", "formula": "wt / 2"}).
+        `title` is the name if it is left out, and a target that is a formula alone has the name
+        too: Template.build("half", roots={"wt": {"lower": 30, "upper": 200}}, target="wt / 2").
         """
         from rootguard.template.reading import build_template
 
+        if isinstance(target, str):
+            target = {"name": name, "formula": target}
         content = {"name": name, "title": name, "roots": roots, "target": target, **rest}
         return build_template(content)
 
