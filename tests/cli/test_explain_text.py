@@ -319,3 +319,78 @@ def test_what_cannot_be_read_is_refused_without_quoting_it(
 def test_a_text_without_numbers_has_nothing_to_explain() -> None:
     assert "no number" in run("--template", "fib4", stdin="My AST is high.").output
     assert numbers("--template", "fib4", stdin="My AST is high.") == []
+
+
+ANSWERED = """
+name = "visit"
+title = "A visit"
+[roots.smoker]
+type = "boolean"
+title = "Smoker"
+[roots.region]
+type = "category"
+values = ["north", "south"]
+[roots.born]
+type = "date"
+title = "Date of birth"
+lower = 1930-01-01
+upper = 2015-12-31
+[roots.ast]
+lower = 7
+upper = 272
+unit = "U/L"
+[target]
+name = "points"
+formula = "smoker + region + born + ast"
+"""
+
+
+def answered(folder: Path) -> str:
+    path = folder / "visit.toml"
+    path.write_text(ANSWERED)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Smoker: no, AST 61", [("smoker", "no", "teach"), ("ast", "61", "teach")]),
+        ("I have never smoked.", [("smoker", "have never smoked", "teach")]),
+        ("My region is south", [("region", "south", "teach")]),
+        ("Region: nowhere known", [("region", "nowhere known", "redact")]),
+        ("I was born on 3 March 1980", [("born", "3 March 1980", "teach")]),
+        ('{"smoker": false, "ast": 61}', [("smoker", "false", "teach"), ("ast", "61", "teach")]),
+        ('{"visit": {"region": "south"}}', [("region", "south", "teach")]),
+    ],
+)
+def test_answers_are_listed_like_numbers(
+    tmp_path: Path, text: str, expected: list[tuple[str, str, str]]
+) -> None:
+    rows = numbers("--template", answered(tmp_path), "--show", stdin=text)
+    assert [(r["quantity"], r["written"], r["outcome"]) for r in rows] == expected
+    assert {r["reason"] for r in rows if r["quantity"] != "ast"} == {"answer"}
+
+
+def test_no_answer_is_printed_unless_it_is_asked_for(tmp_path: Path) -> None:
+    """Yes and no leave the same output, though both are words of the public list."""
+    path = answered(tmp_path)
+    outputs = {
+        run("--template", path, stdin=f"Smoker: {said}\nAST 61 and region: {place}.").output
+        for said, place in (("yes", "north"), ("no", "south"))
+    }
+    assert len(outputs) == 1
+    (output,) = outputs
+    assert "smoker" in output
+    assert "region" in output
+
+
+def test_a_conversation_that_asks_for_an_answer_is_followed(tmp_path: Path) -> None:
+    chat = {
+        "messages": [
+            {"role": "assistant", "content": "Do you smoke?"},
+            {"role": "user", "content": "Only on weekends"},
+        ]
+    }
+    (row,) = numbers("--template", answered(tmp_path), stdin=json.dumps(chat))
+    assert (row["message"], row["quantity"], row["outcome"]) == (2, "smoker", "redact")
+    assert row["what"] == "becomes [answer]"

@@ -224,6 +224,16 @@ def test_findrisc_counts_each_answer(changed: dict[str, float], points: int) -> 
     assert compute(load_template("findrisc"), {**TYPED["findrisc"][0], **changed}) == points
 
 
+@pytest.mark.parametrize(
+    ("size", "single", "limit"),
+    [(2, 1, 44_370), (3, 1, 55_935), (2, 0, 34_510), (3, 0, 43_505)],
+)
+def test_student_aid_has_the_published_limits_of_2025(size: int, single: int, limit: int) -> None:
+    """Of colleges' tables for 48 states: 225 or 175 per cent of the guidelines of 2023."""
+    person = {"family_income": limit, "family_size": size, "single_parent": single}
+    assert compute(load_template("student_aid"), person) == pytest.approx(100, abs=1e-9)
+
+
 def test_every_catalog_template_has_a_worked_example() -> None:
     assert tuple(EXAMPLES) == catalog()
 

@@ -1,7 +1,8 @@
-"""`rootguard explain-text`: what is read from each number of a text, and what becomes of it.
+"""`rootguard explain-text`: what is read from each number and answer of a text, and what follows.
 
 Without `--show` nothing of the text is printed but words of a public list, so that the output can
-be shown to others: every digit, number word and name is a mark.
+be shown to others: every digit, number word, answer and name is a mark. How long one is can be told
+from the column of what follows it in its line.
 """
 
 import json
@@ -52,6 +53,7 @@ REASONS: Final["Mapping[Reason, str]"] = {
     "another_person": "the sentence is about another person",
     "general": "the sentence is about nobody in particular",
     "unbound": "nothing ties it to a quantity",
+    "answer": "it answers a yes or no, a choice of words or a day that you declared",
     "value": "it could be a value, and nothing ties it to a quantity",
     "date": "it is a date",
     "time": "it is a time of day",
@@ -72,7 +74,7 @@ REASONS: Final["Mapping[Reason, str]"] = {
 _OUTCOMES: Final[Mapping["Outcome", str]] = {
     "teach": "noised and stored, replaced by the released value",
     "release": "replaced by the released value",
-    "redact": "becomes [number]",
+    "redact": "becomes",  # what stands there then
     "doubt": "becomes [number], or the text is refused",
     "identifier": "part of an identifier, which becomes a token",
     "keep": "sent as it is",
@@ -154,7 +156,7 @@ def command(
     as_table: bool,
     as_json: bool,
 ) -> None:
-    """Say of each number in a text whose it is, why, which quantity, and what becomes of it.
+    """Say of each number and answer in a text whose it is, why, which, and what becomes of it.
 
     FILE is a text, or a conversation as JSON: {"messages": [{"role": "user", "content": "…"}]}.
     Without FILE, standard input is read. Nothing is noised, charged or stored, and no store is
@@ -235,7 +237,8 @@ def _explainer(
     if profile_path is None:
         templates = chosen_templates(names)
         roots = {root for each in templates for root in each.roots} if known else set()
-        return Explainer(templates, known=roots, detectors=make_detectors()), None, frozenset()
+        explainer = Explainer(templates, known=roots, detectors=make_detectors(), answers=True)
+        return explainer, None, frozenset()
     profile = load_profile(profile_path)
     chosen = profile.detection
     explainer = Explainer(
@@ -249,6 +252,7 @@ def _explainer(
             kinds=chosen.kinds,
             allow=chosen.allow,
         ),
+        answers=True,
     )
     trusted = frozenset[str]() if profile.policy is None else profile.policy.sources
     return explainer, profile.on_doubt, trusted
@@ -339,7 +343,7 @@ def _content(content: object) -> Iterator[tuple[str, Mapping[str, object]]]:
 def _result(turns: Sequence[_Turn], on_doubt: "OnDoubt | None", *, shown: bool) -> Result:
     rows = [_row(turn, number, on_doubt, shown=shown) for turn in turns for number in turn.numbers]
     if not rows:
-        return Result(document={"numbers": []}, parts=["no number in the text"])
+        return Result(document={"numbers": []}, parts=["no number and no answer in the text"])
     columns = ("place", "near", "whose", "why", "quantity", "what becomes of it")
     lines = [
         (
@@ -362,16 +366,21 @@ def _row(
     text = turn.text
     begin = text.rfind("\n", 0, number.start) + 1
     stop = text.find("\n", number.end)
-    before, after = text[begin : number.start], text[number.end : len(text) if stop < 0 else stop]
+    stop = len(text) if stop < 0 else stop
+    before, after = text[begin : number.start], text[number.end : stop]
     stretch = text[number.start : number.end]
+    hidden = _without_answers(turn)
+    near = _near(hidden[begin : number.start], _marks(stretch), hidden[number.end : stop])
     what = _OUTCOMES[number.outcome]
+    if number.outcome == "redact":
+        what = f"{what} {number.hole}"
     if number.outcome == "doubt" and on_doubt is not None:
         what = _DOUBTS[on_doubt]
     row: dict[str, object] = {
         "message": turn.message,
         "line": text.count("\n", 0, number.start) + 1,
         "column": number.start - begin + 1,
-        "near": _near(before, _marks(stretch), after),
+        "near": near,
         "source": number.source,
         "standing": number.standing,
         "whose": _STANDINGS[number.standing],
@@ -385,6 +394,15 @@ def _row(
         row["written"] = stretch
         row["written_near"] = f"{before[-_AROUND:]}[{stretch}]{after[:_AROUND]}"
     return row
+
+
+def _without_answers(turn: _Turn) -> str:
+    """The text with figures in place of its answers: "no" is a public word, and here a value."""
+    text = turn.text
+    for each in turn.numbers:
+        if each.reason == "answer":
+            text = text[: each.start] + "0" * (each.end - each.start) + text[each.end :]
+    return text
 
 
 def _near(before: str, stretch: str, after: str) -> str:

@@ -51,6 +51,7 @@ Reason = Literal[
     "another_person",
     "general",
     "unbound",
+    "answer",
     OrdinarySort,
 ]
 Decision = Literal["release", "redact", "doubt", "keep"]

@@ -70,6 +70,7 @@ from rootguard.reading.ordinary import CodeLines
 from rootguard.reading.page import Page, columns, read_page
 from rootguard.session.declared import PersonConversation
 from rootguard.session.person import Person
+from rootguard.template import Root, Template
 from rootguard.values import RootName
 
 MOST_CHARACTERS = 1_000_000
@@ -745,14 +746,21 @@ def has_answers(person: Person) -> bool:
 
 def answer_reader(page: Page, person: Person, source: Source) -> AnswerReader | None:
     """What looks for a person's answers in a page; None if there are only numbers to look for."""
-    if not has_answers(person):
-        return None
-    roots = tuple(each for each in person.roots.values() if each.type.name in _ANSWERED)
+    return reader_of_answers(page, tuple(person.roots.values()), person.templates, source)
+
+
+def reader_of_answers(
+    page: Page, declared: Sequence[Root], templates: Sequence[Template], source: Source
+) -> AnswerReader | None:
+    """The same for roots and templates that may be nobody's."""
+    roots = tuple(each for each in declared if each.type.name in _ANSWERED)
     targets = tuple(
         (each.name, (each.target.name.replace("_", " "), each.title))
-        for each in person.templates
+        for each in templates
         if each.target.type.name == "date"
     )
+    if not roots and not targets:
+        return None
     days: list[tuple[int, int]] = []
     if targets or any(root.type.name == "date" for root in roots):
         text = page.original

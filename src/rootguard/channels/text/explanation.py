@@ -1,4 +1,4 @@
-"""What the text channel would do with each number of a text, and why, without doing it.
+"""What the text channel would do with each number and answer of a text, and why, without doing it.
 
 An `Explainer` reads as `TextChannel` reads: declared identifiers first, then claims, then what
 detectors find, a text that is JSON by its keys. It has no store: nothing is drawn, charged, stored
@@ -13,12 +13,14 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from rootguard.channels.detection import Detector, merge
+from rootguard.channels.text.channel import reader_of_answers
 from rootguard.channels.text.documents import TextLook, Walk, parsed, scalar_places
 from rootguard.channels.text.edits import Edit, Sanitization
 from rootguard.errors import shielded
 from rootguard.identifiers import Identifiers, new_key
 from rootguard.language.fold import Spans, key_of
 from rootguard.language.numbers import HOLE
+from rootguard.reading.answers import Answer
 from rootguard.reading.claims import (
     NOTHING,
     SILENCE,
@@ -31,7 +33,7 @@ from rootguard.reading.claims import (
     decide,
     read_claims,
 )
-from rootguard.reading.page import read_page
+from rootguard.reading.page import Page, read_page
 from rootguard.session.declared import Declarations, PersonConversation
 from rootguard.session.person import formula_names
 from rootguard.template import Root, Template
@@ -42,14 +44,17 @@ Outcome = Literal["teach", "release", "redact", "doubt", "identifier", "keep"]
 which nothing can be computed is `redact`; what a detector finds becomes a token (`identifier`)."""
 
 # Scalars of JSON that a walk neither reads as a text nor as a number, so that it takes no step.
-_NO_VALUES: Final = ("true", "false", "null")
+_NO_VALUE: Final = "null"
 # Whose words give a quantity its value. An agent or a tool may have been talked into theirs.
 _TEACHERS: Final = ("owner", "trusted")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class ExplainedNumber:
-    """One number: where it stands, what is claimed of it, what becomes of it. No value is here."""
+    """One number or answer: where it stands, what is claimed of it, what becomes of it. No value.
+
+    `hole` is what stands there if it is taken out.
+    """
 
     start: int
     end: int
@@ -59,12 +64,19 @@ class ExplainedNumber:
     root: RootName | None
     computed: str
     outcome: Outcome
+    hole: str = HOLE
 
 
 class Explainer:
-    """Explains the texts of one conversation, in order. Not to be shared by threads."""
+    """Explains the texts of one conversation, in order. Not to be shared by threads.
 
-    __slots__ = ("_declared", "_detectors", "_formulas", "_known", "_roots", "_targets")
+    With `answers`, what is yes or no, one of a few words or a day is explained beside the numbers.
+    """
+
+    __slots__ = (
+        *("_answers", "_declared", "_detectors", "_formulas", "_known", "_roots", "_targets"),
+        "_templates",
+    )
 
     @shielded
     def __init__(
@@ -74,7 +86,10 @@ class Explainer:
         known: Collection[RootName] = (),
         identifiers: Iterable[str] = (),
         detectors: Sequence[Detector] = (),
+        answers: bool = False,
     ) -> None:
+        self._answers = answers
+        self._templates = tuple(templates)
         self._formulas = formula_names(templates)
         self._roots: dict[RootName, Root] = {}
         for each in templates:
@@ -124,8 +139,10 @@ class Explainer:
         declared = self._declared.find(whole)
         taken = [(each.start, each.end) for each in declared]
         page = read_page(whole, self._roots, self._formulas)
+        told, asked = self._answered(page, source, expectation, Spans(taken), begin)
+        taken += ((each.start + begin, each.end + begin) for each in told)
         if not page.numbers and not page.names:
-            return [], SILENCE
+            return told, replace(SILENCE, asked=asked, asks=True) if asked else SILENCE
         reading = read_claims(
             page,
             source=source,
@@ -142,10 +159,59 @@ class Explainer:
         # stands in capitals as a person's does. A number that is kept is theirs to look at.
         taken += (page.folded.span(n.start, n.end) for n in page.names if not n.subject)
         found = self._detected(whole, Spans(taken))
-        return [
+        numbers = [
             _explained(claim, source, outcome, found, begin)
             for claim, outcome in zip(reading.claims, outcomes, strict=True)
-        ], reading.heard
+        ]
+        heard = reading.heard
+        if asked:
+            asked = tuple(dict.fromkeys((*heard.asked, *asked)))
+            heard = replace(heard, asked=asked, asks=True)
+        return sorted([*told, *numbers], key=lambda each: each.start), heard
+
+    def _answered(
+        self, page: Page, source: Source, expectation: Expectation, taken: Spans, begin: int
+    ) -> tuple[list[ExplainedNumber], tuple[RootName, ...]]:
+        """The answers that are no numbers, and the roots with such answers that are asked for."""
+        roots = tuple(self._roots.values())
+        reader = reader_of_answers(page, roots, self._templates, source) if self._answers else None
+        if reader is None:
+            return [], ()
+        found = []
+        for answer in reader.read(expectation.asked):
+            start, end = page.folded.span(answer.start, answer.end)
+            if taken.meet(start, end) or end < begin:
+                continue
+            found.append(
+                ExplainedNumber(
+                    start=max(0, start - begin),
+                    end=end - begin,
+                    source=source,
+                    standing="owner",
+                    reason="answer",
+                    root=None if answer.computed else answer.root,
+                    computed=answer.computed,
+                    outcome=self._answer_outcome(answer, source),
+                    hole=answer.hole.lstrip(", "),
+                )
+            )
+        return found, reader.asks()
+
+    def _answer_outcome(self, answer: Answer, source: Source) -> Outcome:
+        if answer.computed:
+            roots = self._targets.get(answer.computed, ())
+            known = bool(roots) and self._known.issuperset(roots)
+            return "release" if known and answer.write is not None else "redact"
+        if answer.write is None:
+            return "redact"
+        if answer.root in self._known:
+            return "release"
+        root = self._roots[answer.root]
+        said = answer.said is not None and root.type.inside(answer.said, root.domain) is not None
+        if source not in _TEACHERS or not said:
+            return "redact"
+        self._known.add(answer.root)
+        return "teach"
 
     def _outcome(self, source: Source, claim: Claim) -> Outcome:
         """What becomes of a claim; a value that is taught is known from then on."""
@@ -194,7 +260,7 @@ class _NotingReader:
         self._explainer = explainer
         self._text = text
         self._places = [
-            (start, end) for start, end in scalar_places(text) if text[start:end] not in _NO_VALUES
+            (start, end) for start, end in scalar_places(text) if text[start:end] != _NO_VALUE
         ]
         self._place = -1
         self._here: dict[int, list[ExplainedNumber]] = {}
@@ -260,9 +326,10 @@ class _DocumentWalk(Walk):
         self._reader.step()
         return super()._text(text, path)
 
+    def _truth(self, value: bool, *, path: tuple[str, ...]) -> object:
+        self._reader.step()
+        return super()._truth(value, path=path)
+
     def _number(self, number: float, path: tuple[str, ...], unit: str) -> object:
         self._reader.step()
         return super()._number(number, path, unit)
-
-    def _truth(self, value: bool, *, path: tuple[str, ...]) -> object:  # noqa: ARG002
-        return value  # no number, and no step: the reader still stands at what came before
