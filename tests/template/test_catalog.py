@@ -230,7 +230,11 @@ def test_findrisc_counts_each_answer(changed: dict[str, float], points: int) -> 
 )
 def test_student_aid_has_the_published_limits_of_2025(size: int, single: int, limit: int) -> None:
     """Of colleges' tables for 48 states: 225 or 175 per cent of the guidelines of 2023."""
-    person = {"family_income": limit, "family_size": size, "single_parent": single}
+    person: dict[str, float] = {
+        "family_income": limit,
+        "family_size": size,
+        "single_parent": single,
+    }
     assert compute(load_template("student_aid"), person) == pytest.approx(100, abs=1e-9)
 
 
