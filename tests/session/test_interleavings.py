@@ -396,18 +396,18 @@ class VaultInterleavings(Interleavings):
 
 
 SETTINGS = settings(
-    max_examples=60,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 
 
+@pytest.mark.parametrize("histories", [20, pytest.param(200, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("machine", [Interleavings, VaultInterleavings])
 def test_only_typed_refusals_leave_whatever_owner_and_services_do(
-    machine: type[Interleavings],
+    machine: type[Interleavings], histories: int
 ) -> None:
-    run_state_machine_as_test(machine, settings=SETTINGS)
+    run_state_machine_as_test(machine, settings=settings(SETTINGS, max_examples=histories))
 
 
 def test_a_service_whose_person_was_erased_is_refused_and_may_begin_again() -> None:
