@@ -138,7 +138,7 @@ def _exactly(amount: Amount) -> Fraction:
 
 def to_micro(epsilon: Fraction) -> int:
     """Epsilon in whole micro-epsilon, rounded up: the ledger never understates a loss."""
-    return math.ceil(epsilon * MICRO)
+    return -(-epsilon.numerator * MICRO // epsilon.denominator)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

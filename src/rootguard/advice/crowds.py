@@ -35,6 +35,7 @@ from rootguard.attacks.oracle import (
 )
 from rootguard.calibration import Calibration, Level
 from rootguard.expressions import evaluate, evaluate_many, parse
+from rootguard.mechanisms import Mechanism
 from rootguard.mechanisms import mechanism as mechanism_of
 from rootguard.mechanisms.base import Floats, Indices
 from rootguard.rng import SECURE, Randomness
@@ -72,12 +73,17 @@ class IndependentNoising:
         self._values = dict(values)
         self._mechanism_name = mechanism_name
         self._source = source
+        self._asked: dict[tuple[str, Domain], tuple[int, Mechanism]] = {}
         self.epsilon = epsilon
 
     def release(self, formula: str, domain: Domain) -> int:
         """The grid index of a noised answer, on the answer's own public domain."""
-        truth = domain.nearest(evaluate(parse(formula), self._values))
-        noise = mechanism_of(self._mechanism_name, self.epsilon, domain.size)
+        asked = (formula, domain)
+        if asked not in self._asked:
+            truth = domain.nearest(evaluate(parse(formula), self._values))
+            noise = mechanism_of(self._mechanism_name, self.epsilon, domain.size)
+            self._asked[asked] = truth, noise
+        truth, noise = self._asked[asked]
         return noise.draw(truth, self._source)
 
 

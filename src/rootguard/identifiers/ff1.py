@@ -60,8 +60,8 @@ class Permutation:
     __slots__ = ("_cached", "_ff1", "_lock", "_rounds", "_small_key", "_tables")
 
     def __init__(self, key: bytes) -> None:
-        self._ff1 = FF1(derive_key(key, "ff1"))
-        self._rounds = _ManyFF1(derive_key(key, "ff1"))
+        cipher_key = derive_key(key, "ff1")
+        self._ff1, self._rounds = FF1(cipher_key), _ManyFF1(cipher_key)
         self._small_key = derive_key(key, "prefix cipher")
         self._tables: OrderedDict[tuple[int, bytes], tuple[_Indices, _Indices]] = OrderedDict()
         self._cached = 0

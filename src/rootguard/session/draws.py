@@ -46,6 +46,7 @@ from rootguard.values import (
 
 # Each lost race means that another writer kept a value; more in a row is a fault, not bad luck.
 MAX_RACES = 100
+_WHOLE = Fraction(1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +71,7 @@ class RootMapping:
         """How the root stands on a quantity; refuses one that it cannot share."""
         own = root.domain
         if kept.domain == own and kept.unit in (unit_of(root), UNKNOWN_UNIT):
-            return cls(kept=kept, inward=None, ratio=Fraction(1))
+            return cls(kept=kept, inward=None, ratio=_WHOLE)
         inward = _conversion(root, kept)
         lower, upper = (
             (own.lower, own.upper) if inward is None else map(inward, (own.lower, own.upper))

@@ -200,7 +200,7 @@ def test_the_published_runs_have_as_many_sessions_and_observations_as_ours() -> 
         )
         for each in Grid().cells(people):
             sessions += people.patients
-            observations += people.patients * (people.turns(each) - 1 + len(people.roots))
+            observations += people.patients * (people.turns(each.budget) - 1 + len(people.roots))
 
     assert (sessions, observations) == (21_600, 162_000)
 

@@ -258,7 +258,7 @@ class _Answers:
             "answer": self._answer,
             "assess": self._assess,
         }
-        self.tools = _tools([template.name for template in person.templates])
+        self.tools = list(_tools(tuple(template.name for template in person.templates)))
         self._schemas = {tool.name: tool.input_schema for tool in self.tools}
 
     def input_schema(self, tool: str) -> _Schema | None:
@@ -462,7 +462,8 @@ def _said(description: str, **limits: object) -> _Schema:
     return {"type": "string", "description": description, **limits}
 
 
-def _tools(templates: list[str]) -> list[types.Tool]:
+@lru_cache(maxsize=256)  # nested schemas, the same for all who have the same templates
+def _tools(templates: tuple[str, ...]) -> tuple[types.Tool, ...]:
     """The five tools; `assess` lists the templates of this person."""
     string: _Schema = {"type": "string"}
     names: _Schema = _array(string)
@@ -494,8 +495,8 @@ def _tools(templates: list[str]) -> list[types.Tool]:
     formula = _said("Such as age * ast / (plt * sqrt(alt)): names of values, numbers, + - * / **, "
                     "comparisons, sqrt, ln, log10, exp, abs, min, max.", **text)  # fmt: skip
     question = _said('In words, such as "What is my FIB-4, and is it high?"', **text)
-    template = _said("Which assessment.", enum=templates)
-    return [
+    template = _said("Which assessment.", enum=list(templates))
+    return (
         _tool(
             "list_values",
             "Which values may be asked for, with their units. Gives no value.",
@@ -526,7 +527,7 @@ def _tools(templates: list[str]) -> list[types.Tool]:
             _object({"template": template}),
             _object(assessed),
         ),
-    ]
+    )
 
 
 def _tool(name: str, description: str, arguments: _Schema, result: _Schema) -> types.Tool:

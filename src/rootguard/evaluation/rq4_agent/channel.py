@@ -134,9 +134,9 @@ def direct(tools: Iterable[types.Tool], call: DirectCall) -> Tools:
         result = call(tool, arguments)
         if result is None:
             raise MCPError(types.INVALID_PARAMS, TEXTS[types.INVALID_PARAMS])
-        if result.structured_content is not None:
-            said = json.loads(json.dumps(result.structured_content))
-            result = result.model_copy(update={"structured_content": said})
+        (said,) = result.content
+        if result.structured_content is not None and isinstance(said, types.TextContent):
+            result.structured_content = json.loads(said.text)
         return result
 
     return Tools(ask=ask, listed=tuple(tools))

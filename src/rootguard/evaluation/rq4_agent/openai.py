@@ -71,7 +71,7 @@ def estimate(sessions: Iterable[AgentSession], endpoint: Endpoint) -> CostEstima
     """Two requests a turn, each with the conversation so far."""
     count = requests = tokens_in = 0
     for count, session in enumerate(sessions, 1):  # noqa: B007 - how many there were
-        turns = session.group.turns(session.cell)
+        turns = session.group.turns(session.cell.budget)
         requests += 2 * turns
         tokens_in += 2 * turns * _OPENING_TOKENS + _TURN_TOKENS * turns * turns
     tokens_out = requests * _REPLY_TOKENS

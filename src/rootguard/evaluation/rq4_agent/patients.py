@@ -158,9 +158,9 @@ class PatientGroup:
         """Who gets which epsilon; for `all`, each root its own at every fetch."""
         return self.subject.plan(cell.plain)
 
-    def turns(self, cell: AgentCell) -> int:
+    def turns(self, budget: Turns) -> int:
         """How many questions are asked, the final one included."""
-        return TURNS[cell.budget] * len(self.roots) + 1
+        return TURNS[budget] * len(self.roots) + 1
 
     def guarded(self, cell: AgentCell, patient: int) -> Person:
         """A patient behind RootGuard. Nothing of it holds the true values afterwards."""

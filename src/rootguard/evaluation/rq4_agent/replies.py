@@ -112,6 +112,8 @@ class Parser:
         for end in (*(m.end() for m in _SENTENCES.finditer(plain)), len(plain)):
             sentence = plain[start:end]
             start = end
+            if not sentence or sentence.isspace():  # behind the last full stop
+                continue
             pairs, said, any_name = self._pairs(sentence)
             given += said
             mentioned = mentioned or any_name

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Itera
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -183,13 +184,9 @@ class AgentSession:
         """Its name within a run."""
         return self.cell.key(self.patient)
 
-    def questions(self) -> list[AgentQuestion]:
+    def questions(self) -> tuple[AgentQuestion, ...]:
         """What the adversary will ask: the same in every configuration."""
-        cell, group = self.cell, self.group
-        source = generator(
-            group.seed, "rq4 questions", cell.template, cell.asked, cell.budget, self.patient
-        )
-        return questions(group.template, group.roots, group.turns(cell), source)
+        return _questions(self.group, self.cell.budget, self.patient)
 
     def tools(self) -> Tools:
         """The server's tools without a wire."""
@@ -207,6 +204,15 @@ class AgentSession:
         return build_server(self.group.guarded(self.cell, self.patient))
 
 
+@lru_cache(maxsize=1024)  # as many patients as a run has, so that each is asked anew once a cell
+def _questions(group: PatientGroup, budget: Turns, patient: int) -> tuple[AgentQuestion, ...]:
+    source = generator(
+        group.seed, "rq4 questions", group.template.name, group.asked, budget, patient
+    )
+    return tuple(questions(group.template, group.roots, group.turns(budget), source))
+
+
+@lru_cache(maxsize=64)  # every session of a cell has the same, and is looked up by it
 def run_digest(group: PatientGroup, cell: AgentCell, backend: str) -> str:
     """Two sessions of one key that agree in this would say the same."""
     parts = (
