@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Real
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -104,7 +105,7 @@ class Plan:
             if share.public:
                 continue
             claimed, noise = float(share.epsilon), self.noise(share.root)
-            if noise.tight_epsilon() > claimed * (1 + 1e-9):
+            if _tight_epsilon(noise) > claimed * (1 + 1e-9):
                 raise PlanError(f"{noise.name} does not hold at the plan's epsilon")
 
     @property
@@ -122,6 +123,11 @@ class Plan:
             ],
         ]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+@lru_cache(maxsize=1024)  # over the whole grid, and the same for all who share a plan
+def _tight_epsilon(noise: Mechanism) -> float:
+    return noise.tight_epsilon()
 
 
 _NEAR_CHANCE = 0.2
@@ -215,7 +221,7 @@ def _plan(
         raise BudgetError(f"every root of {template.name} is public; there is nothing to hide")
     domains = [template.roots[root].domain for root in roots]
     kinds = [template.roots[root].type for root in roots]
-    weights = sensitivities(template, graph, objective)
+    weights = _weights(template, graph, objective)
     floor = Fraction(1, MICRO) if allocation == "uniform" else EPSILON_MIN
     if budget < floor * len(roots):
         raise BudgetError(
@@ -264,7 +270,7 @@ def plan_at(
     A public root needs none.
     """
     graph = Graph.of(template)
-    weights = sensitivities(template, graph, objective)
+    weights = _weights(template, graph, objective)
     shares = tuple(
         _share(template.roots[root], epsilons.get(root, Fraction(0)), weights[root])
         for root in graph.roots
@@ -354,6 +360,19 @@ def _with_errors(plan: Plan) -> Plan:
         for share, noise in zip(plan.shares, noises, strict=True)
     )
     return replace(plan, shares=shares)
+
+
+def _weights(
+    template: Template, graph: Graph, objective: Objective | None
+) -> Mapping[RootName, float]:
+    if objective is None:
+        return _target_weights(template)
+    return sensitivities(template, graph, objective)
+
+
+@lru_cache(maxsize=256)  # whatever the budget is
+def _target_weights(template: Template) -> Mapping[RootName, float]:
+    return MappingProxyType(sensitivities(template, Graph.of(template)))
 
 
 def sensitivities(

@@ -16,7 +16,7 @@ from rootguard.advice import epsilon
 from rootguard.advice.costs import choices, recommended
 from rootguard.advice.epsilon import Explanation, explain, explained, with_misses
 from rootguard.advice.people import synthetic_cohort
-from rootguard.advice.utility import Configuration
+from rootguard.advice.utility import Configuration, Trial, UtilityCell
 from rootguard.attacks.oracle import snap
 from rootguard.calibration import make_plan
 from rootguard.cli.main import cli
@@ -55,6 +55,22 @@ def test_calibration_helps_the_service_and_leaves_the_adversary_where_it_was(
     assert [each.adversary_error for each in nlr.of("calibrated")] == [
         each.adversary_error for each in nlr.of("opt")
     ]
+
+
+@pytest.mark.parametrize("name", ["nlr", "egfr", "cha2ds2_vasc"])
+def test_targets_without_the_roots_are_those_of_the_released_roots(name: str) -> None:
+    template = load_template(name)
+    trial = Trial(template, synthetic_cohort(template, size=60, seed=0), seed=0, repeats=2)
+    for each in EPSILONS:
+        cell = UtilityCell(
+            budget="2k+1",
+            epsilon=each,
+            template=name,
+            mechanism="geometric",
+            config="calibrated",
+        )
+        (wanted,) = trial.targets([trial.received(cell)])
+        assert trial.released_targets(cell) == pytest.approx(wanted, rel=1e-8)
 
 
 def test_every_class_says_how_many_of_it_are_found_and_much_budget_finds_nearly_all(

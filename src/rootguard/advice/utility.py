@@ -144,16 +144,37 @@ class Trial:
     def received(self, cell: UtilityCell) -> dict[str, Floats]:
         """Each root as the service receives it, repeats and patients in one row."""
         plan = self.plan(cell)
-        stream = "opt" if cell.config == "calibrated" else cell.config
-        noised = self._noised(plan, cell, stream)
+        noised = self._noised(plan, cell, self._stream(cell))
         if cell.config not in CALIBRATED:
             return _by_name({root: self._points[root][i] for root, i in noised.items()})
         return _by_name(calibration_of(self.template, plan).release_many(noised))
+
+    def released_targets(self, cell: UtilityCell) -> Floats:
+        """What a service computes from what it receives, (repeats, patients).
+
+        Calibrated roots are those at which the target is its posterior median, so the target is
+        had without finding them, but for the last rounding; where there is none, from the roots.
+        """
+        if cell.config not in CALIBRATED:
+            found: Floats = self.targets([self.received(cell)])[0]
+            return found
+        plan = self.plan(cell)
+        noised = self._noised(plan, cell, self._stream(cell))
+        calibration = calibration_of(self.template, plan)
+        wanted = calibration.targets_many(noised)
+        if np.isnan(wanted).any():
+            medians = _by_name(calibration.medians_many(noised))
+            wanted = np.where(np.isnan(wanted), evaluate_many(self._formula, medians), wanted)
+        return wanted.reshape(self.repeats, self.patients)
 
     def noised_values(self, plan: Plan, source: np.random.Generator) -> dict[str, Floats]:
         """Each root as it is noised under any plan, repeats and patients in one row."""
         noised = self._drawn(plan, source)
         return _by_name({root: self._points[root][i] for root, i in noised.items()})
+
+    @staticmethod
+    def _stream(cell: UtilityCell) -> Configuration:
+        return "opt" if cell.config == "calibrated" else cell.config
 
     def _noised(
         self, plan: Plan, cell: UtilityCell, stream: Configuration

@@ -308,12 +308,18 @@ def scored_indices(
     marginals: Sequence[Marginal], latent: Floats, spread: Floats, *, untied: float = 0.0
 ) -> list[Indices]:
     """The same from the points' normal scores."""
-    scores = spread.copy()
-    tied = len(scores) - round(untied * len(scores))
-    scores[:tied] = scores[:tied] @ np.linalg.cholesky(latent).T
-    uniform = normal_shares(scores)
+    uniform = _tied_shares(latent.tobytes(), spread.tobytes(), len(latent), untied)
     found = []
     for i, prior in enumerate(marginals):
         index = np.searchsorted(np.cumsum(prior.mass), uniform[:, i])
         found.append(np.minimum(index, prior.mass.size - 1))
     return found
+
+
+@lru_cache(maxsize=16)  # a search for a plan asks for the same points on many grids
+def _tied_shares(latent: bytes, spread: bytes, count: int, untied: float) -> Floats:
+    """The points in the unit cube, tied as the roots are."""
+    scores = np.frombuffer(spread).reshape(-1, count).copy()
+    tied = len(scores) - round(untied * len(scores))
+    scores[:tied] = scores[:tied] @ np.linalg.cholesky(np.frombuffer(latent).reshape(-1, count)).T
+    return normal_shares(scores)

@@ -82,6 +82,8 @@ _WHOLE = 2048
 """A root that is alone is weighed on its whole grid up to this many points."""
 _BLOCK = 256
 """People whose points are weighed together: few enough for the CPU's cache."""
+_ROWS = 64
+"""Rows of a grid that are worked on together: the same."""
 _PEOPLE = 1 << 13
 """People who are released together: bounds the memory that a long table takes."""
 _CENSUS = 4096
@@ -180,13 +182,27 @@ class _Posterior:
         rows = self._row[noised]
         if (rows < 0).any():
             fresh = np.unique(noised[rows < 0])
-            for start in range(0, fresh.size, _BLOCK):
-                self._add(fresh[start : start + _BLOCK])
+            self._make_room(fresh.size)
+            for start in range(0, fresh.size, _ROWS):
+                self._add(fresh[start : start + _ROWS])
             rows = self._row[noised]
         return rows
 
+    def _make_room(self, count: int) -> None:
+        """Arrays that hold so many rows more; twice as many as before, so that few are copied."""
+        held = len(self.medians)
+        if self._met + count <= held:
+            return
+        room = min(max(self._met + count, 2 * held), self._noise.size)
+        for name in ("values", "scores", "doubt", "medians", "spreads"):
+            before: Floats = getattr(self, name)
+            after = np.empty((room, *before.shape[1:]))
+            after[: self._met] = before[: self._met]
+            setattr(self, name, after)
+
     def _add(self, noised: Indices) -> None:
         size, count = self._noise.size, noised.size
+        new = slice(self._met, self._met + count)
         likelihood = self._noise.likelihoods(noised)
         believed = self.prior.mass * likelihood
         below = np.cumsum(believed, axis=1)
@@ -195,27 +211,27 @@ class _Posterior:
         # The median, and one standard deviation on either side if it were a normal distribution.
         wanted = np.concatenate([self._shares, (0.16, 0.5, 0.84)])
         # Row by row, so that no row depends on which others are computed with it.
-        found = np.minimum([np.searchsorted(row, wanted) for row in below], size - 1)
+        found = np.minimum([row.searchsorted(wanted) for row in below], size - 1)
         drawn = np.empty((count, self._shares.size), dtype=np.int64)
         drawn[:, self._order] = found[:, :-3]
-        indices = np.hstack([drawn, np.broadcast_to(self.fixed, (count, self.fixed.size))])
         if self._shares.size == 0:  # the fixed points are the whole grid, each once
             likelihood *= self.prior.mass
-        evidence = np.take_along_axis(likelihood, indices, axis=1) / total
-        doubt = 1 / np.maximum(evidence, math.exp(-self._most_doubt))
+        evidence, own = self.doubt[new], self._shares.size
+        evidence[:, :own] = likelihood.take(drawn + size * np.arange(count)[:, None])
+        evidence[:, own:] = likelihood.take(self.fixed, axis=1)
+        evidence /= total
+        np.maximum(evidence, math.exp(-self._most_doubt), out=evidence)
+        np.divide(1, evidence, out=evidence)  # and so it is the doubt
         points = self.prior.points
-        self.values = np.vstack([self.values, points[drawn]])
-        self.scores = np.vstack([self.scores, self.prior.scores[drawn]])
-        self.doubt = np.vstack([self.doubt, doubt])
+        self.values[new], self.scores[new] = points[drawn], self.prior.scores[drawn]
         low, middle, high = (points[found[:, i]] for i in (-3, -2, -1))
         if not self._on_a_line:  # answers without an order have no median, but a likeliest one
             middle = points[np.argmax(believed, axis=1)]
-        self.medians = np.concatenate([self.medians, middle])
+        self.medians[new] = middle
         step = points[1] - points[0]
         # An answer stays one: between two of them there is nothing to move to.
         moves = size > 2 and self._on_a_line
-        spreads = np.maximum(high - low, step) if moves else np.zeros(count)
-        self.spreads = np.concatenate([self.spreads, spreads])
+        self.spreads[new] = np.maximum(high - low, step) if moves else 0
         self._row[noised] = self._met + np.arange(count)
         self._met += count
 
