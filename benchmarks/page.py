@@ -87,7 +87,7 @@ zero, not at all; one, in proportion.""",
 
 def page(lines: Sequence[Line]) -> str:
     """The whole page."""
-    parts = ["# Speed", _ABOUT, *(_machine(*run) for run in _runs(lines))]
+    parts = ["# Speed", _ABOUT, *(_machine(*run) for run in _runs(lines)), *_aims(lines)]
     for area, (title, text) in _AREAS.items():
         results = [each for each in lines if each.get("area") == area]
         if results:
@@ -106,6 +106,32 @@ def _runs(lines: Sequence[Line]) -> list[tuple[Line, list[str]]]:
     return [(about, list(dict.fromkeys(titles))) for about, titles in runs if titles]
 
 
+def _aims(lines: Sequence[Line]) -> Iterator[str]:
+    """How many aims hold, and which are missed."""
+    judged = [each for each in lines if each.get("area") in _AREAS and each.get("met") is not None]
+    if not judged:
+        return
+    missed = [each for each in judged if not each["met"]]
+    said = f"**Aims**: {len(judged) - len(missed)} of {len(judged)} hold."
+    if missed:
+        said += " Missed: " + "; ".join(f"{_titled(each)} ({_reached(each)})" for each in missed)
+        said += "."
+    yield said
+
+
+def _titled(found: Line) -> str:
+    _, name, beside = records.key(found)
+    return f"{name} beside {beside}" if "ratio" in found else name
+
+
+def _reached(found: Line) -> str:
+    if "ratio" in found:
+        return f"{_figure(found['ratio'])}, aim {_figure(found['aim'])}"
+    if "growth" in found:
+        return f"exponent {found['exponent']:.2f} with {found['size']}, limit {found['limit']:g}"
+    return f"{_taken(found['ours_seconds'], rate=found['rate'])}, aim {_aim(found)}"
+
+
 def _machine(found: Line, titles: Sequence[str]) -> str:
     machine = found["machine"]
     packages = [f"{name} {number}" for name, number in machine["packages"].items() if number]
@@ -121,6 +147,7 @@ def _machine(found: Line, titles: Sequence[str]) -> str:
 
 
 def _tables(results: Sequence[Line]) -> Iterator[str]:
+    rows: list[tuple[str, ...]]
     compared = [each for each in results if "ratio" in each]
     if compared:
         rows = [
@@ -134,7 +161,7 @@ def _tables(results: Sequence[Line]) -> Iterator[str]:
             )
             for each in compared
         ]
-        yield _table(("what", "against", "ratio", "ours", "aim", "met"), rows)
+        yield _table(("what", "against", "ratio", "ours", "aim", "verdict"), rows)
     figures = [each for each in results if "figure" in each]
     if figures:
         rows = [
@@ -142,13 +169,15 @@ def _tables(results: Sequence[Line]) -> Iterator[str]:
                 each["figure"],
                 each["unit"],
                 _taken(each["ours_seconds"], rate=each["rate"]),
+                _ends(each),
                 _taken(each["ours_wall"], rate=each["rate"]),
                 "" if each["aim_seconds"] is None else _aim(each),
                 _met(each),
             )
             for each in figures
         ]
-        yield _table(("what", "per", "processor", "wall", "aim", "met"), rows)
+        header = ("what", "per", "processor", "middle half", "wall", "aim", "verdict")
+        yield _table(header, rows)
     grown = [each for each in results if "growth" in each]
     if grown:
         rows = [
@@ -159,10 +188,11 @@ def _tables(results: Sequence[Line]) -> Iterator[str]:
                 f"{each['sizes'][-1]:,}: {_time(each['seconds'][-1])}",
                 f"{each['exponent']:.2f}",
                 f"{each['limit']:g}",
+                _met(each),
             )
             for each in grown
         ]
-        yield _table(("what", "grows with", "from", "to", "exponent", "limit"), rows)
+        yield _table(("what", "grows with", "from", "to", "exponent", "limit", "verdict"), rows)
     left_out = [f"{each['against']}: {each['skipped']}" for each in results if "skipped" in each]
     if left_out:
         yield f"Left out: {'; '.join(left_out)}."
@@ -174,7 +204,12 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _met(found: Line) -> str:
-    return {None: "", True: "yes", False: "no"}[found["met"]]
+    return {None: "", True: "holds", False: "missed"}[found["met"]]
+
+
+def _ends(found: Line) -> str:
+    ends = sorted(found["middle_half"], reverse=found["rate"])
+    return " to ".join(_taken(end, rate=found["rate"]) for end in ends)
 
 
 def _aim(found: Line) -> str:

@@ -59,6 +59,18 @@ def test_the_simulation_of_a_minute_is_the_same_again_and_waits_where_it_must() 
     assert waits.mean() == pytest.approx(load / 500 * load / (2 * (1 - load)), rel=0.1)
 
 
+def test_the_page_says_of_every_aim_whether_it_holds() -> None:
+    quick = Figure(name="quick", unit="row", rounds=(Spent(processor=1.0, wall=2.0),), aim=3.0)
+    slow = Figure(name="slow", unit="row", rounds=(Spent(processor=4.0, wall=4.0),), aim=3.0)
+    steep = Growth(name="steep", size="n", sizes=(1, 10), seconds=(1.0, 100.0))
+    lines = [records.line("growth", each) for each in (quick, slow, steep)]
+    written = page.page(lines)
+    assert "1 of 3 hold. Missed: slow (4 s, aim ≤ 3 s); steep (exponent 2.00 with n" in written
+    rows = [line.split(" | ") for line in written.splitlines() if line.startswith("| ")]
+    verdicts = {row[0].removeprefix("| "): row[-1].removesuffix(" |") for row in rows}
+    assert [verdicts[name] for name in ("quick", "slow", "steep")] == ["holds", "missed", "missed"]
+
+
 def test_no_sentence_of_the_page_has_a_number() -> None:
     said = [page._ABOUT, *(text for pair in page._AREAS.values() for text in pair)]
     assert [text for text in said if re.search(r"\d", text)] == []
