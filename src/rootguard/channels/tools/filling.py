@@ -17,7 +17,7 @@ from rootguard.channels.tools.evidence import known
 from rootguard.channels.tools.fields import Path
 from rootguard.channels.tools.understanding import Binding, Pins, ToolMap, understand
 from rootguard.errors import UnknownNameError, shielded
-from rootguard.language.units import Affine, conversion, convert
+from rootguard.language.units import Affine, conversion
 from rootguard.reading.page import decimals_in, plain, rounded
 from rootguard.values import RootName
 
@@ -47,38 +47,56 @@ def answer_of(asked: Answer, person: "Person") -> object:
 
 
 def measured(measure: ReleasedMeasure, person: "Person") -> float:
-    """A released value in a measure's unit."""
-    released = person.derive(measure.formula) if measure.formula else person.number(measure.name)
-    if measure.unit is None:
-        return float(f"{released:.{_DIGITS}g}")
-    converted = convert(released, measure.own, measure.unit, measure.substance)
-    if converted is None:
-        raise UnknownNameError("unit", measure.unit, (measure.own,))
-    return float(f"{converted:.{_DIGITS}g}")
+    """A released value in a measure's unit, to be compared: with its digits."""
+    return float(_digits(_released(measure, person), measure))
+
+
+def shown(measure: ReleasedMeasure, person: "Person") -> float:
+    """A released value in a measure's unit, to be sent: with the decimals that people give it."""
+    return float(_as_people_write(_released(measure, person), measure, person))
 
 
 def value_of(binding: Binding, person: "Person") -> object:
-    """What a bound parameter is filled in with: a root with the decimals that people give it.
-
-    What is computed from roots has no usual decimals and keeps its digits.
-    """
-    if not binding.formula and not isinstance(shown := person.release(binding.name), float):
-        if isinstance(shown, str):
-            return shown
-        if isinstance(shown, date):
-            return shown.isoformat()
-    released = person.derive(binding.formula) if binding.formula else person.number(binding.name)
+    """What a bound parameter is filled in with: a root with the decimals that people give it."""
+    if not binding.formula and not isinstance(given := person.release(binding.name), float):
+        if isinstance(given, str):
+            return given
+        if isinstance(given, date):
+            return given.isoformat()
+    released = _released(binding, person)
     if binding.ends is not None:  # the nearer of 0 and 1
         return binding.ends[1 if released >= 0.5 else 0]
-    affine = Affine(scale=1.0)
-    if binding.unit is not None and binding.unit != binding.own:
-        converted = conversion(binding.own, binding.unit, binding.substance)
-        if converted is None:
-            raise UnknownNameError("unit", binding.unit, (binding.own,))
-        affine = converted
-    root = None if binding.formula else person.roots.get(RootName(binding.name))
-    if root is None or binding.kind == "integer":
-        return _written(Decimal(f"{affine(released):.{_DIGITS}g}"), binding)
+    if binding.kind == "integer":  # rounded once, in `_written`
+        return _written(_digits(released, binding), binding)
+    return _written(_as_people_write(released, binding, person), binding)
+
+
+def _released(asked: Binding | ReleasedMeasure, person: "Person") -> float:
+    return person.derive(asked.formula) if asked.formula else person.number(asked.name)
+
+
+def _affine(asked: Binding | ReleasedMeasure) -> Affine:
+    """From a value's own unit into the one that is asked for."""
+    if asked.unit is None or asked.unit == asked.own:
+        return Affine(scale=1.0)
+    found = conversion(asked.own, asked.unit, asked.substance)
+    if found is None:
+        raise UnknownNameError("unit", asked.unit, (asked.own,))
+    return found
+
+
+def _digits(released: float, asked: Binding | ReleasedMeasure) -> Decimal:
+    return Decimal(f"{_affine(asked)(released):.{_DIGITS}g}")
+
+
+def _as_people_write(
+    released: float, asked: Binding | ReleasedMeasure, person: "Person"
+) -> Decimal:
+    """A root with its decimals. What is computed from roots has no usual ones and keeps its own."""
+    root = None if asked.formula else person.roots.get(RootName(asked.name))
+    if root is None:
+        return _digits(released, asked)
+    affine = _affine(asked)
     # Rounding may not leave the domain; a conversion may turn its ends round.
     lower, upper = sorted(
         (
@@ -86,8 +104,7 @@ def value_of(binding: Binding, person: "Person") -> object:
             affine(max(root.domain.upper, released)),
         )
     )
-    places = decimals_in(root.places, affine.scale)
-    return _written(rounded(affine(released), places, lower, upper), binding)
+    return rounded(affine(released), decimals_in(root.places, affine.scale), lower, upper)
 
 
 def _written(number: Decimal, binding: Binding) -> object:

@@ -36,7 +36,7 @@ from rootguard.channels.text.edits import Change
 from rootguard.channels.tools import Binding, Pins, Question, ToolMap, fill, understand
 from rootguard.channels.tools.answers import measures_of
 from rootguard.channels.tools.docstrings import asked_for
-from rootguard.channels.tools.filling import measured
+from rootguard.channels.tools.filling import shown
 from rootguard.channels.tools.shapes import Place, says_nothing
 from rootguard.channels.tools.shapes import stated as stated_in
 from rootguard.channels.tools.words import Meanings, meanings
@@ -557,7 +557,7 @@ class Arguments:
                     Question(parameter=where, candidates=(each.name,), why=why),
                 )
             _set(held, each.place, _HELD)
-            made.append((each.place, measured(each.measure, self._person), each.name))
+            made.append((each.place, shown(each.measure, self._person), each.name))
         return held, made
 
     def _filled(self, reading: ParameterReading, kept: Message) -> Message:
