@@ -26,6 +26,7 @@ from rootguard.values import (
     mechanism_named,
     normalised,
     parse_epsilon,
+    point_fingerprints,
     to_micro,
 )
 
@@ -369,6 +370,16 @@ def test_a_fingerprint_tells_apart_grid_points_keys_contexts_and_grids_and_nothi
         Raw(54).number_fingerprint(KEY, "age"),
     ]
     assert len({base, *others}) == 10
+
+
+@given(st.text(max_size=9), st.floats(0, 500), st.integers(2, 300))
+def test_fingerprints_of_grid_points_are_those_of_the_values(
+    name: str, value: float, size: int
+) -> None:
+    domain, raw = Domain(lower=10.0, upper=400.0, size=size), Raw(value)
+    made = point_fingerprints(b"k" * 32, "\x00ast", domain)
+    found = made(name.encode(errors="surrogatepass"), domain.nearest(value))
+    assert found == raw.fingerprint(b"k" * 32, f"{name}\x00ast", domain)
 
 
 def test_the_fingerprint_of_early_stores_tells_numbers_apart() -> None:

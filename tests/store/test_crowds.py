@@ -8,7 +8,7 @@ import pytest
 
 from rootguard import Guard, MemoryStore, Store, load_template, make_plan, open_store
 from rootguard.errors import BudgetError, ErasedError
-from rootguard.session.crowds import Declared, noise_each
+from rootguard.session.crowds import Declared, GridPoints, kept_each, noise_each
 from rootguard.store import Commit, tables
 from rootguard.values import Principal, Raw, RootName, to_micro
 
@@ -18,12 +18,14 @@ VALUES = {"age": 54.0, "ast": 23.0, "alt": 30.0, "plt": 220.0}
 NAMES = [Principal(f"person {number}") for number in range(7)]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     if request.param == "memory":
         yield MemoryStore()
         return
     url = f"sqlite:///{tmp_path / 'vault.sqlite3'}"
+    if request.param == "postgres":
+        url = str(request.getfixturevalue("new_postgres")())
     opened = open_store(url, key=bytes(32), create=True)
     yield opened
     assert opened.verify() == ()
@@ -53,6 +55,50 @@ def test_snapshots_and_records_are_those_of_each(store: Store) -> None:
         assert one.quantities == other.quantities
     assert store.records_of(NAMES) == [store.records(name) for name in NAMES]
     assert store.population() == len(store.tags())
+
+
+def test_the_finest_values_are_those_of_each_snapshot(store: Store) -> None:
+    for name in NAMES[:4]:
+        opened(store, name)
+    opened(store, NAMES[1], ast=60.0)  # a second version
+    opened(store, NAMES[1])  # and back to the first
+    Guard.refine(FIB4, values=VALUES, budget="1.5", store=store, principal=NAMES[2])
+    store.erase(NAMES[3])
+    odd = Principal('a "name", {"principal":"person 0"}')
+    opened(store, odd)
+    asked = [*NAMES, Principal(" PERSON 0"), odd]
+    for (name, values), person in zip(store.finest(asked), store.snapshots(asked), strict=True):
+        assert name == person.name
+        finest = {
+            root: max(levels, key=lambda each: each.sanitized.epsilon)
+            for root, levels in person.levels.items()
+        }
+        kept = {root: (each.fingerprint, each.sanitized) for root, each in finest.items()}
+        assert values == kept
+
+
+def test_whose_values_are_kept_is_known_by_their_grid_points(store: Store) -> None:
+    """As `noise_each` knows it by the numbers; nobody else is served without it."""
+    for name in NAMES[:3]:
+        opened(store, name)
+    opened(store, NAMES[1], ast=60.0)
+    noised = noise_each(store, PLAN, FIB4.roots, declared(store, NAMES[:1]))
+    domains = {root: FIB4.roots[root].domain for root in FIB4.roots}
+    points: dict[RootName, GridPoints] = {
+        root: (domain, [domain.nearest(VALUES[root])] * 4) for root, domain in domains.items()
+    }
+    first, changed, same, unknown = kept_each(store, NAMES[:4], points)
+    assert isinstance(noised[0], dict)
+    assert first == {root: record.sanitized for root, record in noised[0].items()}
+    assert same is not None
+    assert (changed, unknown) == (None, None)
+    absent = {root: (domain, [None] * 4) for root, (domain, _) in points.items()}
+    assert kept_each(store, NAMES[:4], points | {RootName("ast"): absent[RootName("ast")]})[1] == {
+        root: record.sanitized
+        for root, (record,) in store.snapshot(NAMES[1]).levels.items()
+        if root != "ast"
+    }
+    assert kept_each(store, NAMES[:4], absent) == [{}] * 4
 
 
 def test_everybody_is_noised_once(store: Store) -> None:

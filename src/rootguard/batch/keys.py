@@ -8,8 +8,9 @@ after an erasure the noise is a fresh one.
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NoReturn, SupportsIndex
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from rootguard.allocation import Plan
 from rootguard.batch.columns import Array, Layout, Mask, Numbers
-from rootguard.batch.kernel import Kernel, Override
+from rootguard.batch.kernel import Kernel, Override, nearest
 from rootguard.batch.register import Fresh, KnownPeople, Register, check_levels
 from rootguard.calibration import Calibration, Level
 from rootguard.errors import BudgetError, FileError, PlanError, StoreKeyError, shielded
@@ -25,12 +26,12 @@ from rootguard.graph import Graph
 from rootguard.mechanisms.base import Indices
 from rootguard.mechanisms.exact import Words
 from rootguard.mechanisms.keyed import KEY_BYTES, Prf
-from rootguard.session.crowds import Declared, noise_each
-from rootguard.session.draws import RootMapping, computed_values, define, mappings
-from rootguard.store import Record, Snapshot, Store
+from rootguard.session.crowds import Declared, kept_each, noise_each
+from rootguard.session.draws import computed_values, define, mappings
+from rootguard.store import Snapshot, Store
 from rootguard.store.tables import table_prf
 from rootguard.template import Template
-from rootguard.values import Principal, Raw, RootName
+from rootguard.values import Principal, Raw, RootName, Sanitized
 
 AT_ONCE = 2000
 """People known by name who are looked up together."""
@@ -199,15 +200,11 @@ class _VaultPeople:
         rows = np.flatnonzero(self.known(tags) & ~refused)
         released: dict[int, dict[RootName, float] | None] = {}
         for some in self._together(rows, tags):
-            names = [Principal(name) for name in ids.take(pa.array(some)).to_pylist()]
-            raws: list[dict[RootName, Raw]] = [{} for _ in names]
-            for root, found in given.items():
-                missing = found.missing[some]
-                sealed = map(Raw, found.values[some].tolist())
-                for each, raw, absent in zip(raws, sealed, missing.tolist(), strict=True):
-                    if not absent:
-                        each[root] = raw
-            released |= zip(some.tolist(), self._release(names, raws), strict=True)
+            found = self._kept(ids, some, given)
+            released |= zip(some.tolist(), found, strict=True)
+            new = some[[each is None for each in found]]
+            if new.size:
+                released |= zip(new.tolist(), self._new(ids, new, given), strict=True)
         kept = [row for row in sorted(released) if released[row] is not None]
         values = {
             root: np.array([(released[row] or {}).get(root, 0.0) for row in kept])
@@ -228,9 +225,31 @@ class _VaultPeople:
                 yield rows[first[start : start + AT_ONCE]]
             rows = np.delete(rows, first)
 
-    def _release(
-        self, names: Sequence[Principal], raws: Sequence[Mapping[RootName, Raw]]
+    def _kept(
+        self, ids: Array, rows: Indices, given: Mapping[RootName, Numbers]
     ) -> list[dict[RootName, float] | None]:
+        """What is released of whom all values are kept already; None for the others."""
+        if self._formulas:
+            return [None] * rows.size
+        points = {
+            root: (domain, _given(nearest(domain, found.values[rows]), found.missing[rows]))
+            for root, found in given.items()
+            for domain in (self._template.roots[root].domain,)  # the store's own (`check_grids`)
+        }
+        kept = kept_each(self._store, _names(ids, rows), points)
+        return [None if each is None else self._answer(each) for each in kept]
+
+    def _new(
+        self, ids: Array, rows: Indices, given: Mapping[RootName, Numbers]
+    ) -> list[dict[RootName, float] | None]:
+        """What is released of people who may have to be drawn; None for whom a cap forbids."""
+        names = _names(ids, rows)
+        raws: list[dict[RootName, Raw]] = [{} for _ in names]
+        for root, found in given.items():
+            sealed = map(Raw, found.values[rows].tolist())
+            for each, raw, absent in zip(raws, sealed, found.missing[rows].tolist(), strict=True):
+                if not absent:
+                    each[root] = raw
         people, roots = self._store.snapshots(names), self._template.roots
         computed = [self._computed(person) for person in people]
         declared = [
@@ -243,7 +262,11 @@ class _VaultPeople:
         noised = noise_each(self._store, self._plan, roots, declared)
         mapped = mappings(self._store.quantities(), [roots[root] for root in self._roots])
         return [
-            None if isinstance(found, BudgetError) else self._answer(found, mapped, made)
+            None
+            if isinstance(found, BudgetError)
+            else self._answer(
+                {root: mapped[root].shown(each.sanitized) for root, each in found.items()}, made
+            )
             for found, made in zip(noised, computed, strict=True)
         ]
 
@@ -252,11 +275,9 @@ class _VaultPeople:
 
     def _answer(
         self,
-        records: Mapping[RootName, Record],
-        mapped: Mapping[RootName, RootMapping],
-        computed: Mapping[RootName, float],
+        kept: Mapping[RootName, Sanitized],
+        computed: Mapping[RootName, float] = MappingProxyType({}),
     ) -> dict[RootName, float]:
-        kept = {root: mapped[root].shown(each.sanitized) for root, each in records.items()}
         if self._calibrate and len(kept) == len(self._roots):
             levels = {
                 root: Level.of(value, self._template.roots[root].type)
@@ -275,3 +296,15 @@ class _VaultPeople:
                 self._calibrations.clear()
             self._calibrations[at] = Calibration(self._template, levels)
         return self._calibrations[at]
+
+
+def _names(ids: Array, rows: Indices) -> list[Principal]:
+    return [Principal(name) for name in ids.take(pa.array(rows)).to_pylist()]
+
+
+def _given(points: Indices, missing: Mask) -> list[int | None]:
+    """Grid points, where there are values."""
+    given: list[int | None] = points.tolist()
+    if not missing.any():
+        return given
+    return [None if gone else point for point, gone in zip(given, missing.tolist(), strict=True)]

@@ -12,7 +12,7 @@ new, and nothing is charged twice.
 
 import tempfile
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal, NoReturn, SupportsIndex
@@ -157,22 +157,27 @@ class Register:
     def repeated(self) -> Words:
         """The people who are in several rows of this table."""
         found = [np.empty(0, np.uint64)]
+        for entries in self._together():
+            order = np.sort(entries["tag"])
+            found.append(np.unique(order[1:][order[1:] == order[:-1]]))
+        return np.concatenate(found)
+
+    def _together(self) -> Iterator[Entries]:
+        """All entries, in sets in which everybody's are together.
+
+        Few reads and sorts for a table of ordinary length, little memory for a long one.
+        """
         files = (self._drawn, self._others)
-        # Few reads and sorts for a table of ordinary length, little memory for a long one.
         parts = -(-sum(map(len, files)) // TOGETHER)
         step = max(1, tables.PARTITIONS // max(1, parts))
         for start in range(0, tables.PARTITIONS, step):
             stop = min(start + step, tables.PARTITIONS)
-            order = np.sort(np.concatenate([file.partitions(start, stop)["tag"] for file in files]))
-            found.append(np.unique(order[1:][order[1:] == order[:-1]]))
-        return np.concatenate(found)
+            yield np.concatenate([file.partitions(start, stop) for file in files])
 
     def conflicts(self) -> dict[RootName, Words]:
         """Of each root the people who have different values of it in this table."""
         found: list[list[Words]] = [[] for _ in self.roots]
-        for number in range(tables.PARTITIONS):
-            files = (self._drawn, self._others)
-            entries = np.concatenate([file.partition(number) for file in files])
+        for entries in self._together():
             for people, each in zip(found, tables.conflicts(entries), strict=True):
                 people.append(each)
         whole = {

@@ -169,6 +169,10 @@ class Snapshot:
     runs: tuple[TableRun, ...]
 
 
+FinestValues = tuple[Principal, Mapping[RootName, tuple[bytes, Sanitized]]]
+"""A person's name as it was first written; of each root that is kept a fingerprint and a value."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Commit:
     """Draws of one person that are to be kept, and the epoch in which they were made."""
@@ -370,6 +374,10 @@ class Store(Protocol):
 
     def snapshots(self, principals: Sequence[Principal]) -> list[Snapshot]:
         """`snapshot` of many people, with few questions to the database."""
+        ...
+
+    def finest(self, principals: Sequence[Principal]) -> list[FinestValues]:
+        """The finest level of each root's current version, of many people; the quickest to ask."""
         ...
 
     def records_of(self, principals: Sequence[Principal]) -> list[tuple[Record, ...]]:

@@ -16,6 +16,7 @@ from rootguard.store.base import (
     Disclosure,
     Disclosures,
     Epoch,
+    FinestValues,
     Fingerprints,
     LogEntry,
     Merge,
@@ -317,6 +318,18 @@ class MemoryStore:
     def snapshots(self, principals: Sequence[Principal]) -> list[Snapshot]:
         """`snapshot` of many people."""
         return [self.snapshot(principal) for principal in principals]
+
+    def finest(self, principals: Sequence[Principal]) -> list[FinestValues]:
+        """The finest level of each root's current version, of many people."""
+        found: list[FinestValues] = []
+        for person in self.snapshots(principals):
+            draws = {
+                root: max(levels, key=lambda record: record.sanitized.epsilon)
+                for root, levels in person.levels.items()
+            }
+            values = {root: (each.fingerprint, each.sanitized) for root, each in draws.items()}
+            found.append((person.name, values))
+        return found
 
     def records_of(self, principals: Sequence[Principal]) -> list[tuple[Record, ...]]:
         """`records` of many people."""

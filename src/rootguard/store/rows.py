@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from fractions import Fraction
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from rootguard.errors import RootGuardError, StoreDamagedError, StoreError
 from rootguard.events import (
@@ -62,7 +62,7 @@ def storable(*cells: Cell) -> None:
         if isinstance(cell, int) and abs(cell) > _LARGEST:
             raise StoreError("a number is too large to be stored")
         if isinstance(cell, str) and (
-            "\x00" in cell or any("\ud800" <= c <= "\udfff" for c in cell)
+            "\x00" in cell or (not cell.isascii() and any("\ud800" <= c <= "\udfff" for c in cell))
         ):
             raise unstorable_name()
 
@@ -75,14 +75,22 @@ class PersonRow(Unserializable):
 
     __slots__ = ("cipher", "epoch", "key", "name", "revision", "secret", "summary", "there")
 
-    def __init__(self, key: str, secret: bytes, *, name: str = "") -> None:
+    def __init__(
+        self,
+        key: str,
+        secret: bytes,
+        *,
+        cipher: PersonCipher | None = None,
+        name: str = "",
+        summary: PersonSummary | None = None,
+    ) -> None:
         self.key = key
         self.secret = secret
-        self.cipher = PersonCipher(secret, key)
+        self.cipher = PersonCipher(secret, key) if cipher is None else cipher
         self.name = name
         self.epoch = 0
         self.revision = 0
-        self.summary = PersonSummary()
+        self.summary = PersonSummary() if summary is None else summary
         self.there = False
 
     @classmethod
@@ -118,17 +126,42 @@ def people_query() -> Statement:
     return f"{_PEOPLE} ORDER BY principal", ()
 
 
+class OpenedPerson(NamedTuple):
+    """What a person's row holds, opened and checked, and no more made of it."""
+
+    summary: bytes
+    secret: bytes
+    cipher: PersonCipher
+    name: str
+
+
+def open_person(secrets: Secrets, row: Row) -> OpenedPerson:
+    """What a person's row holds."""
+    key, epoch, revision, wrapped, name, sealed = row
+    summary = secrets.people.decrypt(sealed, "summary", key, epoch, revision, wrapped, name)
+    secret = secrets.people.decrypt(wrapped, "key", key, epoch)
+    cipher = PersonCipher(secret, key)
+    written = json_of(cipher.decrypt("people", epoch, content=name)) if name else ""
+    return OpenedPerson(summary, secret, cipher, written)
+
+
 def read_person(secrets: Secrets, row: Row) -> PersonRow:
     """The person that a row tells of."""
-    key, epoch, revision, wrapped, name, sealed = row
-    text = secrets.people.decrypt(sealed, "summary", key, epoch, revision, wrapped, name)
-    secret = secrets.people.decrypt(wrapped, "key", key, epoch)
-    person = PersonRow(key, secret)
-    person.epoch, person.revision, person.there = epoch, revision, True
-    person.summary = PersonSummary.from_text(text)
-    if name:
-        person.name = json.loads(person.cipher.decrypt("people", epoch, content=name))
+    opened = open_person(secrets, row)
+    summary = PersonSummary.from_text(opened.summary)
+    person = PersonRow(
+        row[0], opened.secret, cipher=opened.cipher, name=opened.name, summary=summary
+    )
+    person.epoch, person.revision, person.there = row[1], row[2], True
     return person
+
+
+_SCAN: Final = json.JSONDecoder().raw_decode
+
+
+def json_of(text: bytes) -> Any:  # noqa: ANN401 - whatever was kept
+    """What a row's text says: ours begins at once and has blanks behind it alone."""
+    return _SCAN(text.decode())[0]
 
 
 def put_person(secrets: Secrets, person: PersonRow) -> Statement:
@@ -164,7 +197,7 @@ class PersonTable(Generic[T]):
     def open(self, person: PersonRow, place: Cell, content: object) -> T:
         """The thing that was kept in this place."""
         text = person.cipher.decrypt(self.name, place, content=content)
-        return self._unpack(json.loads(text))
+        return self._unpack(json_of(text))
 
 
 def _pack_draw(draw: Record) -> list[Any]:

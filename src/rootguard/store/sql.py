@@ -12,9 +12,10 @@ import json
 import re
 import sys
 import weakref
+from binascii import unhexlify
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
@@ -42,6 +43,7 @@ from rootguard.store.base import (
     Disclosure,
     Disclosures,
     Epoch,
+    FinestValues,
     Fingerprints,
     LogEntry,
     Merge,
@@ -60,7 +62,6 @@ from rootguard.store.envelope import (
     KEY_BYTES,
     Envelope,
     Keys,
-    PersonCipher,
     Secrets,
     UnlockedDatabase,
 )
@@ -76,10 +77,16 @@ from rootguard.store.schema.migrations import (
     migrate,
     pending,
 )
-from rootguard.store.summary import PersonSummary, erased_meanwhile, level_of
+from rootguard.store.summary import (
+    PersonSummary,
+    current_places,
+    erased_meanwhile,
+    level_of,
+)
 from rootguard.values import (
     MICRO,
     Domain,
+    MechanismName,
     Principal,
     RootName,
     RootQuantity,
@@ -142,6 +149,9 @@ def unlock(
         with suppress(StoreUnavailableError):  # a place that cannot be written opens all the same
             store.settle_key()
     return store
+
+
+T = TypeVar("T")
 
 
 class Revised(Protocol):
@@ -501,6 +511,10 @@ class SqlStore:
     def snapshots(self, principals: Sequence[Principal]) -> list[Snapshot]:
         """`snapshot` of many people, with few questions to the database."""
         return _snapshots(self, principals)
+
+    def finest(self, principals: Sequence[Principal]) -> list[FinestValues]:
+        """The finest level of each root's current version, of many people."""
+        return _finest(self, principals)
 
     def records_of(self, principals: Sequence[Principal]) -> list[tuple[Record, ...]]:
         """`records` of many people."""
@@ -942,12 +956,15 @@ def _snapshots(store: SqlStore, principals: Sequence[Principal]) -> list[Snapsho
             drawn = _table_draws(store, db, people, runs)
             for principal, person in zip(some, people, strict=True):
                 summary = person.summary
+                there = records[person.key]
                 levels: dict[RootName, tuple[Record, ...]] = {}
                 for root, state in summary.roots.items():
-                    kept = range(summary.count(root, state.current))
-                    if kept:
+                    kept = summary.count(root, state.current)
+                    if kept == 1:
+                        levels[RootName(root)] = (_kept(there, root, state.current, 0),)
+                    elif kept:
                         levels[RootName(root)] = tuple(
-                            _kept(records[person.key], root, state.current, each) for each in kept
+                            _kept(there, root, state.current, each) for each in range(kept)
                         )
                 found.append(
                     Snapshot(
@@ -964,6 +981,58 @@ def _snapshots(store: SqlStore, principals: Sequence[Principal]) -> list[Snapsho
                     )
                 )
     return found
+
+
+def _finest(store: SqlStore, principals: Sequence[Principal]) -> list[FinestValues]:
+    """`finest` of many people: of each draw the value and its fingerprint alone are read."""
+    found: list[FinestValues] = []
+    for some in _chunks(principals):
+        with store._database.reading() as db:
+            keys = [store._key(principal) for principal in some]
+            people = {row[0]: row for row in _rows_of(db, _PEOPLE_OF, keys)}
+            opened = {key: rows.open_person(store._secrets, row) for key, row in people.items()}
+            kept: dict[str, dict[_Place, _Drawn]] = {key: {} for key in opened}
+            openers = {key: each.cipher.opener("draws") for key, each in opened.items()}
+            for key, place, content in _rows_of(db, _DRAWS_OF, list(opened)):
+                text = openers[key](place, content)
+                written, _, mark = text.partition(_EVENT)[0].rpartition(b'"')
+                where, sanitized = _value(written)
+                kept[key][where] = (unhexlify(mark), sanitized)
+            for key, principal in zip(keys, some, strict=True):
+                person = opened.get(key)
+                store._check(key, *(people[key][1:3] if person else (0, 0)))
+                if person is None:
+                    found.append((principal, {}))
+                    continue
+                draws = kept[key]
+                values = {
+                    root: draws[places[0]]
+                    if len(places) == 1 and places[0] in draws
+                    else max((_kept(draws, *each) for each in places), key=_epsilon_of)
+                    for root, places in current_places(person.summary)
+                }
+                found.append((Principal(person.name or principal), values))
+    return found
+
+
+_Place = tuple[str, int, int]
+_Drawn = tuple[bytes, Sanitized]
+# Between a draw's fingerprint and its event, which are the last two of its cells (`rows`): inside a
+# text quotes are escaped, so this stands nowhere else before it.
+_EVENT: Final = b'","{'
+
+
+@functools.lru_cache(maxsize=1 << 14)  # of a root there are as many as its grid has points
+def _value(written: bytes) -> tuple[_Place, Sanitized]:
+    """Where a draw stands, and its value, from its cells up to the fingerprint."""
+    cells = json.loads(written.removesuffix(b",") + b"]")
+    root, version, position, index, lower, upper, size, micro, mechanism = cells
+    value = _sanitized(root, version, index, lower, upper, size, micro, mechanism)
+    return (root, version, position), value
+
+
+def _epsilon_of(drawn: _Drawn) -> Fraction:
+    return drawn[1].epsilon
 
 
 def _records_of(store: SqlStore, principals: Sequence[Principal]) -> list[tuple[Record, ...]]:
@@ -1051,54 +1120,65 @@ def _records(
     records: dict[str, dict[tuple[str, int, int], Record]] = {key: {} for key in by_key}
     there = [person.key for person in people if person.summary.draws]
     for key, place, content in _rows_of(db, _DRAWS_OF, there):
-        record = _DRAW_ROWS.open(by_key[key], bytes(place), content)
+        person = by_key[key]
+        text = person.cipher.decrypt("draws", bytes(place), content=content)
+        record = _unpacked_draw(rows.json_of(text), person.name)
         sanitized = record.sanitized
         records[key][sanitized.root, sanitized.version, record.position] = record
     return records
 
 
-def _unpacked_draw(cells: list[Any]) -> Record:
+def _unpacked_draw(cells: list[Any], name: str) -> Record:
     """A draw from its cells, as `rows` has it; what many draws have in common is made once."""
     root, version, position, index, lower, upper, size, micro, mechanism, mark, event = cells
     return Record(
-        sanitized=Sanitized(
-            root=root,
-            index=index,
-            domain=_domain(lower, upper, size),
-            epsilon=_epsilon(micro),
-            mechanism=mechanism,
-            version=version,
-        ),
+        sanitized=_sanitized(root, version, index, lower, upper, size, micro, mechanism),
         position=position,
         fingerprint=bytes.fromhex(mark),
-        event=_charge(event),
+        event=_charge(event, name),
     )
 
 
-_DRAW_ROWS: Final = rows.PersonTable[Record]("draws", pack=lambda _: [], unpack=_unpacked_draw)
+@functools.lru_cache(maxsize=1 << 14)  # of a root there are as many as its grid has points
+def _sanitized(
+    root: str,
+    version: int,
+    index: int,
+    lower: str,
+    upper: str,
+    size: int,
+    micro: int,
+    mechanism: MechanismName,
+) -> Sanitized:
+    return Sanitized(
+        root=RootName(root),
+        index=index,
+        domain=Domain(lower=float.fromhex(lower), upper=float.fromhex(upper), size=size),
+        epsilon=Fraction(micro, MICRO),
+        mechanism=mechanism,
+        version=version,
+    )
 
 
-@functools.lru_cache(maxsize=1024)
-def _domain(lower: str, upper: str, size: int) -> Domain:
-    return Domain(lower=float.fromhex(lower), upper=float.fromhex(upper), size=size)
-
-
-@functools.lru_cache(maxsize=1024)
-def _epsilon(micro: int) -> Fraction:
-    return Fraction(micro, MICRO)
-
-
-def _charge(text: str) -> Charge:
+def _charge(text: str, name: str) -> Charge:
     """An event from its text. Most differ in the person's name alone, so it is read without."""
-    found = _PRINCIPAL.search(text)
-    if found is None:
+    before, written, after = text.partition(f'"principal":"{name}"')
+    if not written or not _PLAIN(name):
         return rows.charge(text)
-    nobody = rows.charge(f'{text[: found.start()]}"principal":""{text[found.end() :]}')
-    return replace(nobody, principal=json.loads(found[1]))
+    return _charge_of(before, after)(principal=name)
 
 
-# As `rows` writes events: keys in order, no blanks. A text inside a text has its quotes escaped.
-_PRINCIPAL: Final = re.compile(r'"principal":("(?:[^"\\]|\\.)*")')
+@functools.lru_cache(maxsize=4096)
+def _charge_of(before: str, after: str) -> Callable[..., Charge]:
+    nobody = rows.charge(f'{before}"principal":""{after}')
+    cells = {each.name: getattr(nobody, each.name) for each in fields(nobody)}
+    del cells["principal"]
+    return functools.partial(type(nobody), **cells)
+
+
+# A name that JSON writes as it is. The first place where it stands as the principal is the one:
+# a text inside a text would have its quotes escaped.
+_PLAIN: Final = re.compile(r"[ !#-\[\]-~]+").fullmatch
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1128,22 +1208,20 @@ def _known_tags(store: SqlStore) -> dict[int, bool]:
 
 
 def _known(secrets: Secrets, row: Row) -> _Known:
-    key, epoch, revision, wrapped, sealed_name, sealed = row
-    bound = ("summary", key, epoch, revision, wrapped, sealed_name)
-    summary = json.loads(secrets.people.decrypt(sealed, *bound))
-    name = ""
-    if sealed_name:
-        cipher = PersonCipher(secrets.people.decrypt(wrapped, "key", key, epoch), key)
-        name = json.loads(cipher.decrypt("people", epoch, content=sealed_name))
-    return _Known(key=key, epoch=epoch, revision=revision, name=name, tags=tuple(summary["tags"]))
+    opened = rows.open_person(secrets, row)
+    text = opened.summary
+    tags = () if text.endswith(_NO_TAGS) else tuple(json.loads(text)["tags"])
+    return _Known(key=row[0], epoch=row[1], revision=row[2], name=opened.name, tags=tags)
 
 
-def _kept(
-    records: dict[tuple[str, int, int], Record], root: str, version: int, position: int
-) -> Record:
-    if (root, version, position) not in records:
+_NO_TAGS: Final = b'"tags":[]}'  # how a summary ends, unless there was an erasure
+
+
+def _kept(records: Mapping[tuple[str, int, int], T], root: str, version: int, position: int) -> T:
+    found = records.get((root, version, position))
+    if found is None:
         raise StoreDamagedError("the ledger and the draws do not match; restore the store's backup")
-    return records[root, version, position]
+    return found
 
 
 def _counts(
@@ -1188,9 +1266,6 @@ def _rows_of(db: Transaction, query: str, keys: Sequence[str]) -> list[Row]:
     return db.execute(f"{query}({', '.join('?' * len(unique))})", *unique)
 
 
-_Item = TypeVar("_Item")
-
-
-def _chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+def _chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
     for start in range(0, len(items), _CROWD):
         yield items[start : start + _CROWD]

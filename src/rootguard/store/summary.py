@@ -6,6 +6,7 @@ releasing and refining read one row, however long the ledger is. `verify` replay
 compares. An erasure leaves totals: what each root had cost, what each service had been given.
 """
 
+import functools
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +29,7 @@ from rootguard.events import (
     cost,
 )
 from rootguard.store.base import Disclosure, Record
-from rootguard.values import MICRO, to_micro
+from rootguard.values import MICRO, RootName, to_micro
 
 # Enough for a value that is measured again every month of a year but two; the hidden distance is
 # then a tenth of what it was, which the owner should be asked about.
@@ -252,27 +253,63 @@ class PersonSummary:
     @classmethod
     def from_text(cls, text: str | bytes) -> "PersonSummary":
         """What was kept."""
-        content, made = json.loads(text), cls()
-        made.ledger = Ledger(
-            totals={root: RootTotals(*each) for root, each in content["totals"].items()}
-        )
-        made.roots = {
-            root: RootState(newest=newest, erased=erased, current=current, levels=dict(levels))
-            for root, (newest, erased, current, levels) in content["roots"].items()
-        }
-        made.caps = content["caps"]
-        made.given = {
-            Disclosure(
-                service=service, tier=tier, root=root, version=version, position=position
-            ): level
-            for service, tier, root, version, position, level in content["given"]
-        }
-        made.before = {(service, root): level for service, root, level in content["before"]}
-        made.events, made.draws, made.tags = content["events"], content["draws"], content["tags"]
-        return made
+        # Most people of a store were noised alike: their texts are the same, word for word.
+        return (_parsed_once if len(text) <= _SHORT else _parsed)(text).copy()
 
     def copy(self) -> "PersonSummary":
-        return PersonSummary.from_text(self.to_text())
+        """One that can be changed by itself; what it is made of never changes."""
+        made = PersonSummary()
+        made.ledger = Ledger(totals=self.ledger.totals)
+        made.roots, made.caps = dict(self.roots), dict(self.caps)
+        made.given, made.before = dict(self.given), dict(self.before)
+        made.events, made.draws, made.tags = self.events, self.draws, list(self.tags)
+        return made
+
+
+_SHORT: Final = 2048  # bytes: longer ones are of people who were given much, each their own
+
+
+def _parsed(text: str | bytes) -> PersonSummary:
+    content, made = json.loads(text), PersonSummary()
+    made.ledger = Ledger(
+        totals={root: RootTotals(*each) for root, each in content["totals"].items()}
+    )
+    made.roots = {
+        root: RootState(newest=newest, erased=erased, current=current, levels=dict(levels))
+        for root, (newest, erased, current, levels) in content["roots"].items()
+    }
+    made.caps = content["caps"]
+    made.given = {
+        Disclosure(service=service, tier=tier, root=root, version=version, position=position): level
+        for service, tier, root, version, position, level in content["given"]
+    }
+    made.before = {(service, root): level for service, root, level in content["before"]}
+    made.events, made.draws, made.tags = content["events"], content["draws"], content["tags"]
+    return made
+
+
+_parsed_once = functools.lru_cache(maxsize=1024)(_parsed)
+
+
+_Places = tuple[tuple[RootName, tuple[tuple[str, int, int], ...]], ...]
+
+
+def current_places(text: bytes) -> _Places:
+    """Of each root that a summary says is kept: where all levels of the current version are."""
+    return (_current_once if len(text) <= _SHORT else _current)(text)
+
+
+def _current(text: bytes) -> _Places:
+    made = _parsed(text)
+    counted = {root: made.count(root, each.current) for root, each in made.roots.items()}
+    return tuple(
+        (RootName(root), tuple((root, made.roots[root].current, each) for each in range(levels)))
+        for root, levels in counted.items()
+        if levels
+    )
+
+
+_current_once = functools.lru_cache(maxsize=1024)(_current)
 
 
 def _cells(each: Disclosure) -> tuple[str | int, ...]:
