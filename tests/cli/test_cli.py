@@ -197,6 +197,58 @@ def test_templates_lists_the_catalog_and_shows_each() -> None:
         assert run("templates", name).exit_code == 0
 
 
+TYPES = """
+name = "types"
+title = "Types"
+[roots.sex]
+type = "boolean"
+public = true
+[roots.region]
+type = "category"
+values = ["north", "south"]
+[roots.born]
+type = "date"
+lower = 1930-01-01
+upper = 2015-12-31
+[roots.age]
+lower = 18
+upper = 80
+public = true
+[target]
+name = "points"
+formula = "sex + region + born + age"
+"""
+
+
+def test_templates_shows_types_in_their_own_form_and_marks_what_is_public(tmp_path: Path) -> None:
+    file = tmp_path / "types.toml"
+    file.write_text(TYPES)
+    shown = json.loads(run("templates", str(file), "--json").output)["roots"]
+    assert {name: root["public"] for name, root in shown.items()} == {
+        "sex": True,
+        "region": False,
+        "born": False,
+        "age": True,
+    }
+    assert shown["region"]["values"] == ["north", "south"]
+    printed = run("templates", str(file)).output
+    assert "1930-01-01" in printed
+    assert "public" in printed
+    assert "-14" not in printed
+
+
+def test_an_attack_marks_what_is_public_and_noises_none_of_it(tmp_path: Path) -> None:
+    file = tmp_path / "types.toml"
+    file.write_text(TYPES)
+    options = ("--epsilon", "0.05", "--strategy", "repeat", "--queries", "2", "--people", "3")
+    found = json.loads(run("attack", str(file), *options, "--json").output)
+    printed = " ".join(run("attack", str(file), *options).output.split())
+    assert printed.count("(public)") == 4  # a column and a row for each of the two
+    for guarding in ("independent", "rootguard"):
+        errors = found["median_relative_error"][guarding]["age"]
+        assert max(errors) < 1e-3  # to the grid
+
+
 def test_templates_shows_a_formula_of_kept_values_with_its_units(tmp_path: Path) -> None:
     file = tmp_path / "risk.toml"
     kept = 'kept = { formula = "wt * f / ht ** 2", units = { wt = "kg", ht = "m", f = "" } }'

@@ -147,8 +147,9 @@ class CrowdCalibrated(CrowdVault):
         levels = {
             root: Level(
                 domain=terms.domain(root),
-                mechanism=terms.template.roots[root].type.mechanism(terms.mechanism),
+                mechanism=terms.mechanism_of(terms.template.roots[root]),
                 epsilon=terms.epsilon,
+                distances=terms.template.roots[root].type.distances,
             )
             for root in noised
         }

@@ -107,7 +107,7 @@ class Terms:
     def noise_of(self, question: Query) -> Mechanism:
         """The noise of a fresh answer: of one on a line, or of an answer to yes or no."""
         root = self.template.roots.get(RootName(question.formula))
-        if root is None or root.type.on_a_line:
+        if root is None or (root.type.on_a_line and not root.public):
             return self.noise(question.domain)
         return self._own_noise(root, self.epsilon)
 
@@ -117,8 +117,11 @@ class Terms:
         return self._own_noise(self.template.roots[root], epsilon)
 
     def _own_noise(self, root: Root, epsilon: Fraction) -> Mechanism:
-        name = "public" if root.public else root.type.mechanism(self.mechanism)
-        return mechanism(name, epsilon, root.domain.size, root.type.distances)
+        return mechanism(self.mechanism_of(root), epsilon, root.domain.size, root.type.distances)
+
+    def mechanism_of(self, root: Root) -> MechanismName:
+        """How a root is noised, by its name; "public" if it is not."""
+        return "public" if root.public else root.type.mechanism(self.mechanism)
 
 
 class Oracle(Protocol):

@@ -275,7 +275,10 @@ def _print(
     kind = "synthetic" if cohort.synthetic else "published"
     who = f"{len(cohort)} {kind} people, the median one" if len(cohort) > 1 else f"a {kind} person"
     title = f"{template.title}: error of the guesses, epsilon {float(epsilon):g} ({who})"
-    titles = {root: template.root(root).label for root in fresh.estimates}
+    titles = {
+        root: f"{template.root(root).label}{' (public)' if template.root(root).public else ''}"
+        for root in fresh.estimates
+    }
     columns = (">queries", *(f">{title}" for title in titles.values()), ">RootGuard")
     medians = {root: fresh.medians(root) for root in fresh.estimates}
     steps = range(len(fresh.queries))

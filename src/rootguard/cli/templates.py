@@ -8,7 +8,7 @@ from rootguard.cli.options import TemplateType, json_option
 from rootguard.cli.output import EXIT_CODES, console, number, table, write_json
 
 if TYPE_CHECKING:
-    from rootguard.template import KeptFormula, RiskClass, Template
+    from rootguard.template import KeptFormula, RiskClass, Root, Template
 
 _UNMARKED = (
     "no risk class is marked worrying, so a calibrated release keeps no alarm; "
@@ -80,6 +80,9 @@ def _show(template: "Template", *, as_json: bool) -> None:
         roots = {
             root.name: {
                 "title": root.label,
+                "type": root.type.name,
+                "values": list(root.type.answers),
+                "public": root.public,
                 "hide": root.hide,
                 "hide_because": root.hide_because,
                 "lower": root.domain.lower,
@@ -122,15 +125,16 @@ def _show(template: "Template", *, as_json: bool) -> None:
     rows = [
         (
             f"{root.label} ({root.name})",
+            _kind(root),
             root.unit,
-            number(root.domain.lower),
-            number(root.domain.upper),
+            *_bounds(root),
             "" if root.mean is None else number(root.mean),
             ", ".join(root.aliases),
         )
         for root in template.roots.values()
     ]
-    out.print(table("roots", ("value", "unit", ">lower", ">upper", ">mean", "aliases"), rows))
+    columns = ("value", "type", "unit", ">lower", ">upper", ">mean", "aliases")
+    out.print(table("roots", columns, rows))
     for root in template.roots.values():
         if root.hide is not None:
             far = f"{number(root.hide)} {root.unit}".strip()
@@ -159,6 +163,23 @@ def _show(template: "Template", *, as_json: bool) -> None:
         out.print(f"  source: {source}")
     for hint in hints:
         out.print(f"  hint: {hint}")
+
+
+def _kind(root: "Root") -> str:
+    """What a value is, and whether it is hidden at all."""
+    kind = root.type.wanted if root.type.name == "category" else root.type.name
+    kind = {"boolean": "yes or no"}.get(kind, kind)
+    ordered = ", in this order" if root.type.ordered else ""
+    return f"{kind}{ordered}{', public' if root.public else ''}"
+
+
+def _bounds(root: "Root") -> tuple[str, str]:
+    """The bounds in the value's own form; answers have none."""
+    if root.type.name in ("boolean", "category"):
+        return "", ""
+    if root.type.name == "date":
+        return root.type.written(root.domain.lower), root.type.written(root.domain.upper)
+    return number(root.domain.lower), number(root.domain.upper)
 
 
 def _kept(kept: "KeptFormula") -> dict[str, object]:
