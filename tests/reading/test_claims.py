@@ -79,6 +79,29 @@ def changed(text: str, source: Source = "owner", expectation: Expectation = NOTH
             ["6.7 likely spoken_of", "6.1 owner named"],
         ),
         ("Got a raise last year, my income is 7083", ["7083 owner named"]),
+        ("User weighs 83.5 kg and is 54", ["83.5 owner named", "54 owner named"]),
+        ("Wife 51, me 54", ["51 other another_person", "54 likely named"]),
+        ("hubby's cholesterol 240, me 214", ["240 other another_person", "214 likely spoken_of"]),
+        ("Both of us are 54.", ["54 owner named"]),
+        ("let age: u8 = 54;", ["54 owner named"]),
+        ("A1c....6.1 %  (H)", ["6.1 owner named"]),
+        (
+            "is 214 much over the 200 they want? total chol, my test",
+            ["214 likely spoken_of", "200 nobody unbound"],
+        ),
+        (
+            "HbA1c 43 mmol/mol. Is that the same as 6.1%?",
+            ["43 owner named", "6.1 likely spoken_of"],
+        ),
+        (
+            "AST 23 and ALT 30, so the ratio is 0.77",
+            [*("23 owner named", "30 owner named"), "0.77 owner formula"],
+        ),
+        ("My trigs are 163, how do I get it to 150?", ["163 owner named", "150 nobody general"]),
+        (
+            "PLT 220 10*3/uL 150 - 450",
+            ["220 owner named", "150 nobody range", "450 nobody range"],
+        ),
     ],
 )
 def test_a_number_is_claimed_for_a_reason(text: str, claims: list[str]) -> None:
@@ -130,6 +153,12 @@ def test_a_number_is_claimed_for_a_reason(text: str, claims: list[str]) -> None:
         "The hike has a height gain of 830 m",
         "A savings account with 4 % on 10,000",
         "How many words has a page of 12 lines?",
+        "What did Queen Victoria weigh? I read 76 kg at 152 cm.",
+        "Case: 58 yo woman, AST 88, ALT 102, platelets 143. Which stage?",
+        "The patient next to me had platelets 90.",
+        "Is 92 a good age for a tortoise?",
+        "const s = { fontSize: 14, lineHeight: 1.5, retries: 3 };",
+        "I bake at 1,800 m altitude.",
     ],
 )
 def test_what_is_no_persons_leaves_unchanged(text: str) -> None:
@@ -145,6 +174,7 @@ def test_what_is_no_persons_leaves_unchanged(text: str) -> None:
         'Few-shot:\nUser: I\'m 29 and weigh 68 kg\nAssistant: {"age": 29}',
         "Simulated patient: 66-year-old man, BP 158/94",
         "If the user's BMI is above 30, suggest a doctor",
+        "Fasting glucose of 100 to 125 mg/dL counts as prediabetes.",
     ],
 )
 def test_a_prompts_examples_and_limits_are_nobodys(text: str) -> None:
@@ -191,6 +221,10 @@ def test_a_prompts_examples_and_limits_are_nobodys(text: str) -> None:
         ("Action: bmi(weight=71.5, height=1.7).\nObservation: 24.7", ["71.5", "1.7", "24.7"]),
         ("Normal is 150 to 400, mine came out 241.", ["241"]),
         ("Date   AST   ALT\n03/01   19    28", ["19", "28"]),
+        (
+            "Emergency fund covers 4.2 months, since I've 18250 and burn 4320",
+            ["4.2", "18250", "4320"],
+        ),
     ],
 )
 def test_a_note_of_the_owners_values_is_replaced(text: str, secrets: list[str]) -> None:
@@ -333,6 +367,13 @@ def test_what_a_calculation_is_given_is_taken_out_but_its_exponents_stay() -> No
     assert changed("83.5/1.78**2", "model", worked) == ["83.5", "1.78"]
     assert changed("26.35", "tool", worked) == ["26.35"]
     assert changed("26.35", "tool") == []
+
+
+def test_a_price_that_was_asked_for_is_no_income() -> None:
+    talk = Dialogue()
+    talk.heard("model", reading("Max price?", "model").heard)
+    assert changed("2200 a month", "owner", talk.expectation("owner")) == []
+    assert changed("2200 a month") == ["2200"]
 
 
 def test_a_question_about_another_is_not_answered_by_the_owner() -> None:

@@ -96,7 +96,7 @@ _LIMIT_AFTER = re.compile(r" ?[-–] ?\d")
 _LIMIT_BEFORE = re.compile(r"(?:(?<![-=])[<>≤≥]=? ?|\d ?[-–] ?)\Z")
 _COLUMN = re.compile(r"\s{2,}|\t|[|;(\[]")
 _UNIT_GAP = re.compile(
-    r" ?(?:x ?10[\^e*]?\d{1,2})?[^\W\d_]{0,5}(?:/[^\W_]{1,4})(?: [hl]\*?)? (?:\d+ ?[-–] ?)?"
+    r" ?(?:(?:x ?)?10[\^e*]?\d{1,2})?[^\W\d_]{0,5}(?:/[^\W_]{1,4})(?: [hl]\*?)? (?:\d+ ?[-–] ?)?"
 )
 _OWN_LINE = re.compile(r"\n[ \t(\[]*(?:\d[\d.,]* ?[-–] ?)?\Z")
 _RANGE_LINE = re.compile(
@@ -109,6 +109,11 @@ _AGES = re.compile(
     r"\b(?:ages?|weights|heights|incomes|salaries)[\"']?\s?[:=]\s?\[\s?[\d.]+\s?,\s?[\d.]+\s?,"
 )
 _KEYED = re.compile(r"([^\W\d_][\w-]*)[\"'`*]{0,3}\s?[=:]\s?[\"'`*]{0,3}\Z")
+_JUST_ME = re.compile(r"(?:\A|[,;.(/&\n]\s?|\b(?:and|but|vs|versus)\.? )(?:me|myself)[:=]?\s\Z")
+_FOR_ANY = re.compile(r" (?:for|of) an? (?!\d|[a-z]+ (?:like me|my age))")
+_DEFINES = re.compile(r"\b(?:struct|interface|trait|enum|class) [a-z_]\w* ?[:{(]|\bfn main\(")
+_RANGE_BEFORE = re.compile(r"\d ?(?:[-–]|to|and) ?\Z")
+_RANGE_RULE = re.compile(r" ?(?:[-–]|to|and) ?\d")
 _ARTICLE = re.compile(r"\b(?:an?|the|this|that|each|per)[ -]\$?\Z")
 _OPERATOR = re.compile(r"\d\s?[*×·x/+−]\s?\(?\d|\)\s?[*×·/+−]|sqrt|\d\s?=\s?\d")
 _EXPONENT = re.compile(r"(?:\*\*|\^) ?\Z")
@@ -138,13 +143,18 @@ _WISH = re.compile(  # what somebody is yet to have: "until I have 50k", "I want
     r"(?:\b(?:until|till|unless|once|before|when) (?:i|we) (?:have|hit|reach|get to|own|save|saved)"
     r"|\b(?:want|wants|hope|aim|plan|like|love|trying|going|need|able|enough) to"
     r" (?:have|reach|save|get|hit|buy|borrow|invest|own|withdraw)"
-    r"|\b(?:save|saving|saved) up(?: for)?)"
+    r"|\b(?:save|saving|saved) up(?: for)?"
+    r"|\b(?:how (?:do|can|could|would|should) (?:i|we)"
+    r"|(?:want|need|like|hope|plan|trying|going|aim) to)"
+    r" (?:get|bring|lower|reduce|raise|push|drop)(?: (?:it|this|that|them|my [a-z]+))?"
+    r"(?: (?:down|up|back))? (?:to|below|under|above))"
     r"(?: (?:up|to|about|around|at least|a|an|another|roughly|some)){0,2} ?[$€£]?\Z"
 )
 _EXAMPLES = re.compile(r"\b(?:few[- ]?shots?|examples?|samples?|demos?)\b[^\n]{0,40}:[ \t*]*\n")
 _COUNTED = re.compile(
     r"\b(?:how (?:many|often|far|long|hard|bad)|number of|what (?:time|date|size|year)|scale of"
     r"|which (?!one))[^?\n]{1,120}\?\W*\Z"
+    r"|\b(?:price|rent|fare|cost|budget)(?: range| limit| cap)?\?\W*\Z"
 )
 _PAY = re.compile(
     r"\)?( ?k| grand| thousand)?(?: ?[$€£]| usd| eur| euros?| dollars| gbp| pounds)?"
@@ -167,6 +177,12 @@ _FLOW_BEFORE = re.compile(r"(?<![^\W_])(in|out)(?:\s?[:=]\s?|\s)[$€£]?\Z")
 _SHARE_OF = re.compile(  # "39% of what I earn"
     r" ?(?:%|percent|per cent) of (?:what (?:i|we) (?:earn|make|get|bring)"
     r"|(?:my|our)(?: [a-z-]+)? (?:income|salary|pay|paycheck|wages?|earnings|savings))(?![^\W_])"
+)
+_ROOTS: Final = frozenset(("sqrt", "math", "np", "pow"))
+_MADE_OF = re.compile(
+    r"\b(?:ratio|quotient)[:=]?"
+    r"(?: (?:is|was|of|comes? (?:out )?(?:to|at)|came (?:out )?(?:to|at|as)|would be|equals|about"
+    r"|around|roughly|just|only))* ?[:=≈~]? ?\Z"
 )
 _BRACKET = re.compile(r"(?: ?[-–] ?\d+)? (?:age )?(?:bracket|age group|age band)\b")
 _AIM = re.compile(  # what somebody is after is not what they have
@@ -215,7 +231,8 @@ class Expectation:
     of nothing but numbers is taken to be about; `topic` are the owner's quantities that were spoken
     of, the last one last, and `recent` those of the owner's last words, which a model says again
     first. `header` is the header line of a table that goes on here. `worked`: it
-    is what a calculation on the owner's values is given, or its result.
+    is what a calculation on the owner's values is given, or its result. `elsewhere`: a count, a
+    choice or a price was asked for, which is no quantity.
     """
 
     asked: tuple[RootName, ...] = ()
@@ -224,6 +241,7 @@ class Expectation:
     recent: tuple[RootName, ...] = ()
     header: str = field(default="", repr=False)
     worked: bool = False
+    elsewhere: bool = False
 
 
 NOTHING: Final = Expectation()
@@ -424,7 +442,7 @@ class _Reader:
                 if claim.reason == "unbound" and number.value is not None:
                     again.append((len(claims) - 1, number))
         # "Ignore the 6.7. The repeat HbA1c is 6.1": what is named later tells of what came before.
-        for at, number in again if self.owned else ():
+        for at, number in again if self.owned or self._names_one() else ():
             start, end = claims[at].start, claims[at].end
             whose = clause_at(self.said, number.start).subject
             later = self._spoken(number, whose, start, end) or self._open(number, whose, start, end)
@@ -446,6 +464,16 @@ class _Reader:
             header=self._header(),
         )
         return TextReading(claims=tuple(claims), heard=heard)
+
+    def _names_one(self) -> bool:
+        """Whether a few own words name one quantity alone: "is 214 much? total chol, my test"."""
+        if not self.personal or len(self.page.plain) > _TERSE or self.source != "owner":
+            return False
+        roots = {root for _, _, root in self.names}
+        if len(roots) != 1 or any(clause.subject in ("other", "nobody") for clause in self.said):
+            return False
+        self.owned |= roots
+        return True
 
     def _add_everyday(self, mentions: Sequence[RootMention]) -> None:
         """Everyday words that have a number after all: "He makes 9200. I only get 7083."."""
@@ -502,10 +530,16 @@ class _Reader:
         """
         measure = self.page.vocabulary.measures[mention.root]
         everyday = measure.everyday
+        if everyday and _FOR_ANY.match(self.page.plain, self._name_end(number)):
+            return True
         if self.personal or self.source not in ("owner", "developer"):
             return False
+        if self.source == "developer" and self._is_in_range(number):
+            return True  # a prompt knows values; a range in it is a rule
+        if everyday and _DEFINES.search(self.page.plain):
+            return True  # struct User { age: u8 }
         if not everyday:
-            return False
+            return self.source == "developer" and self._content(number) > _MOST_CONTENT
         told = mention.stated and self._content(number) > _FEW_CONTENT
         if told and _is_impossible(measure, mention.number):
             return True  # "the tower has a height of 324 m"
@@ -521,6 +555,18 @@ class _Reader:
             return False
         most = _MOST_CONTENT if self.source == "owner" else _FEW_CONTENT
         return self._content(number) > most
+
+    def _is_in_range(self, number: WrittenNumber) -> bool:
+        """Whether it is one of two numbers with "to" between them."""
+        text = self.page.plain
+        before = _RANGE_BEFORE.search(text, max(0, number.start - _BARE), number.start)
+        return before is not None or _RANGE_RULE.match(text, number.end) is not None
+
+    def _name_end(self, number: WrittenNumber) -> int:
+        """Where the name behind a number ends, if one follows: "92 a good age"."""
+        at = bisect_left(self.names, number.end, key=lambda name: name[0])
+        near = at < len(self.names) and self.names[at][0] - number.end <= _BARE * 2
+        return self.names[at][1] if near else number.end
 
     def _is_of_thing(self, number: WrittenNumber) -> bool:
         """Whether a thing is measured: "baggage weight 23 kg", "has a weight of 2 kg"."""
@@ -724,6 +770,8 @@ class _Reader:
         computed = self._computed(number, sort, start, end, called=False)
         if computed is not None:
             return computed
+        if sort == "value" and self._is_of_two(number):
+            return Claim(start=start, end=end, standing="owner", reason="formula")
         lettered = self._lettered(number) or self._flow(number)
         if lettered is not None:
             return lettered
@@ -775,7 +823,8 @@ class _Reader:
         """
         if self.expected.worked and self._is_reckoned(number, sort):
             return True
-        if sort not in ("arithmetic", "value") or self.source == "developer":
+        coded = sort == "code" and self._is_coded_formula(number)
+        if not (coded or sort in ("arithmetic", "value")) or self.source == "developer":
             return False
         if self.source == "owner" and not self.owned and not self._names_formula(number):
             return False
@@ -801,6 +850,22 @@ class _Reader:
         return "\n" not in text[end : number.start] and bool(
             self.page.vocabulary.formulas.get(key_of(name))
         )
+
+    def _is_coded_formula(self, number: WrittenNumber) -> bool:
+        """Whether code reckons a formula with numbers alone: `bmi = 83.5 / 1.78 ** 2`."""
+        text = self.page.plain
+        start = text.rfind("\n", 0, number.start) + 1
+        stop = text.find("\n", number.end)
+        line = text[max(start, number.start - _SENTENCE) : len(text) if stop < 0 else stop]
+        words = {*_WORD.findall(line.partition("=")[2][:_SENTENCE].partition("#")[0])}
+        return words <= _ROOTS and self._names_formula(number) and not self._is_exercise()
+
+    def _is_of_two(self, number: WrittenNumber) -> bool:
+        """Whether it is made of the owner's values that were told: "your ratio is 0.77"."""
+        if self.source == "developer" or len(self.owned | {*self.expected.topic}) < _TWO:
+            return False
+        start = max(0, number.start - _SENTENCE // 4)
+        return _MADE_OF.search(self.page.plain, start, number.start) is not None
 
     def _is_reckoned(self, number: WrittenNumber, sort: OrdinarySort) -> bool:
         """Whether it goes into a calculation on the owner's values, or comes out: "83.5/1.78**2".
@@ -1227,11 +1292,37 @@ class _Reader:
             and (whose == "owner" or self._is_by_laboratory(number) or self._is_told_beside(number))
         ):
             return Claim(start=start, end=end, standing="open", reason="private_word")
-        if self._is_left_over(number, whose) or (terse and self._is_pay(number)):
+        paid = terse and not self.expected.elsewhere and self._is_pay(number)
+        if self._is_left_over(number, whose) or paid:
             return Claim(start=start, end=end, standing="likely", reason="one_of_several")
-        if self.foreign and whose == "owner":
+        if whose == "owner" and _JUST_ME.search(self.page.plain, 0, number.start):
+            return self._age_of_me(number) or Claim(
+                start=start, end=end, standing="open", reason="own_clause"
+            )
+        if whose == "owner" and (self.foreign or self._tells_of_owner(number)):
             return Claim(start=start, end=end, standing="open", reason="own_clause")
         return nobodys
+
+    def _age_of_me(self, number: WrittenNumber) -> Claim | None:
+        """An age, where no quantity is named: "Wife 51, me 54"."""
+        age = self.page.vocabulary.named("age")
+        mention = None if age is None or self.names else self.values.of(number, age.root)
+        if age is None or mention is None or not age.holds(mention.number, age.unit):
+            return None
+        return _claim(mention, "likely", "named")
+
+    def _tells_of_owner(self, number: WrittenNumber) -> bool:
+        """Whether the owner says it of themselves beside their values: "I've 18250 and burn 4320".
+
+        Nothing explains such a number, and what stands beside it is private.
+        """
+        return self.source == "owner" and bool(self.owned) and not self._is_anothers_key(number)
+
+    def _is_anothers_key(self, number: WrittenNumber) -> bool:
+        """Whether it has a label of its own: "steps: 8200"."""
+        start = max(0, number.start - _SENTENCE // 4)
+        key = _KEYED.search(self.page.plain, start, number.start)
+        return key is not None and key[1] not in _lists()["back"]
 
     def _is_of_money(self, number: WrittenNumber) -> bool:
         """Whether it is a share, and an amount of money stands right before: "spending 0.5 %"."""
@@ -1351,6 +1442,7 @@ class _Reader:
             if (mention := self.values.of(number, measure.root)) is not None
             and (mention.stated or mention.form.factor != 1.0)
             and mention.form.unit != "%"  # says too little
+            and (number.alternative is None or mention.form.decimal != "," or self.foreign)
             and measure.holds(mention.number, measure.unit)
         ]
         stated = [mention for mention in found if mention.stated]
@@ -1520,7 +1612,7 @@ class Dialogue:
             return Expectation(topic=self._topic, recent=self._recent)
         asked = self._dangling or self._asked
         if self._counted and not asked:
-            return Expectation(header=self._header)
+            return Expectation(header=self._header, elsewhere=True)
         return Expectation(
             asked=asked, mentioned=self._mentioned, topic=self._topic, header=self._header
         )

@@ -80,6 +80,9 @@ def read_gap(
     unit: str | None = None
     strong = bracket = False
     empty, place = True, start
+    typed = _TYPE.match(text, start, end)
+    if typed is not None:
+        empty, strong, place = False, True, typed.end()
     while place < end:
         character = text[place]
         if character.isspace():
@@ -156,6 +159,8 @@ def following_unit(text: str, place: int) -> str | None:
 
 
 _RATIO = re.compile(r" ?/ ?\d")
+_PREDICATE = re.compile(r",? and (?:is|am) (?:now )?")
+_TYPE = re.compile(r"\s?: ?[\w\[\]<>.]{1,24} ?=(?![=>])")  # let age: u8 = 54
 _SHORT_REACH = 32  # between two of a series: a unit, a comma and a joining word
 _MOST_IN_SERIES = 64  # keeps the cost linear in a text of numbers only
 _SUBJECT_CONCEPTS = ("wt", "ht", "age")  # age last: it alone takes a number without a unit
@@ -411,7 +416,30 @@ class _Binder:
         if len(slots) > 1 and len(series) % len(slots) and len(series) > len(slots):
             series = series[: len(slots)]
         self._keep_series(series, slots)
-        return sum(1 + bool(quantity and quantity.form.minor) for _, quantity in series)
+        taken = sum(1 + bool(quantity and quantity.form.minor) for _, quantity in series)
+        if series and place + taken < len(items):
+            taken += self._bind_age_after(series[-1][1], items[place + taken])
+        return taken
+
+    def _bind_age_after(self, told: Quantity | None, number: NamePlace | WrittenNumber) -> int:
+        """As in "weighs 83.5 kg and is 54": a second predicate without a unit is an age."""
+        age = self.page.vocabulary.named("age")
+        if age is None or told is None or not isinstance(number, WrittenNumber):
+            return 0
+        if not self._begins_predicate(told, number) or number.value != int(number.value or 0):
+            return 0
+        quantity = self.read(number, age, None)
+        if quantity is None or not age.holds(quantity.value, age.unit):
+            return 0
+        if not self._ends_age(quantity.after, age, quantity, foreign=False):
+            return 0
+        self.keep(quantity, age.root, number)
+        return 1
+
+    def _begins_predicate(self, told: Quantity, number: WrittenNumber) -> bool:
+        """Whether "and is" stands between a quantity in its unit and a bare number."""
+        gap = self.text[told.after : number.start]
+        return told.stated and _PREDICATE.fullmatch(gap) is not None
 
     def _series(
         self,
@@ -456,6 +484,13 @@ class _Binder:
                     # "134/86 L arm": what follows the second of a pair is no unit of it.
                     quantity = read_quantity(self.text[: number.end], number, measure, None, hint)
                 if quantity is None or not _tied(name, number, gap, quantity, first=not series):
+                    break
+                told = series[-1][1] if series else None
+                if (
+                    told is not None
+                    and not quantity.stated
+                    and self._begins_predicate(told, number)
+                ):
                     break
                 reach = quantity.after
             series.append((number, quantity if root is not None else None))

@@ -56,6 +56,7 @@ _DAYS: Final = 31  # of the longest month
 _NO_PLURALS: Final = ("no_plurals", "small_words", "long_spans", "short_spans")
 _WORD = re.compile(r"[^\W\d_]+(?:['.][^\W\d_]+)*")
 _LAST_WORD = re.compile(r"([^\W\d_]+)[ _-]\Z")
+_CAMEL = re.compile(r"(?<![^\W\d_])([^\W\d_]+)\Z")
 _TAG = re.compile(r"<[^<>\n]{1,40}>")
 _TIE_SIGNS = re.compile(r"[\s:=()\[\]{}\"'`|→~≈*_,…-]*(?:\.{2,}[\s:]*)?")
 _COMPARED = re.compile(r"(?:<=|>=|==|!=|<>|[<≤≥]|(?<![\w\"'/=-])>)\s*\Z|\w >\s*\Z")
@@ -488,9 +489,9 @@ class _Sorting:
             return False
         if re.search(r"[^.]\.\s", between) or re.match(r"\.\s", between):
             return False
-        if between.strip() in ("*", "**") and not self._text.startswith(
-            "*", self._names[at].start - 1
-        ):
+        mark = between.strip()
+        start = self._names[at].start
+        if mark in ("*", "**") and self._text[max(0, start - len(mark)) : start] != mark:
             return False  # a product or a power, and not a name in bold
         words = _WORD.findall(between)
         signs = _WORD.sub(" ", between)
@@ -504,7 +505,7 @@ class _Sorting:
         before = self._text[max(0, start - 16) : start]
         if start and not before[-1:].isspace() and _BOUNDED_NAME.search(before):
             return True  # DEFAULT_WEIGHT, maxAge
-        word = _LAST_WORD.search(before)
+        word = _LAST_WORD.search(before) or _CAMEL.search(before)  # lineHeight
         return word is not None and word[1] in self._lists["measured_things"]
 
     def _rest(self, number: WrittenNumber) -> str:

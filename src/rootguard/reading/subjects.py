@@ -67,6 +67,11 @@ _HOW = re.compile(  # "How tall is Shaquille O'Neal?"
     r"(?!(?:he|she|they|his|her)(?![^\W_]))"
     r"(?=[^\W\d_]{2})"
 )
+_WHAT = re.compile(  # "What did Queen Victoria weigh?"
+    r"(?<![^\W_])what (?:did|does) (?!(?:i|you|we|my|our|your|it|that|this|one)(?![^\W_]))"
+    r"(?!(?:he|she|they|his|her|the patient|the user)(?![^\W_]))"
+    r"(?=(?:[^\W\d_]+ ){1,3}(?:weigh|earn|make|measure|spend)(?![^\W_]))"
+)
 _THIRD_VERB = re.compile(  # "The turkey weighs 6.5 kg"
     r"(?<![^\W_])(?P<article>the|this|that|a|an|our|my|each|every)(?: [^\W\d_]+)? "
     r"(?P<noun>[^\W\d_]+)"
@@ -82,6 +87,10 @@ _REPORTED = re.compile(
     r" (?:in|from|of|described in) (?:the|this|that|a|an|our|my) "
     r"(?:case|study|trial|paper|report|article|book|film|story|vignette|textbook|exam)\b"
 )
+_NEXT_TO = re.compile(r" (?:next to|beside|opposite|across from|ahead of|behind) (?:me|us)\b")
+_ME_MUCH = re.compile(r"[:=]?\s\d")
+_HEARSAY = re.compile(r"\W*(?:i|we) (?:have |just |once )?(?:read|heard|saw|found|googled)\b")
+_CASE = re.compile(r"\s*(?:clinical |exam |sample )?(?:case|vignette|scenario)(?: \d{1,2})?:")
 _IN_BED = re.compile(r" (?:in|on|from) (?:bed|room|ward|bay) ")
 _LABELLED = re.compile(
     r" (?:[A-EX-Z](?=[:,.] ?\w| [^\W\d])|#?[1-9]\d{0,3}(?=[:,. ] ?[^\W\d]))"
@@ -316,6 +325,8 @@ class _Cutting:
                     return None  # "explain it like I'm five"
                 if word == "mine" and self._before(start) == "of":
                     return None  # "a friend of mine"
+                if word == "yo" and self._text[max(0, start - 2) : start].strip()[-1:].isdigit():
+                    return None  # "58 yo woman"
                 return _Marker(start, end, "owner")
             case "foreign":
                 following = self._following(end)
@@ -334,6 +345,8 @@ class _Cutting:
             case "me":
                 if self._before(start) in _set("object", "told"):
                     return None  # "tell me about", "give me a comparison"
+                if _ME_MUCH.match(self._text, end) and self._joint(0, start) >= start - 2:
+                    return _Marker(start, end, "owner")  # "Wife 51, me 54"
                 return _Marker(start, end, "owner", "weak")
             case "him":
                 if word == "them" and self._antecedent == "unsaid":
@@ -413,7 +426,7 @@ class _Cutting:
         if before in _set("served", "indefinite"):
             return _Marker(start, end, "nobody", "weak")
         if any(map(_LABELLED.match, (self._written,), (end,))) or any(
-            told.match(self._text, end) for told in (_REPORTED, _IN_BED)
+            told.match(self._text, end) for told in (_REPORTED, _IN_BED, _NEXT_TO)
         ):
             return _Marker(start, end, "other")
         if self._text[end : end + 1] in ("_", "-") or self._text[start - 1 : start] in ("_", "-"):
@@ -504,6 +517,8 @@ class _Cutting:
         yield from (_Marker(m.start(), m.end(), "other") for m in _NUMBERED.finditer(self._written))
         if "how" in self._page.runs.words:
             yield from (_Marker(m.start(), m.end(), "other") for m in _HOW.finditer(self._text))
+        if "what" in self._page.runs.words:
+            yield from (_Marker(m.start(), m.end(), "other") for m in _WHAT.finditer(self._text))
         verbs = self._page.runs.among(_THIRD_VERBS)
         for match in _THIRD_VERB.finditer(self._text) if verbs else ():
             noun = match["noun"]
@@ -595,7 +610,7 @@ class _Cutting:
         markers = self._markers()
         at = 0
         last: Whose = "unsaid"
-        heading: Whose = "unsaid"
+        heading: Whose = "other" if _CASE.match(self._text) else "unsaid"
         for start, end in self._sentences():
             first = at
             while at < len(markers) and markers[at].start < end:
@@ -617,6 +632,8 @@ class _Cutting:
                 if last == "other" and opener and opener[0] in _set("third", "verbs"):
                     subject = "other"
                 parts = [(start, end, subject)]
+            if last == "other" and _HEARSAY.match(text):
+                parts = [(start, end, "other")]  # "What did she weigh? I read 76 kg."
             for begin, finish, subject in parts:
                 yield Clause(start=begin, end=finish, subject=subject, addressed=asked)
                 last = subject if body else last
