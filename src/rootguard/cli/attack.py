@@ -105,7 +105,7 @@ def command(
 
     loaded = load_template(template)
     if (budget is None) == (epsilon is None):
-        raise click.UsageError("give one of --budget and --epsilon")
+        raise click.UsageError("give one of --epsilon, such as --epsilon 0.1, and --budget")
     if plot is not None and plot.suffix.lower() not in _FORMATS:
         raise click.BadParameter("end the file name in .png, .svg or .pdf", param_hint="--plot")
     if plot is not None:

@@ -56,7 +56,7 @@ def command(
     opened: bool,
     as_json: bool,
 ) -> None:
-    """Show the audit log on a local page, what each answer cost, and what a budget would give you.
+    """Show on a local page what each service knows of you, the audit log, and what hiding costs.
 
     The page reads the vault, which holds noised values only. It draws and spends nothing, unless
     you enter a value and approve its price there. It listens on this machine only and asks for a

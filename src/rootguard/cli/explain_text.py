@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import click
 
-from rootguard.cli.options import TemplateType, json_option
+from rootguard.cli.options import TemplateType, json_option, root_titles
 from rootguard.cli.output import EXIT_CODES, Result, need, show, table
 from rootguard.errors import FileError
 
@@ -344,6 +344,7 @@ def _result(turns: Sequence[_Turn], on_doubt: "OnDoubt | None", *, shown: bool) 
     rows = [_row(turn, number, on_doubt, shown=shown) for turn in turns for number in turn.numbers]
     if not rows:
         return Result(document={"numbers": []}, parts=["no number and no answer in the text"])
+    titles = root_titles()
     columns = ("place", "near", "whose", "why", "quantity", "what becomes of it")
     lines = [
         (
@@ -352,7 +353,7 @@ def _result(turns: Sequence[_Turn], on_doubt: "OnDoubt | None", *, shown: bool) 
             str(row["written_near"] if shown else row["near"]),
             str(row["whose"]),
             str(row["why"]),
-            str(row["quantity"] or ""),
+            titles.get(str(row["quantity"] or ""), str(row["quantity"] or "")),
             str(row["what"]),
         )
         for row in rows

@@ -92,8 +92,8 @@ class Commands(click.Group):
         ),
         "console": LazyCommand(
             "rootguard.cli.console",
-            "Show the audit log on a local page, what each answer cost, and what a budget would "
-            "give you.",
+            "Show on a local page what each service knows of you, the audit log, and what hiding "
+            "costs.",
         ),
         "demo": LazyCommand(
             "rootguard.cli.demo",

@@ -138,8 +138,14 @@ def _shown(value: "Form") -> str:
 def _print(template: "Template", session: "Session", formulas: tuple[str, ...]) -> None:
     out = console()
     units = {node.name: node.unit for node in session.graph.order}
+    titles = {str(name): f"{root.label} ({name})" for name, root in template.roots.items()}
     rows: list[tuple[str, ...]] = [
-        (node.name, _shown(session.release(node.name)), units[node.name], _kind(template, node))
+        (
+            titles.get(node.name, node.name),
+            _shown(session.release(node.name)),
+            units[node.name],
+            _kind(template, node),
+        )
         for node in session.graph.order
         if node.kind != "request"
     ]

@@ -241,6 +241,9 @@ def _text_of(path: str | os.PathLike[str]) -> str:
     except (OSError, ValueError):
         content = None
     if content is None:
+        if not os.path.exists(path):  # noqa: PTH110 - Path.exists raises where a folder is closed
+            remedy = "check the path, or write a first profile with `rootguard init`"
+            raise ProfileError(os.fspath(path), "", "there is no such file", remedy)
         remedy = f"check the path and that it is text of up to {MAX_BYTES // 1024} KiB"
         raise ProfileError(os.fspath(path), "", "cannot be read", remedy)
     return content
