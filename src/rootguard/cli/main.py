@@ -105,7 +105,7 @@ class Commands(click.Group):
         ),
         "explain-text": LazyCommand(
             "rootguard.cli.explain_text",
-            "Say of each number in a text whose it is, why, which quantity, and what becomes of "
+            "Say of each number and answer in a text whose it is, why, which, and what becomes of "
             "it.",
         ),
         "gateway": LazyCommand(
