@@ -198,3 +198,35 @@ def test_bound_parameters_are_looked_for_thirty_two_levels_down() -> None:
     path = ("k",) * 33
     assert module._held({"k": 5}, path[:32], frozenset({path})) == {"k": True}
     assert module._held({"k": 5}, path, frozenset({(*path, "k")})) == {"k": 5}
+
+
+def nested(inside: object, levels: int) -> object:
+    for level in range(levels):
+        inside = [inside] if level % 2 else {"in": inside}
+    return inside
+
+
+@pytest.mark.parametrize(
+    ("key", "numbered"),
+    [
+        ("ast_47", True),
+        ("ast 4", True),
+        ("ast=4", True),
+        ("ast47", True),
+        ("item2", False),
+        ("47", False),
+        ("a_b", False),
+    ],
+)
+def test_a_key_of_the_agents_own_is_looked_at_if_a_number_may_be_in_it(
+    key: str, numbered: bool
+) -> None:
+    found = [key] if numbered else []
+    assert list(module._numbered_keys({key: {"note": 1}}, frozenset())) == found
+    assert list(module._numbered_keys({key: 1}, frozenset((key,)))) == []
+
+
+@pytest.mark.parametrize("levels", [1, 2, 31, 32])
+def test_such_keys_are_looked_for_as_deep_as_a_document_may_be(levels: int) -> None:
+    assert list(module._numbered_keys(nested({"ast_47": 1}, levels), frozenset())) == ["ast_47"]
+    assert list(module._numbered_keys(nested({"ast_47": 1}, 33), frozenset())) == []
