@@ -338,6 +338,7 @@ NUMBER: Final = RootType()
 
 
 def _short_hash(content: object) -> str:
+    # 64 bits tell the lists of one person's templates apart. It hides nothing: all of it is public.
     return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
 
 

@@ -431,7 +431,7 @@ def regularised_beta(a: float, b: float, x: float) -> float:
             d = 1 / _away(1 + term * d)
             c = _away(1 + term / c)
             fraction *= c * d
-        if abs(c * d - 1) < 1e-14:
+        if abs(c * d - 1) < 1e-14:  # a float has no more digits to be corrected
             break
     return math.exp(log_front) * fraction
 

@@ -166,6 +166,8 @@ class _Search:
 
         epsilons = self._start
         error, gains = priced(epsilons)
+        # Half of the way to where all gains are equal: the whole way overshoots, since moving one
+        # epsilon changes the others' gains. Longer while it helps, shorter when it does not.
         stride = 0.5
         for _ in range(_ROUNDS):
             level = math.log(float(gains @ epsilons) / self._budget)
@@ -175,14 +177,14 @@ class _Search:
             )
             found, after = priced(moved)
             if found < error:
-                close = error - found < 1e-6 * error
+                close = error - found < 1e-6 * error  # no digit that anybody is shown
                 epsilons, error, gains = moved, found, after
                 stride = min(1.2 * stride, 0.9)
                 if close:
                     break
             else:
                 stride /= 2
-                if stride < 1e-3:
+                if stride < 1e-3:  # epsilons would move by less than a thousandth of themselves
                     break
         return epsilons
 

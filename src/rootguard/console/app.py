@@ -433,7 +433,7 @@ def _number(request: Request, name: str) -> int | None:
     text = request.query_params.get(name)
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) < 16):
+    if not (text.isascii() and text.isdigit() and len(text) < 16):  # exact in a browser as well
         raise _BadRequestError
     return int(text)
 

@@ -242,7 +242,7 @@ class Extremes:
             highest, point = max(tried, default=(met, best))
             if highest > met:
                 met, best = highest, point
-            elif step < 1e-6:
+            elif step < 1e-6:  # of a side: a tenth of the finest grid's step
                 break
             else:
                 step /= 4

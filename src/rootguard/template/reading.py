@@ -466,6 +466,7 @@ def _answers(name: RootName, table: TomlTable, kind: RootType, *, public: bool) 
         }
         row = TomlTable(table.file, table.path, listed).list_of("shares")
         shares = tuple(row.number(i) for i in row.entries)
+        # Published shares are percentages, each rounded: a handful of them is off by half a point.
         right = len(shares) == size and min(shares) >= 0 and abs(sum(shares) - 1) <= 0.005
         remedy = f"write {size} shares of the population that sum to 1, in the order of the answers"
         if size == 2 and not kind.answers:
@@ -694,6 +695,7 @@ def _covariance_fault(matrix: tuple[tuple[float, ...], ...]) -> str:
     size = range(len(matrix))
     if any(matrix[i][i] < 0 for i in size):
         return "positive semi-definite"
+    # In correlations, so that one rounding error of 1e-9 is the same for every root.
     scale = [math.sqrt(matrix[i][i]) or 1.0 for i in size]
     rest = [[matrix[i][j] / scale[i] / scale[j] for j in size] for i in size]
     if any(abs(rest[i][j] - rest[j][i]) > 1e-9 for i in size for j in size):

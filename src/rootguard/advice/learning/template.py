@@ -102,6 +102,7 @@ def read_bounds(path: Path) -> dict[RootName, tuple[float, float]]:
 def _finite(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
+    # Its square is still a number: variances are taken of what lies between bounds.
     return float(value) if abs(value) <= 1e100 else None
 
 

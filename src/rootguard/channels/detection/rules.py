@@ -541,7 +541,7 @@ def find_ages(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_day(year: int, month: int, day: int) -> bool:
-    if year < 100:
+    if year < 100:  # two digits: a record has few days that are decades ahead
         year += 1900 if year > 50 else 2000
     if not (_FIRST_YEAR <= year <= _LAST_YEAR and 1 <= month <= 12):
         return False
