@@ -211,6 +211,7 @@ _KINDS: dict[str, type[Event]] = {
     "places-refused": PlacesRefused,
 }
 _NAMES = {cls: kind for kind, cls in _KINDS.items()}
+_FIELDS = {cls: tuple(field.name for field in fields(cls)) for cls in _NAMES}
 _WHOLE = ("version", "micro_epsilon", "turn", "level", "times", "draws", "first")
 
 
@@ -222,7 +223,12 @@ def cost(event: Event) -> int:
 
 def to_record(event: Event) -> dict[str, object]:
     """A JSON-ready record of an event."""
-    return {"kind": _NAMES[type(event)], **asdict(event)}
+    kind = type(event)
+    record: dict[str, object] = {"kind": _NAMES[kind]}
+    for name in _FIELDS[kind]:
+        content = getattr(event, name)
+        record[name] = tuple(map(asdict, content)) if name == "places" else content
+    return record
 
 
 def from_record(record: Mapping[str, object]) -> Event:

@@ -10,7 +10,7 @@ import functools
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from rootguard.accounting import Ledger, RootTotals, TableDraws
@@ -234,7 +234,8 @@ class PersonSummary:
         return json.dumps(
             {
                 "totals": {
-                    root: list(asdict(each).values()) for root, each in self.ledger.totals.items()
+                    root: [each.micro, each.draws, each.first, each.mechanism]
+                    for root, each in self.ledger.totals.items()
                 },
                 "roots": {
                     root: [each.newest, each.erased, each.current, list(each.levels.items())]
