@@ -8,6 +8,7 @@ from rootguard import Guard, MemoryStore, make_plan
 from rootguard.allocation import Plan
 from rootguard.errors import TemplateError
 from rootguard.expressions import MAX_NODES, MAX_PARTS
+from rootguard.expressions.nodes import MAX_DEPTH, MAX_LENGTH, MAX_LEVELS
 from rootguard.graph import Graph
 from rootguard.template import Template, parse_template
 from rootguard.template.reading import MAX_BYTES, MAX_DERIVED, MAX_ROOTS
@@ -70,6 +71,32 @@ def test_a_sum_may_have_all_roots() -> None:
     )
 
 
+def nested(inner: str, levels: int) -> str:
+    return "abs(" * (levels - 1) + inner + ")" * (levels - 1)
+
+
+def deep(levels: int) -> str:
+    """A chain whose last value has so many levels, 50 in each formula."""
+    whole, rest = divmod(levels - 1, 50)
+    formulas = [nested("r0", rest + 1), *(nested(f"d{n}", 51) for n in range(whole))]
+    return written(1, formulas, f"d{whole}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        written(1, [], nested("r0", MAX_DEPTH)),
+        written(1, [], "r0" + " " * (MAX_LENGTH - 5) + "+ 0"),
+        deep(MAX_LEVELS),
+    ],
+    ids=["levels of a formula", "characters", "levels of formulas of formulas"],
+)
+def test_a_formula_at_a_limit_loads_plans_and_gives_its_value(text: str) -> None:
+    template = parse_template(text, file="at.toml")
+    session = Guard.open(template, values={"r0": 5.0}, budget="1", store=MemoryStore())
+    assert session.target() == session.number("r0")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -81,8 +108,14 @@ def test_a_sum_may_have_all_roots() -> None:
             f"computed values put in is over the limit of {MAX_PARTS}",
         ),
         (written(1, [], "r0") + "\n#" + "x" * MAX_BYTES, f"{MAX_BYTES // 1024} KiB"),
+        (written(1, [], nested("r0", MAX_DEPTH + 1)), f"limit of {MAX_DEPTH}"),
+        (written(1, [], "r0" + " " * (MAX_LENGTH - 4) + "+ 0"), f"limit of {MAX_LENGTH}"),
+        (deep(MAX_LEVELS + 1), f"limit of {MAX_LEVELS}"),
     ],
-    ids=["roots", "derived values", "parts", "parts of formulas of formulas", "bytes"],
+    ids=[
+        *("roots", "derived values", "parts", "parts of formulas of formulas", "bytes"),
+        *("levels of a formula", "characters", "levels of formulas of formulas"),
+    ],
 )
 def test_what_passes_a_limit_is_refused_when_it_is_loaded(text: str, said: str) -> None:
     with pytest.raises(TemplateError, match=said):
