@@ -105,7 +105,7 @@ class Plan:
             if share.public:
                 continue
             claimed, noise = float(share.epsilon), self.noise(share.root)
-            if _tight_epsilon(noise) > claimed * (1 + 1e-9):
+            if noise.tight_epsilon() > claimed * (1 + 1e-9):
                 raise PlanError(f"{noise.name} does not hold at the plan's epsilon")
 
     @property
@@ -123,11 +123,6 @@ class Plan:
             ],
         ]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
-
-
-@lru_cache(maxsize=1024)  # over the whole grid, and the same for all who share a plan
-def _tight_epsilon(noise: Mechanism) -> float:
-    return noise.tight_epsilon()
 
 
 _NEAR_CHANCE = 0.2

@@ -140,6 +140,10 @@ class Exponential(Mechanism):
 
     def tight_epsilon(self) -> float:
         """Rate plus the largest change of the log-normaliser between neighbours."""
+        return self._tight
+
+    @cached_property
+    def _tight(self) -> float:
         totals = self._log_total(np.arange(self.size))
         return self._rate + float(np.abs(np.diff(totals)).max())
 
