@@ -19,9 +19,11 @@ from rootguard.errors import BudgetError, DomainError, PrivateValueError, Unknow
 from rootguard.values import (
     LINE_MECHANISMS,
     MAX_GRID,
+    UNKNOWN_UNIT,
     Domain,
     Raw,
     RootName,
+    RootQuantity,
     Sanitized,
     mechanism_named,
     normalised,
@@ -226,6 +228,16 @@ def test_domains_written_with_whole_numbers_or_floats_are_the_same() -> None:
 def test_width_and_step_are_in_the_roots_own_unit() -> None:
     domain = Domain(lower=20, upper=30, size=11)
     assert (domain.width, domain.step) == (10, 1)
+
+
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [("kg", " kg"), ("", ""), (UNKNOWN_UNIT, " in a unit that was not written down")],
+)
+def test_what_a_root_measures_is_said_with_its_unit(unit: str, said: str) -> None:
+    domain = Domain(lower=20, upper=30.5, size=11)
+    made = RootQuantity(name=RootName("wt"), unit=unit, domain=domain)
+    assert str(made) == f"20 to 30.5{said}, 11 points"
 
 
 SHOWN: dict[str, Callable[[Raw], str]] = {
