@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 
 from rootguard.language.names import LANGUAGES
+from rootguard.reading import ordinary
 from rootguard.reading.ordinary import OrdinarySort, sorts
 from rootguard.reading.page import read_page
 from rootguard.template import load_template
@@ -333,3 +334,59 @@ HOSTILE = (
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_a_hostile_text_takes_linear_time(unit: str, length: int) -> None:
     assert grows_linearly(sorted_numbers, unit, length)
+
+
+CODE = (
+    "x == 3",
+    "a != b",
+    "a && b",
+    "n += 1",
+    "2 ** 3",
+    "std::max",
+    "run() ;",
+    "make().then(",
+    "np.mean(",
+    "please select age from people",
+    "rows where p.age > 5",
+    "age integer not null",
+    "plt smallint check",
+    "ast numeric(5)",
+    "f1(['a'])",
+    "call(age=3)",
+    "if row.age >= 18",
+)
+DEFINITIONS = (
+    "def f(age=30",
+    "function weigh(kg=80",
+    "function (age=30",
+    "fn f(",
+    "func f(",
+    "fun f(",
+    "constructor(age=30",
+    "__init__(self, age=30",
+    "export interface person {",
+    "type person = {",
+    "update people set age=",
+)
+
+
+@pytest.mark.parametrize("line", CODE)
+def test_what_the_search_for_code_finds_has_a_sign_by_which_it_is_begun(line: str) -> None:
+    assert ordinary._CODE_WITHIN.search(line)
+    assert not ordinary._CODE_WITHIN.search("my age was 54 where i am, and i select nothing")
+    assert any(sign in line for sign in ordinary._CODE_SIGNS)
+
+
+@pytest.mark.parametrize("line", DEFINITIONS)
+def test_what_the_search_for_definitions_finds_has_a_word_by_which_it_is_begun(line: str) -> None:
+    assert ordinary._PARAMETERS.search(line)
+    assert any(word in line for word in ordinary._DEFINING)
+
+
+def test_each_number_is_judged_by_its_own_line() -> None:
+    text = "unit tests: 3\nmy age 54 and ast 23\nassert 5"
+    tested = ordinary.TestedLines(text)
+    assert [tested.has(text.index(each)) for each in ("3", "54", "23", "ast 23", "3")] == [
+        *(True, False, False, False, True)
+    ]
+    assert tested.has(len(text) - 1)

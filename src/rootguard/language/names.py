@@ -13,6 +13,7 @@ import itertools
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -198,13 +199,21 @@ def phrases(kind: Phrases) -> tuple[str, ...]:
     return tuple(_data()["sentences"][kind])
 
 
-def languages_of(words: Collection[str]) -> frozenset[str]:
+def languages_of(words: AbstractSet[str]) -> frozenset[str]:
     """The languages beside English that a text with these words (bare, small letters) may be in."""
+    said = words & _all_telling()  # keys of a dictionary look up the few, whatever their number
+    if len(said) < _TELLING_WORDS:
+        return frozenset()
     return frozenset(
         language
         for language, telling in _telling().items()
-        if sum(word in words for word in telling) >= _TELLING_WORDS  # not the other way round
+        if len(said & telling) >= _TELLING_WORDS
     )
+
+
+@functools.cache
+def _all_telling() -> frozenset[str]:
+    return frozenset(word for words in _telling().values() for word in words)
 
 
 @functools.cache

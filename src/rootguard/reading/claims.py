@@ -29,7 +29,7 @@ from rootguard.language.names import languages_of
 from rootguard.language.numbers import WrittenNumber
 from rootguard.language.units import canonical, currency_before, read_currency, read_period
 from rootguard.reading.mentions import ComputedNames, RootMention, Values, bind, positional
-from rootguard.reading.ordinary import OrdinarySort, Surroundings, is_tested, sorts
+from rootguard.reading.ordinary import OrdinarySort, Surroundings, TestedLines, sorts
 from rootguard.reading.page import Column, Measure, Page, wording
 from rootguard.reading.subjects import Clause, Whose, clause_at, clauses, kin
 from rootguard.values import RootName
@@ -339,6 +339,7 @@ class _Reader:
         "single",
         "source",
         "taken",
+        "tested",
         "values",
         "written",
     )
@@ -371,6 +372,7 @@ class _Reader:
         self.personal: bool = False
         self.foreign: bool = False
         self.calls: Mapping[int, RootName | None] = {}
+        self.tested = TestedLines(page.plain)
         self.values = Values(page)
         self.named = self.written = Spans()
         self.cells: list[tuple[int, int, Column]] = sorted(
@@ -430,7 +432,7 @@ class _Reader:
             if end <= self.begin or number.sort == "hole" or self.taken.meet(start, end):
                 continue
             mention = by_place.get(number.start)
-            tested = is_tested(page.plain, number.start)
+            tested = self.tested.has(number.start)
             result = None if tested else self._computed(number, sort, start, end, called=True)
             if result is not None:
                 claims.append(result)
@@ -733,7 +735,7 @@ class _Reader:
     # -- bound by nothing on the page --------------------------------------------------------
 
     def _unbound(self, number: WrittenNumber, sort: OrdinarySort, start: int, end: int) -> Claim:
-        if is_tested(self.page.plain, number.start):
+        if self.tested.has(number.start):
             return Claim(start=start, end=end, standing="nobody", reason="code")
         if number.start in self.calls:
             return self._positional(number, start, end)

@@ -72,8 +72,8 @@ _ADDRESSES = (
 )
 """Each with a part of it that is found quickly."""
 _FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)[ \t]*([\w+#]*)[^\n]*$", re.MULTILINE)
-_CODE_LINE = re.compile(
-    r"^\s*(?:>>> |\$ [a-z./]|#!|//|/\*|#include\b|#define\b|@\w+\(|(?:async )?def \w+\("
+_CODE_OPENING = re.compile(
+    r"\s*(?:>>> |\$ [a-z./]|#!|//|/\*|#include\b|#define\b|@\w+\(|(?:async )?def \w+\("
     r"|class \w+[(:]|enum \w+ ?\{"
     r"|import \w|from [\w.]+ import |assert |print\(|(?:const|let|var) \w+ ?=|function\b.*\("
     r"|(?:public|private|protected|static|final) [\w<>\[\]]+ \w+ ?[(=;{]|elif |else:|try:"
@@ -83,12 +83,19 @@ _CODE_LINE = re.compile(
     r"|(?:and |or )?where \w+(?:\.\w+)? ?(?:=|<|>|in\b|like\b|between\b|is\b)"
     r"|(?:git|pip3?|npm|npx|yarn|docker|kubectl|curl|wget|sudo|chmod|ssh|apt|apt-get|brew|cargo|pytest)"
     r" [a-z./-]|python3? (?:-|\S+\.py))"
-    r"|^\s+return\b|^return .*[;)]\s*$"
-    r"|(?<![<=])==(?![=>])|!=|&&|\+=|\*\*|::|\)\s?;|\)\.\w{2,40}\(|\b\w{2,40}\.\w{2,40}\("
+    r"|\s+return\b|return .*[;)]\s*$"
+)
+_CODE_WITHIN = re.compile(
+    r"(?<![<=])==(?![=>])|!=|&&|\+=|\*\*|::|\)\s?;|\)\.\w{2,40}\(|\b\w{2,40}\.\w{2,40}\("
     r"|\bselect\b.{1,200}\bfrom\b|\bwhere \w{1,40}(?:\.\w{1,40})? ?(?:<|>|=|!=)"
     r"|\b(?:smallint|bigint|integer|numeric|varchar|decimal|timestamp)\b ?(?:\(|not|check|default)"
     r"|\b[a-z_]\w{1,40}\([\"'\[{]|\b\w{1,40}\(\w{1,40}=|\bif \w{1,40}(?:\.\w{1,40})? ?(?:<|>)=? ?\d"
 )
+_CODE_SIGNS = (
+    *("=", "(", ")", "<", ">", "&&", "**", "::", "select", "smallint", "bigint", "integer"),
+    *("numeric", "varchar", "decimal", "timestamp"),
+)
+"""One of them stands in whatever `_CODE_WITHIN` finds; they are found quickly."""
 # A laboratory's mark behind a finding: "214 H     <200 mg/dL".
 _FLAGGED = re.compile(r"\s{1,8}[HL]\*?(?=\s{2,}|\t|[ ]*\n|[ ]*\Z|\s+[<>(\[])")
 _POWER_OF_TEN = re.compile(r"\s?x\s?10[\^*]?\d")
@@ -108,6 +115,11 @@ _PARAMETERS = re.compile(
     r"\b(?:def \w+|function(?: \w+)?|fn \w+|func \w+|fun \w+|constructor|__init__) ?\("
     r"|^\s*(?:export )?(?:interface \w+ ?\{|type \w+ ?=)|\bupdate \w+ set\b"
 )
+_DEFINING = (
+    *("def ", "function", "fn ", "func ", "fun ", "constructor", "__init__"),
+    *("interface ", "type ", "update "),
+)
+"""One of them stands in whatever `_PARAMETERS` finds."""
 _TYPED = re.compile(
     r"(?:^\s+|[{;,] ?)(?:let |var |val |public |private |readonly )*\w+\??: ?[\w\[\]| ]+=\s*\Z"
 )
@@ -271,16 +283,38 @@ class CodeLines:
         self._ticks = Spans(ticks)
         head = line[:_LINE]
         ended = line.rstrip()[-1:] in (";", "{") and any(sign in head for sign in "=(:")
-        shaped = ended or _CODE_LINE.search(head) is not None
+        shaped = ended or _is_shaped_as_code(head)
         self._line_is_code = shaped and _DATA_LINE.search(head) is None
         self.is_tested = _TESTED.search(head) is not None
 
 
-def is_tested(text: str, place: int) -> bool:
-    """Whether the line of a place checks something, with data made up for it."""
-    stop = text.find("\n", place)
-    line = text[text.rfind("\n", 0, place) + 1 : len(text) if stop < 0 else stop]
-    return _TESTED.search(line[:_LINE]) is not None
+def _is_shaped_as_code(line: str) -> bool:
+    if _CODE_OPENING.match(line) is not None:
+        return True
+    signed = any(sign in line for sign in _CODE_SIGNS)
+    return signed and _CODE_WITHIN.search(line) is not None
+
+
+class TestedLines:
+    """Which lines of a text check something, with data made up for it; each is judged once."""
+
+    __slots__ = ("_line", "_tested", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._line = (0, -1)
+        self._tested = False
+
+    def has(self, place: int) -> bool:
+        """Whether the line of a place is one; the line that was asked for last is remembered."""
+        start, stop = self._line
+        if not start <= place <= stop:
+            start = self._text.rfind("\n", 0, place) + 1
+            stop = self._text.find("\n", place)
+            stop = len(self._text) if stop < 0 else stop
+            self._line = (start, stop)
+            self._tested = _TESTED.search(self._text[start : min(stop, start + _LINE)]) is not None
+        return self._tested
 
 
 class _Sorting:
@@ -302,6 +336,7 @@ class _Sorting:
             if sign.search(text)
             for match in pattern.finditer(text)
         )
+        self._defines = any(word in text for word in _DEFINING)
         self._item = 0
         self._marks = self._enumerated() if ")" in text else frozenset[int]()
 
@@ -519,10 +554,10 @@ class _Sorting:
         """
         start = self._text.rfind("\n", 0, number.start) + 1
         line = self._text[max(start, number.start - _LINE) : number.start]
-        defined = _PARAMETERS.search(line)
+        defined = _PARAMETERS.search(line) if self._defines else None
         if defined is not None and line.count("(", defined.end()) >= line.count(")", defined.end()):
             return not self._is_of_laboratory(start, number.end + _LINE // 5)
-        if not _TYPED.search(line):
+        if line.rstrip()[-1:] != "=" or not _TYPED.search(line):
             return False
         opened = _CLASS.search(self._text, max(0, start - _LINE), number.start)
         return opened is not None and not self._is_of_laboratory(opened.start(), start + _LINE)

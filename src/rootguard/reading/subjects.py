@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rootguard.language.fold import Openings, Spans, caseless, first_words, key_of
+from rootguard.language.fold import Openings, Spans, caseless, first_words, key_of, matches_at
 from rootguard.language.names import formulas, languages_of
 from rootguard.reading.page import Page
 
@@ -103,6 +103,12 @@ _NUMBERED = re.compile(  # "Person A is 30", "employee 2 earns"
     r"(?<![^\W_])(?:[Pp]erson|[Ee]mployee|[Cc]andidate|[Ww]orker|[Ii]nvestor|[Cc]ouple|[Hh]ousehold"
     r"|[Ff]amily|[Ss]ubject|[Pp]articipant|[Cc]ustomer|[Cc]lient|[Aa]pplicant) "
     r"(?:[A-EX-Z]|#?[1-9]\d?)(?![\w.])"
+)
+_COUNTED_PEOPLE = frozenset(
+    (
+        *("person", "employee", "candidate", "worker", "investor", "couple", "household", "family"),
+        *("subject", "participant", "customer", "client", "applicant"),
+    )
 )
 _IN_GENERAL = frozenset(
     (
@@ -509,17 +515,21 @@ class _Cutting:
 
     def _things_and_people(self) -> Iterator[_Marker]:
         """Who or what is asked about or does something: "how tall is X", "the turkey weighs"."""
+        runs = self._page.runs
         yield from (
             _Marker(m.start(), m.end(), "nobody")
-            for m in _ANYBODY.finditer(self._text)
+            for m in matches_at(_ANYBODY, self._text, runs.places(("what", "how")))
             if not self._in_name.meet(*m.span("noun"))
         )
-        yield from (_Marker(m.start(), m.end(), "other") for m in _NUMBERED.finditer(self._written))
-        if "how" in self._page.runs.words:
+        yield from (
+            _Marker(m.start(), m.end(), "other")
+            for m in matches_at(_NUMBERED, self._written, runs.places(_COUNTED_PEOPLE))
+        )
+        if "how" in runs.words:
             yield from (_Marker(m.start(), m.end(), "other") for m in _HOW.finditer(self._text))
-        if "what" in self._page.runs.words:
+        if "what" in runs.words:
             yield from (_Marker(m.start(), m.end(), "other") for m in _WHAT.finditer(self._text))
-        verbs = self._page.runs.among(_THIRD_VERBS)
+        verbs = runs.among(_THIRD_VERBS)
         for match in _THIRD_VERB.finditer(self._text) if verbs else ():
             noun = match["noun"]
             if noun not in _set("served", "nouns") and noun not in ("scale", "scales"):

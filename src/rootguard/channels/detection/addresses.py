@@ -67,6 +67,7 @@ _MILITARY = re.compile(
 _SHORT = re.compile(r"[0-9]{1,4}(?![\w]|[.,:/-][0-9])")
 _CAPITAL = re.compile(rf"[^\W\d_a-zß-öø-ÿ](?:{_LETTERS}|['’.-](?={_LETTERS})){{0,30}}")
 _SMALL = re.compile(rf"{_LETTERS}(?:{_LETTERS}|['’-](?={_LETTERS})){{0,30}}")
+_LABELS = phrases("address_labels")
 _LABEL = re.compile(
     rf"(?:{any_of('address_labels')})[ \t]{{0,2}}(?:is|was|to|:|=|are:|here they are:)?"
     r"[ \t:]{0,8}(?:\r?\n[ \t]{0,4}){0,2}\Z",
@@ -94,18 +95,23 @@ _UP_TO_NUMBER = re.compile(
 def find_addresses(text: str) -> Iterator[tuple[int, int]]:
     """Addresses in the text; spans may overlap."""
     reached, small = 0, text.islower()
+    lower = text.lower()
+    labelled = not text.isascii() or any(label in lower for label in _LABELS)
     digits = [match.start() for match in _DIGITS.finditer(text)]
     for number in matches_at(_NUMBER, text, digits):
         if number.start() < reached or _COUNTED.match(text, number.end()):
             continue
-        core = _core(text, number.start(), number.end(), reached, small=small)
+        span = number.span()
+        core = _core(text, *span, reached, small=small, labelled=labelled)
         if core is not None:
             start, end = _whole(text, *core, reached, small=small)
             reached = end
             yield start, end
 
 
-def _core(text: str, first: int, last: int, reached: int, *, small: bool) -> tuple[int, int] | None:
+def _core(
+    text: str, first: int, last: int, reached: int, *, small: bool, labelled: bool
+) -> tuple[int, int] | None:
     """The street, box or flat that a number belongs to."""
     left = text[max(reached, first - _REACH) : first]
     spot = _boxed(text, first, last, left, small=small)
@@ -118,15 +124,21 @@ def _core(text: str, first: int, last: int, reached: int, *, small: bool) -> tup
     ahead = _ahead(text, first, last, left, small=small)
     if ahead is not None:
         return ahead
-    return _labelled(text, first, last, left, before, small=small)
+    return _labelled(text, first, last, left, before, small=small) if labelled else None
 
 
 def _boxed(text: str, first: int, last: int, left: str, *, small: bool) -> tuple[int, int] | None:
     """A post box, a military address or a flat that ends with this number."""
     line = left[left.rfind("\n") + 1 :] if "\n" in left else left
-    for pattern, window in ((_MILITARY, left), (_BOX, line), (_UNIT, line)):
+    places = _word_starts(left)
+    in_line = places if line is left else _word_starts(line)
+    for pattern, window, begins in (
+        (_MILITARY, left, places),
+        (_BOX, line, in_line),
+        (_UNIT, line, in_line),
+    ):
         offset = first - len(window)
-        for place in _word_starts(window):
+        for place in begins:
             match = pattern.match(text, offset + place)
             if match is not None and match.end() >= last and match.start() < first:
                 sure = pattern is not _UNIT or _sure_unit(text, match, small=small)
