@@ -110,6 +110,8 @@ _AGES = re.compile(
 )
 _KEYED = re.compile(r"([^\W\d_][\w-]*)[\"'`*]{0,3}\s?[=:]\s?[\"'`*]{0,3}\Z")
 _JUST_ME = re.compile(r"(?:\A|[,;.(/&\n]\s?|\b(?:and|but|vs|versus)\.? )(?:me|myself)[:=]?\s\Z")
+_BEFORE_ME: Final = 24
+"""Characters in which it stands: "versus. myself: " has 16."""
 _FOR_ANY = re.compile(r" (?:for|of) an? (?!\d|[a-z]+ (?:like me|my age))")
 _DEFINES = re.compile(r"\b(?:struct|interface|trait|enum|class) [a-z_]\w* ?[:{(]|\bfn main\(")
 _RANGE_BEFORE = re.compile(r"\d ?(?:[-–]|to|and) ?\Z")
@@ -314,6 +316,7 @@ class _Reader:
     """Reads one page. What it gathers on its way is of use to it alone."""
 
     __slots__ = (
+        "_definition",
         "_exercise",
         "_flows",
         "_letters",
@@ -380,6 +383,7 @@ class _Reader:
             key=lambda cell: cell[0],
         )
         self._people: bool | None = None
+        self._definition: bool | None = None
         self._exercise: bool | None = None
         self._letters: frozenset[str] | None = None
         self._flows: frozenset[str] | None = None
@@ -538,7 +542,7 @@ class _Reader:
             return False
         if self.source == "developer" and self._is_in_range(number):
             return True  # a prompt knows values; a range in it is a rule
-        if everyday and _DEFINES.search(self.page.plain):
+        if everyday and self._is_definition():
             return True  # struct User { age: u8 }
         if not everyday:
             return self.source == "developer" and self._content(number) > _MOST_CONTENT
@@ -646,6 +650,12 @@ class _Reader:
                 and not lists["artefacts"].isdisjoint(words)
             )
         return self._exercise
+
+    def _is_definition(self) -> bool:
+        """Whether the text defines a type of its own; looked for once."""
+        if self._definition is None:
+            self._definition = _DEFINES.search(self.page.plain) is not None
+        return self._definition
 
     def _content(self, number: WrittenNumber) -> int:
         """How many words of its clause are none of a record: no names, units or small words."""
@@ -1297,7 +1307,9 @@ class _Reader:
         paid = terse and not self.expected.elsewhere and self._is_pay(number)
         if self._is_left_over(number, whose) or paid:
             return Claim(start=start, end=end, standing="likely", reason="one_of_several")
-        if whose == "owner" and _JUST_ME.search(self.page.plain, 0, number.start):
+        if whose == "owner" and _JUST_ME.search(
+            self.page.plain, max(0, number.start - _BEFORE_ME), number.start
+        ):
             return self._age_of_me(number) or Claim(
                 start=start, end=end, standing="open", reason="own_clause"
             )
