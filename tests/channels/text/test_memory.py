@@ -204,6 +204,7 @@ def test_all_that_a_text_leads_to_expect_counts() -> None:
         Expectation(recent=(ast,)),
         Expectation(header="ast"),
         Expectation(worked=True),
+        Expectation(elsewhere=True),
     ]
     assert len(expected) == 1 + len(fields(NOTHING))
     digests = {kept.digest("", "text", expectation=each) for each in expected}
