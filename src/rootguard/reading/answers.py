@@ -44,7 +44,7 @@ _CLOSE: Final = r"[\"'*_`“”«»\])]{0,3}"
 _SUFFIXES: Final = "status|flag|yn|code|answer|date|history|state"
 _GAP: Final = re.compile(  # "smoker**: ", "smoker (y/n) = ", "Do you smoke?\nA: "
     rf"(?: of [a-z]{{2,12}})?{_CLOSE}[ \t]{{0,3}}(?:\([^()\n]{{1,24}}\)[ \t]?)?"
-    r"(?:status|flag)?[ \t]{0,3}"
+    r"(?:status|flag|code|name)?[ \t]{0,3}"
     r"(?P<mark>=>|->|:=|==|[:=|?>→–—-]|\t)"
     r"[ \t]{0,8}(?:\n[ \t]*)?(?:[\"']?,?\s?[\"']?(?:a|answer|me|patient|user|antwort|reponse|r)"
     r"[\"']?\s?[:.][ \t]*)?"
@@ -59,6 +59,7 @@ _MEASURED: Final = re.compile(  # its value is a number, read as one: "My sex is
 )
 _ENDS: Final = re.compile(r"\s*(?:[.,;!?)|\n]|\Z)")
 _CHECKBOX: Final = re.compile(r"(?:\[(?P<box>[ x✓✔])\]|(?P<sign>[☐☑☒✅❌✓✗✔✘]))[ \t]{0,2}\Z")
+_AMOUNT: Final = re.compile(r"[01] ?/ ?[a-z]")  # "smoking: 0/day" is no more a no than 20 is
 _BOX: Final = re.compile(r"\[(?P<mark>[ x✓✔])\]")  # behind a label: "smoker: [x]"
 _DATA_CENTRE: Final = re.compile(  # what computing clouds call their regions: nobody lives there
     r"(?:[a-z]{2}(?:-gov|-iso[a-z]?)?|europe|asia|australia|africa|(?:north|south)america)"
@@ -106,11 +107,13 @@ _MONTH_YEAR: Final = re.compile(
     r"(?<![^\W_])([a-z]{3,10})\.?,?[ ](de |of |del )?((?:19|20)\d\d)(?!\d)"
 )
 _SIX_FIGURES: Final = re.compile(r"[ \t:=]{1,4}(\d{6})(?!\d)")  # LMP 040126
-_SPOKEN_YEAR: Final = re.compile(
-    r",?[ ](?:nineteen|twenty|two thousand)(?:[ -](?:and|hundred|oh|ten|eleven|twelve|[a-z]+teen"
+_YEAR_WORDS: Final = (
+    r"(?:nineteen|twenty|two thousand)(?:[ -](?:and|hundred|oh|ten|eleven|twelve|[a-z]+teen"
     r"|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|one|two|three|four|five|six|seven"
-    r"|eight|nine)(?![^\W_]))*"
+    r"|eight|nine)(?![^\W_]))"
 )
+_SPOKEN_YEAR: Final = re.compile(rf",?[ ]{_YEAR_WORDS}*")
+_YEAR_IN_WORDS: Final = re.compile(rf"(?<![^\W_]){_YEAR_WORDS}+")
 _BIRTHDAY: Final = re.compile(r"birthday|geburtstag|anniversaire|cumpleanos|compleanno|aniversario")
 _CLIPPED: Final = re.compile(r"\d{1,2}\.\s*\Z")  # a sentence does not end behind "am 4."
 _YEAR: Final = re.compile(r"(?<![\w./-])(?:19|20)\d\d(?![\w/-]|\.\d)")
@@ -420,7 +423,7 @@ class AnswerReader:
             groups = ("sexes", "pairs")
         for group in groups:
             match = _known_words(group).match(self._text, at)
-            if match is not None:
+            if match is not None and _AMOUNT.match(self._text, at) is None:
                 one, other, yes = _pair(match[0], group, name.language)
                 pair = (other, one) if name.denied else (one, other)
                 return Answer(
@@ -592,7 +595,7 @@ class AnswerReader:
             or clause.subject == "owner"
             or bool(_words("own") & set(run))
             or self._listed(start)
-            or text.strip(" .!\n") == text[name.start : name.end]
+            or self._nothing_else()
             or self._described(clause)
         )
         if not asserted:
@@ -611,6 +614,19 @@ class AnswerReader:
                 write=_titled(self._title(name), " " if joined is not None else ""),
             )
         )
+        mood = re.compile(rf"\s*(?:{_phrases('mood').pattern}),?[ ]").match(text, clause.start)
+        if mood is not None and mood.end() <= start:
+            first = mood.start() + len(mood[0]) - len(mood[0].lstrip())
+            self._keep(
+                Answer(
+                    start=first,
+                    end=mood.end(),
+                    root=name.root,
+                    said=None,
+                    write=lambda _kind, _number: "",
+                    hole="",
+                )
+            )
 
     def _run_before(self, at: int, least: int) -> tuple[int, list[str]]:
         """The small words before a name that belong to what is said, from the last one back."""
@@ -706,6 +722,14 @@ class AnswerReader:
                         hole=f"{', ' if place else ''}{ANSWER_HOLE}",
                     )
                 )
+
+    def _nothing_else(self) -> bool:
+        """Whether the text is nothing but names and what says yes or no: "no smoking, diabetes"."""
+        rest = list(self._text)
+        for name in self._names:
+            rest[name.start : name.end] = " " * (name.end - name.start)
+        words = re.findall(r"[^\W_]+(?:'[^\W_]+)?", "".join(rest))
+        return set(words) <= _words("no") | {"and", "or", "und", "et", "y", "e"}
 
     def _described(self, clause: Clause) -> bool:
         """Whether a clause that names nobody describes somebody: "54 y/o female smoker"."""
@@ -822,7 +846,9 @@ class AnswerReader:
 
     def _keep_part(self, name: _Name, start: int, end: int) -> bool:
         """A day told by its month and year, its year, or how long ago it is."""
-        for pattern in (_days_of_months(), _seasons(), _MONTH_YEAR, _ago(), _YEAR):
+        for pattern in (
+            *(_days_of_months(), _seasons(), _MONTH_YEAR, _ago(), _YEAR, _YEAR_IN_WORDS),
+        ):
             parts = pattern.finditer(self._text, start, end)
             if pattern is _MONTH_YEAR:
                 parts = (each for each in parts if each[1] in _month_names())
@@ -835,7 +861,7 @@ class AnswerReader:
             elif pattern is _days_of_months():
                 dated = _YEAR.search(part[0]) is not None
                 write = _day_and_month(_lists()["months"][name.language], dated=dated)
-            elif pattern is _YEAR:
+            elif pattern in (_YEAR, _YEAR_IN_WORDS):
                 write = _year_alone
             stop = part.end()
             if pattern is _days_of_months():

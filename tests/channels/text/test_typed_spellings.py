@@ -104,6 +104,14 @@ TOLD_ONCE = [
     ("☒ diabetes ☐ smoker", "☐ diabetes ☐ smoker"),
     ("Smoker (circle one): YES / no", "Smoker (circle one): yes / NO"),
     ("Smoker: yep, unfortunately", "Smoker: nah, never"),
+    ("Thankfully I was spared diabetes.", "Sadly I was not spared diabetes."),
+    ("Leider rauche ich.", "Zum Glück rauche ich nicht."),
+    ("Diabetes +", "Diabetes -"),
+    ("diabetes (+)", "diabetes (-)"),
+    ("smoker? 👍", "smoker? 👎"),
+    ("Smoking: 20/day", "Smoking: 0/day"),
+    ("Region code: NO", "Region code: SO"),
+    ("no smoking, no diabetes", "smoking, diabetes"),
     (
         "I was born on the third of March nineteen eighty.",
         "I was born on the first of May nineteen ten.",
@@ -140,6 +148,31 @@ def test_a_reply_in_words_of_no_list_does_not_tell(
     asked = Expectation(asked=channel.sanitize(question, source="model").heard.asked)
     made = {channel.sanitize(r, source="owner", expectation=asked).text for r in replies}
     assert len(made) == 1
+
+
+def test_a_year_in_words_leaves_as_the_released_one(tmp_path: Path) -> None:
+    one = person(tmp_path, first_answers())
+    born = one.release("born")
+    assert isinstance(born, date)
+    left = TextChannel(one).sanitize("I was born in nineteen eighty.", source="owner").text
+    assert left == f"I was born in {born.year}."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My daughter's 5th birthday is in May.",
+        "The fall of 1989 changed Europe.",
+        "Unfortunately the build fails on node 18.",
+        "Conditions: sunny, 20 degrees",
+        "Problems: none of the tests pass",
+        "[ ] write docs\n[x] add tests",
+        '{"current": true, "name": "region"}',
+    ],
+)
+def test_what_only_looks_like_an_answer_stays(tmp_path: Path, text: str) -> None:
+    channel = TextChannel(person(tmp_path, first_answers()))
+    assert channel.sanitize(text, source="owner").text == text
 
 
 def test_a_data_centre_is_nobodys_region_unless_it_says_an_answer(tmp_path: Path) -> None:
