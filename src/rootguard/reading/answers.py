@@ -725,6 +725,8 @@ class AnswerReader:
 
     def _nothing_else(self) -> bool:
         """Whether the text is nothing but names and what says yes or no: "no smoking, diabetes"."""
+        if re.search(r"[\t|\n]", self._text.strip()):  # a table, or a form
+            return False
         rest = list(self._text)
         for name in self._names:
             rest[name.start : name.end] = " " * (name.end - name.start)
