@@ -5,8 +5,10 @@ import pytest
 from rootguard.channels.text import explanation
 from rootguard.channels.text.explanation import Explainer
 from rootguard.errors import IdentifierError
-from rootguard.template import load_template
+from rootguard.reading.claims import Source
+from rootguard.template import load_template, parse_template
 from tests.support.canary import own_locals
+from tests.support.typed_templates import typed_template
 
 OWNER = "Zebulon Quartermain"
 
@@ -48,3 +50,20 @@ def test_a_yes_or_no_of_a_document_leaves_the_numbers_before_it_as_they_were() -
     found, _ = explainer.explain(text, source="owner")
     places = [(text[each.start : each.end], each.root) for each in found]
     assert places == [("61", "ast"), ("54", "age")]
+
+
+def test_an_answer_in_words_is_taught_by_the_owner_and_by_nobody_else() -> None:
+    declared = parse_template(
+        typed_template('[target]\nname = "s"\nformula = "diabetes + kids"\n', ("diabetes", "kids")),
+        file="visit.toml",
+    )
+
+    def outcomes(text: str, source: Source) -> list[str]:
+        found, _ = explainer.explain(text, source=source)
+        return [each.outcome for each in found if each.root == "diabetes"]
+
+    explainer = Explainer([declared], answers=True)
+    assert outcomes("Diabetes: no", "tool") == ["redact"]
+    assert outcomes("Diabetes: no", "owner") == ["teach"]
+    assert outcomes("Diabetes: no", "owner") == ["release"]
+    assert outcomes("Diabetes: no", "tool") == ["release"]
