@@ -1,10 +1,17 @@
 """The deployment files: their form, and that every command line in them is one of the program's."""
 
+import hashlib
 import json
+import os
 import re
 import shlex
 import shutil
+import signal
+import socket
 import subprocess
+import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +21,9 @@ from tools.site import http_routes
 
 from rootguard.channels.http_server import make_server
 from rootguard.cli.main import cli
+from tests.support.patience import PATIENCE
+from tests.support.postgres import own_server
+from tests.support.upstream import recording_upstream
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 
@@ -93,3 +103,80 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     )
     said = [line for line in run.stderr.splitlines() if path.name in line]
     assert said == []
+
+
+KEY = "a caller's key of the tests"
+
+
+def asked(url: str, body: object = None, *, key: str = "") -> tuple[int, bytes]:
+    """The status and the body of an answer; what cannot be reached has the status 0."""
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read()
+    except OSError:
+        return 0, b""
+
+
+def profiles_in(folder: Path) -> None:
+    """What the compose file mounts: keys.toml and a profile."""
+    digest = hashlib.sha256(KEY.encode()).hexdigest()
+    (folder / "keys.toml").write_text(f'[keys]\n"{digest}" = "jane.toml"\n', encoding="utf-8")
+    profile = 'templates = ["fib4"]\nbudget = "0.9"\n[identifiers]\nname = "Jane Roe"\n'
+    (folder / "jane.toml").write_text(profile, encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_services_of_the_compose_file_work_together_and_drain(tmp_path: Path) -> None:
+    """The image's command with the compose file's environment, on a PostgreSQL of its own."""
+    container = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
+    (cmd,) = re.findall(r"^CMD (\[.*\])$", container, flags=re.MULTILINE)
+    environment = documents("compose.yaml")[0]["services"]["gateway"]["environment"]
+    assert set(environment) == {"ROOTGUARD_KEY", "ROOTGUARD_STORE", "UPSTREAM_KEY"}
+    program = [sys.executable, "-c", "from rootguard.cli.main import cli; cli()"]
+    profiles_in(tmp_path)
+    with own_server() as database, recording_upstream() as (upstream, service):
+        place = {
+            "ROOTGUARD_KEY": "7" * 64,
+            "ROOTGUARD_STORE": database.url("postgres"),
+            "UPSTREAM_KEY": "of the upstream",
+        }
+        line = [upstream if each.startswith("https://") else each for each in json.loads(cmd)]
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        here = f"http://127.0.0.1:{port}"
+        common: dict[str, Any] = {"cwd": tmp_path, "env": os.environ | place, "text": True}
+        gateway = [*program, *line, "--port", str(port)]
+        with subprocess.Popen(gateway, stdout=subprocess.PIPE, **common) as process:
+            try:
+                assert process.stdout is not None
+                process.stdout.readline()
+                assert asked(f"{here}/healthz")[0] == 200
+                assert asked(f"{here}/readyz")[0] == 503  # it begins no vault of its own
+                made = [*program, "vault", "init"]
+                subprocess.run(made, check=True, capture_output=True, timeout=PATIENCE, **common)
+                assert asked(f"{here}/readyz")[0] == 200
+                said = [{"role": "user", "content": "I'm Jane Roe, AST 61.375 U/L."}]
+                request = {"model": "small", "messages": said}
+                assert asked(f"{here}/v1/chat/completions", request)[0] == 401
+                assert asked(f"{here}/v1/chat/completions", request, key=KEY)[0] == 200
+                assert b"Jane" not in service.everything
+                assert b"61.375" not in service.everything
+                assert b"of the upstream" in service.everything
+                assert asked(f"{here}/console/")[0] == 200
+                assert asked(f"{here}/console/api/ledger")[0] in (401, 403)
+                assert b"ast" in asked(f"{here}/console/api/ledger", key=KEY)[1]
+                process.terminate()
+                states = set()
+                while (state := asked(f"{here}/readyz"))[0]:
+                    states.add(state)
+                assert 503 in {status for status, _ in states}
+                # The server ends by the signal itself, once all is done.
+                assert process.wait(timeout=PATIENCE) in (0, -signal.SIGTERM)
+            finally:
+                process.kill()
