@@ -65,6 +65,7 @@ export function show(place, { me, query, remember }) {
     settings,
     body,
   );
+  budgets.hidden = true;
   place.append(controls, hiding, budgets);
 
   function keep() {
@@ -98,6 +99,7 @@ export function show(place, { me, query, remember }) {
     } catch (problem) {
       hiding.replaceChildren(note(problem.message, { error: true, retry: hide }));
     }
+    budgets.hidden = false; // only now, so that nothing below moves when the sliders come
   }
 
   const nearest = () =>
