@@ -194,7 +194,7 @@ def test_a_public_root_costs_nothing_and_is_marked(visit: Template) -> None:
     assert session.release("female") is True
     promised = {root.root: root for root in session.guarantee().roots}
     assert promised["female"].public
-    assert "female: public, released as it was given" in str(session.guarantee())
+    assert "(female): public, released as it was given" in str(session.guarantee())
     assert session.guarantee().to_dict()["roots"]["female"]["public"] is True  # type: ignore[index]
     assert session.guarantee().total == 1
     assert session.guarantee().advantage({"female": 1}) == 1
