@@ -153,6 +153,7 @@ class Tally:
     refused: int = 0
     secrets: int = 0
     leaked: int = 0
+    leaking: int = 0
     keep: int = 0
     changed: int = 0
     altered: int = 0
@@ -166,6 +167,7 @@ class Tally:
         self.refused += bool(verdict.refused)
         self.secrets += len(verdict.sample.secrets)
         self.leaked += len(verdict.leaked)
+        self.leaking += bool(verdict.leaked)
         self.keep += len(verdict.sample.keep)
         self.changed += len(verdict.changed)
         self.altered += verdict.altered
@@ -530,7 +532,7 @@ def _table(
         ("changed", "changed, no detectors", "refused, no detectors")
         if innocent
         else (
-            *("secrets", "leaked", "to keep", "changed"),
+            *("secrets", "leaked", "cases leaking", "to keep", "changed"),
             *("redacted", "too many decimals", "JSON broken"),
         )
     )
@@ -550,7 +552,7 @@ def _table(
         else:
             figures = (
                 *(tally.samples, _share(tally.refused, tally.samples)),
-                *(tally.secrets, _share(tally.leaked, tally.secrets)),
+                *(tally.secrets, _share(tally.leaked, tally.secrets), tally.leaking or ""),
                 *(tally.keep, _share(tally.changed, tally.keep)),
                 *(tally.redacted or "", tally.long or "", tally.broken or ""),
             )

@@ -369,6 +369,50 @@ def test_what_a_calculation_is_given_is_taken_out_but_its_exponents_stay() -> No
     assert changed("26.35", "tool") == []
 
 
+@pytest.mark.parametrize(
+    ("told", "answer"),
+    [("my AST is 32", "no wait, swap the digits: 23"), ("Platelets 202", "220* sorry")],
+)
+def test_a_correction_is_heard_in_other_words(told: str, answer: str) -> None:
+    talk = Dialogue()
+    talk.heard("owner", reading(told).heard)
+    talk.heard("model", reading("Noted.", "model").heard)
+    assert len(changed(answer, "owner", talk.expectation("owner"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "secrets"),
+    [
+        ("What are your measurements?", "178 and 83.5", ["178", "83.5"]),
+        ("I need some numbers from your last blood test.", "ok: 23 and 30", ["23", "30"]),
+        ("How many results do you want?", "10", []),
+    ],
+)
+def test_values_that_nobody_named_are_asked_for_too(
+    question: str, answer: str, secrets: list[str]
+) -> None:
+    talk = Dialogue()
+    talk.heard("model", reading(question, "model").heard)
+    assert changed(answer, "owner", talk.expectation("owner")) == secrets
+
+
+def test_a_question_whether_one_is_older_asks_for_the_age() -> None:
+    talk = Dialogue()
+    talk.heard("model", reading("Are you over 50?", "model").heard)
+    assert changed("54 so yes", "owner", talk.expectation("owner")) == ["54"]
+
+
+def test_a_question_about_kin_is_not_answered_by_the_owners_value() -> None:
+    talk = Dialogue()
+    talk.heard("owner", reading("I'm 54").heard)
+    talk.heard("model", reading("And your partner?", "model").heard)
+    assert changed("49", "owner", talk.expectation("owner")) == []
+
+
+def test_who_asks_whether_a_number_is_high_asks_of_a_finding() -> None:
+    assert said("Is 214 too high?") == ["214 open own_clause"]
+
+
 def test_a_price_that_was_asked_for_is_no_income() -> None:
     talk = Dialogue()
     talk.heard("model", reading("Max price?", "model").heard)

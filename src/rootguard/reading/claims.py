@@ -112,6 +112,19 @@ _KEYED = re.compile(r"([^\W\d_][\w-]*)[\"'`*]{0,3}\s?[=:]\s?[\"'`*]{0,3}\Z")
 _JUST_ME = re.compile(r"(?:\A|[,;.(/&\n]\s?|\b(?:and|but|vs|versus)\.? )(?:me|myself)[:=]?\s\Z")
 _BEFORE_ME: Final = 24
 """Characters in which it stands: "versus. myself: " has 16."""
+_FINDING = re.compile(  # who asks so asks of a finding: "Is 214 high?"
+    r"\W*(?:(?:so|and|hi|hey|hello|um|ok)\W+)*is (?:an? )?\d[\d.,/]*(?: ?%| [a-z]+/[a-z]+)?"
+    r" (?:too |very |really |a bit |a little |still |considered )*(?:high|low|normal|bad|ok|okay"
+    r"|elevated|dangerous|healthy|borderline|abnormal)\W*"
+)
+_ANY_VALUES = re.compile(  # "I need some numbers from your last blood test."
+    r"\b(?:your|you have|you know|need|share|send|paste|give me|list|have)\b[^.?!\n]{0,40}"
+    r"\b(?:values|numbers|measurements|labs|lab results|results|readings|figures|vitals|inputs)\b"
+    r"[^.?!\n]{0,60}[.?:]?\W*\Z"
+)
+_AGE_ASKED = re.compile(  # "Are you over 50?"
+    r"\bare you (?:already |still )?(?:over|under|above|below|older than|younger than|at least) \d"
+)
 _FOR_ANY = re.compile(r" (?:for|of) an? (?!\d|[a-z]+ (?:like me|my age))")
 _DEFINES = re.compile(r"\b(?:struct|interface|trait|enum|class) [a-z_]\w* ?[:{(]|\bfn main\(")
 _RANGE_BEFORE = re.compile(r"\d ?(?:[-–]|to|and) ?\Z")
@@ -234,7 +247,8 @@ class Expectation:
     of, the last one last, and `recent` those of the owner's last words, which a model says again
     first. `header` is the header line of a table that goes on here. `worked`: it
     is what a calculation on the owner's values is given, or its result. `elsewhere`: a count, a
-    choice or a price was asked for, which is no quantity.
+    choice or a price was asked for, which is no quantity. `any_values`: values were asked for, and
+    nobody said which.
     """
 
     asked: tuple[RootName, ...] = ()
@@ -244,6 +258,7 @@ class Expectation:
     header: str = field(default="", repr=False)
     worked: bool = False
     elsewhere: bool = False
+    any_values: bool = False
 
 
 NOTHING: Final = Expectation()
@@ -267,6 +282,8 @@ class Heard:
     """The quantities of somebody else that it asks for or tells: "How old is your father?"."""
     asks: bool = False
     """Whether it asks for something, by name or not."""
+    any_values: bool = False
+    """Whether it asks for values without saying which: "What are your measurements?"."""
     elsewhere: bool = False
     """Whether it asks for a count or a choice, which is no quantity: "How many children?"."""
     dangling: tuple[RootName, ...] = ()
@@ -465,7 +482,9 @@ class _Reader:
             asked=self._asked(of_another=False),
             anothers=self._asked(of_another=True) or self._of_others(),
             asks=any(clause.addressed for clause in self.said),
-            elsewhere=self.source == "model" and _COUNTED.search(page.plain) is not None,
+            any_values=self.source == "model" and _ANY_VALUES.search(page.plain) is not None,
+            elsewhere=self.source == "model"
+            and (_COUNTED.search(page.plain) is not None or self._asks_of_kin()),
             dangling=self._dangling(),
             header=self._header(),
         )
@@ -754,6 +773,8 @@ class _Reader:
             return Claim(start=start, end=end, standing="nobody", reason="date")
         if self._is_reference(number) or _BRACKET.match(self.page.plain, number.end):
             return Claim(start=start, end=end, standing="nobody", reason="range")
+        if self._is_second(number) and not self.owned.isdisjoint(self.page.vocabulary.pair()):
+            return Claim(start=start, end=end, standing="likely", reason="one_of_several")
         if whose in ("other", "nobody"):
             reason: Reason = "another_person" if whose == "other" else "general"
             standing: Standing = "other" if whose == "other" else "nobody"
@@ -866,9 +887,9 @@ class _Reader:
     def _is_coded_formula(self, number: WrittenNumber) -> bool:
         """Whether code reckons a formula with numbers alone: `bmi = 83.5 / 1.78 ** 2`."""
         text = self.page.plain
-        start = text.rfind("\n", 0, number.start) + 1
-        stop = text.find("\n", number.end)
-        line = text[max(start, number.start - _SENTENCE) : len(text) if stop < 0 else stop]
+        low, high = max(0, number.start - _SENTENCE), number.end + _SENTENCE
+        start, stop = text.rfind("\n", low, number.start), text.find("\n", number.end, high)
+        line = text[start + 1 if start >= 0 else low : stop if stop >= 0 else high]
         words = {*_WORD.findall(line.partition("=")[2][:_SENTENCE].partition("#")[0])}
         return words <= _ROOTS and self._names_formula(number) and not self._is_exercise()
 
@@ -941,7 +962,8 @@ class _Reader:
     def _is_surplus(self, number: WrittenNumber) -> bool:
         """Whether it is one more number in an answer than was asked for."""
         asked = self.expected.asked or self.expected.mentioned
-        return bool(asked) and self._is_bare() and not self._is_idle(number)
+        awaited = bool(asked) or self.expected.any_values
+        return awaited and self._is_bare() and not self._is_idle(number)
 
     def _is_idle(self, number: WrittenNumber) -> bool:
         self.near = self.near or Surroundings(self.page)
@@ -1157,7 +1179,8 @@ class _Reader:
         before = self.page.plain[max(0, number.start - _SENTENCE // 4) : number.start]
         keyed = _KEYED.search(before)
         few = len(_WORD.findall(self.page.plain)) <= _FEW_WORDS + _FEW_CONTENT
-        return few and (keyed is None or keyed[1] in _lists()["back"])
+        passed = _lists()["back"] | _lists()["small"] | _lists()["changing"]
+        return few and (keyed is None or keyed[1] in passed)
 
     def _echoes(self, number: WrittenNumber) -> bool:
         """Whether a model says again what it was told: "Noted, 85.3 kg.", "Is it 23?"."""
@@ -1217,7 +1240,8 @@ class _Reader:
         lists = _lists()
         if key is not None:
             told = self.source == "model" and key[1] in lists["echo"]  # "Thanks: 83.5 kg"
-            return key[1] not in lists["back"] and not told
+            known = lists["back"] | lists["small"] | lists["changing"]  # "no: 23", "May: 31"
+            return key[1] not in known and not told
         tail = re.split(r"[.,;:!?()\n|]", before)[-1]
         place = start + len(before) - len(tail)
         for word in reversed(list(_WORD.finditer(tail))):
@@ -1307,6 +1331,9 @@ class _Reader:
         paid = terse and not self.expected.elsewhere and self._is_pay(number)
         if self._is_left_over(number, whose) or paid:
             return Claim(start=start, end=end, standing="likely", reason="one_of_several")
+        short = self.source == "owner" and len(self.page.plain) <= _TERSE
+        if short and _FINDING.fullmatch(self.page.plain):
+            return Claim(start=start, end=end, standing="open", reason="own_clause")
         if whose == "owner" and _JUST_ME.search(
             self.page.plain, max(0, number.start - _BEFORE_ME), number.start
         ):
@@ -1495,6 +1522,9 @@ class _Reader:
             and (clause_at(self.said, start).addressed or self._is_blank(end))
             and self._is_of_another(start) == of_another
         ]
+        age = self.page.vocabulary.named("age")
+        if age is not None and self.source == "model" and not of_another:
+            found += [age.root] if _AGE_ASKED.search(self.page.plain, self.begin) else []
         return tuple(dict.fromkeys(found))
 
     def _of_others(self) -> tuple[RootName, ...]:
@@ -1522,6 +1552,15 @@ class _Reader:
         start, end = max(clause.start, place - _SENTENCE), min(clause.end, place + _SENTENCE)
         words = _WORD.findall(self.page.plain, start, end)
         return any(
+            first in _lists()["yours"] and second in kin()
+            for first, second in itertools.pairwise(words)
+        )
+
+    def _asks_of_kin(self) -> bool:
+        """Whether the last question is about somebody whom the one asked has: "And your wife?"."""
+        question = re.split(r"[.!?\n]", self.page.plain.rstrip(" ?\n"))[-1]
+        words = _WORD.findall(question[-_SENTENCE:])
+        return self.page.plain.rstrip().endswith("?") and any(
             first in _lists()["yours"] and second in kin()
             for first, second in itertools.pairwise(words)
         )
@@ -1602,7 +1641,7 @@ class Dialogue:
 
     __slots__ = (
         *("_anothers", "_asked", "_calls", "_dangling", "_header", "_mentioned", "_patience"),
-        *("_counted", "_recent", "_topic", "_worked"),
+        *("_any_values", "_counted", "_recent", "_topic", "_worked"),
     )
 
     def __init__(self) -> None:
@@ -1616,6 +1655,7 @@ class Dialogue:
         self._topic: tuple[RootName, ...] = ()
         self._recent: tuple[RootName, ...] = ()
         self._counted: bool = False
+        self._any_values: bool = False
         self._calls: dict[str, tuple[RootName, ...]] = {}
 
     def expectation(self, source: Source, call: str = "") -> Expectation:
@@ -1628,7 +1668,11 @@ class Dialogue:
         if self._counted and not asked:
             return Expectation(header=self._header, elsewhere=True)
         return Expectation(
-            asked=asked, mentioned=self._mentioned, topic=self._topic, header=self._header
+            asked=asked,
+            mentioned=self._mentioned,
+            topic=self._topic,
+            header=self._header,
+            any_values=self._any_values,
         )
 
     def arguments(self, roots: Sequence[RootName]) -> Expectation:
@@ -1655,9 +1699,12 @@ class Dialogue:
                 self._mentioned = heard.dangling
         elif source == "model":
             self._mentioned = heard.named
+            self._any_values = heard.any_values and not heard.elsewhere
             self._counted = heard.elsewhere and not heard.named
             asked = heard.asked
-            if not asked and heard.asks and not heard.anothers and not heard.named:
+            if heard.elsewhere and not asked:
+                self._asked = ()
+            elif not asked and heard.asks and not heard.anothers and not heard.named:
                 # "My father weighs 92 kg.", "And you?"; "What does the report show for it?"
                 asked = self._anothers or (self._topic if len(self._topic) == 1 else ())
             self._anothers = heard.anothers

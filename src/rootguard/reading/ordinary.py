@@ -151,7 +151,9 @@ _OPERATED = re.compile(
     r"[0-9)a-z²³]\s*[+*×÷^]\s*\Z|[\d)]\s*[-+*/×÷^]\s*[\d.]+\s*\)?\s*=\s*\Z|\)\s*=\s*\Z"
     r"|\d\s+/\s+\Z|\d\s*x\s*\Z"
 )
-_OPERATES = re.compile(r"\s*[+*×÷^]\s*[(0-9a-z]|\s*x\s*\d|x\^|[a-z]\^\d|\s*[-/]\s*[\d.]+\s*=")
+_OPERATES = re.compile(
+    r"(?!\* [a-z])\s*[+*×÷^]\s*[(0-9a-z]|\s*x\s*\d|x\^|[a-z]\^\d|\s*[-/]\s*[\d.]+\s*="
+)
 _CONNECTED = re.compile(
     r"\s?(?:-|–|—|\.\.\.?|to|bis|a|ate|and|und|y|et|e|or|oder|ou|o|tot|en|do|/|,|&)\s?"
 )

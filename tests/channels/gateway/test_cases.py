@@ -25,7 +25,15 @@ from rootguard.session import Person
 KINDS = ("agents", "code", "cooking", "travel", "finance", "others")
 NAMELESS = ("agents", "code", "cooking")
 """Prompts that name hardly anybody; in the others a detector replaces names, as it should."""
-LATER = pytest.mark.xfail(strict=False, reason="one reader for whole conversations is not there")
+MISSED = pytest.mark.xfail(
+    strict=True, reason="the reader misses this aim; the figures say by how much"
+)
+"""Strict: whoever reaches the aim takes the mark away."""
+
+
+def missed(*kinds: str) -> list[object]:
+    """All kinds of innocent prompts, with a mark at those whose aim is missed."""
+    return [pytest.param(kind, marks=MISSED if kind in kinds else ()) for kind in KINDS]
 
 
 def of(sort: Sort) -> list[Sample]:
@@ -93,40 +101,36 @@ def test_nothing_but_totals_is_shown_of_the_cases_that_judge() -> None:
     assert list(failures([failed("heldout")])) == []
 
 
-@LATER
+@MISSED
 def test_hardly_a_secret_leaves_in_a_message() -> None:
     tally = counted("messages")
     assert tally.leaked <= 0.01 * tally.secrets
 
 
-@LATER
 def test_hardly_a_message_is_refused() -> None:
     tally = counted("messages")
     assert tally.refused <= 0.05 * tally.samples
 
 
-@LATER
+@MISSED
 def test_hardly_anything_is_changed_that_is_not_the_owners() -> None:
     tally = counted("messages")
     assert tally.changed <= 0.02 * tally.keep
 
 
-@LATER
 @pytest.mark.parametrize("sort", ["messages", "conversations"])
 def test_numbers_have_no_more_decimals_than_their_root_and_json_stays_json(sort: Sort) -> None:
     tally = counted(sort)
     assert (tally.long, tally.broken) == (0, 0)
 
 
-@LATER
 def test_no_secret_leaves_in_a_conversation() -> None:
     tally = counted("conversations")
     assert tally.leaked == 0
     assert tally.refused <= 0.05 * tally.samples
 
 
-@LATER
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", missed("agents", "code", "cooking", "others"))
 def test_an_innocent_prompt_leaves_as_it_is(kind: str) -> None:
     """Without detectors: they replace other people's names, which is their purpose."""
     tally = innocent(PersonChannel)[kind]
@@ -134,9 +138,13 @@ def test_an_innocent_prompt_leaves_as_it_is(kind: str) -> None:
     assert tally.altered <= 0.03 * tally.samples
 
 
-@LATER
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_innocent_prompt_is_refused_with_the_default_detectors(kind: str) -> None:
+    assert innocent(channel_of)[kind].refused == 0
+
+
+@MISSED
+@pytest.mark.parametrize("kind", NAMELESS)
+def test_a_prompt_that_names_nobody_leaves_as_it_is_with_the_default_detectors(kind: str) -> None:
     tally = innocent(channel_of)[kind]
-    assert tally.refused == 0
-    assert kind not in NAMELESS or tally.altered <= 0.03 * tally.samples
+    assert tally.altered <= 0.03 * tally.samples

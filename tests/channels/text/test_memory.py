@@ -205,6 +205,7 @@ def test_all_that_a_text_leads_to_expect_counts() -> None:
         Expectation(header="ast"),
         Expectation(worked=True),
         Expectation(elsewhere=True),
+        Expectation(any_values=True),
     ]
     assert len(expected) == 1 + len(fields(NOTHING))
     digests = {kept.digest("", "text", expectation=each) for each in expected}
