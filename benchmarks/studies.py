@@ -17,7 +17,7 @@ from benchmarks.measure import Contender, Figure, Skipped, Spent, figure
 from rootguard import load_template
 from rootguard.calibration.plan_cache import VARIABLE
 
-_PATIENTS = 8
+_PATIENTS = 32
 _MANY_ROOTS = ("nafld", "ascvd")
 """Templates with the most to explain."""
 
