@@ -223,6 +223,18 @@ def test_a_build_and_the_largest_integer_are_no_phone_numbers() -> None:
     assert found("call 2147483646", "phone") == ["2147483646"]
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("555-0132 is her new phone number", ["555-0132"]),
+        ("555-0132 is my account number", []),
+    ],
+)
+def test_a_short_number_is_a_phone_if_the_words_behind_say_so(text: str, found: list[str]) -> None:
+    phones = [text[f.start : f.end] for f in Rules().find(text) if f.kind == "phone"]
+    assert phones == found
+
+
 def test_a_phone_number_below_an_address_is_no_part_of_it() -> None:
     text = "Feldstraße 49\nKiel 24105\n0431 35 06 90-Office\\,001-204-821-0538x16944-Fax"
     assert found(text, "phone") == ["0431 35 06 90", "001-204-821-0538x16944"]

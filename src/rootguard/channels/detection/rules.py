@@ -249,7 +249,8 @@ _CANDIDATE = re.compile(
 _EXTENSION = re.compile(r"[ ]?(?:x|ext\.?|#) ?[0-9]{1,6}(?![\w])", re.IGNORECASE)
 _PHONE_BEFORE = re.compile(rf"(?:{any_of('phones')})\b[^0-9\n]{{0,24}}\Z", re.IGNORECASE)
 _PHONE_AFTER = re.compile(
-    rf"[ -]{{1,2}}\(?(?:{any_of('phones_after')})\)?(?=[ \t]{{0,3}}(?:\Z|[\n\r,;.\\]))",
+    rf"[ -]{{1,2}}\(?(?:{any_of('phones_after')})\)?(?=[ \t]{{0,3}}(?:\Z|[\n\r,;.\\]))"
+    r"| is (?:my|her|his|their|our|the)(?: [a-z]{3,7}){0,2}? (?:phone|mobile|cell|landline|fax)\b",
     re.IGNORECASE,
 )
 _LOOK_BACK = 48  # 24 for the word, and the 24 that may stand between it and the number
