@@ -202,6 +202,14 @@ def test_a_value_has_as_many_decimals_as_people_give_it(
 
 
 @pytest.mark.parametrize(
+    "written", ["180k", "180 thousand", "180 grand", "0.18 million", "0.18 mio", "0.18 mn", "0.18m"]
+)
+def test_a_multiplier_is_read_with_its_number(written: str) -> None:
+    (mention,) = find_mentions(f"an income of ${written} a year", ALL)
+    assert mention.number == pytest.approx(15_000, rel=1e-9)
+
+
+@pytest.mark.parametrize(
     ("text", "written"),
     [
         ('{"wt": 83}', '{"wt": 82}'),
