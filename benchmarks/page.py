@@ -15,72 +15,90 @@ RESULTS = Path(__file__).parent / "speed.jsonl"
 PAGE = Path(__file__).parents[1] / "docs" / "speed.md"
 
 _ABOUT = """\
-`python -m benchmarks --out FILE` measures each figure beside a named alternative, in turns, in one
-run, and writes each result as it comes; `--only start,tables,growth` measures some areas, and
-`--compare OLD` shows two runs side by side. Times are processor time, which other work on the
-machine changes less than wall time; on a crowded one it grows as well, so the ratios say more. Wall
-time stands beside it in the file. A ratio is the alternative's time over RootGuard's: above one,
-RootGuard is faster. It is the median over rounds, with the middle half of the rounds in brackets.
+Each figure is measured beside a named alternative, in the same run and in turns. A *ratio* is the
+alternative's time divided by RootGuard's: above one, RootGuard is faster. It is the median over
+several rounds, with the middle half of the rounds in brackets. An *aim* is a limit that the project
+has set for itself; a figure without one is only reported.
 
-This page is written by `python -m benchmarks.page` from `benchmarks/speed.jsonl`, to which each run
-adds the areas that are not there yet; do not edit it."""
+Times are processor time, which other work on the machine changes less than the time by the clock
+("wall"). On a busy machine processor time grows as well, so the ratios say more than the times.
+
+`python -m benchmarks --out FILE` measures everything and writes each result as it comes. `--only
+start,tables,growth` measures some areas, and `--compare OLD` shows two runs side by side. This page
+is written by `python -m benchmarks.page` from the results in `benchmarks/speed.jsonl`; do not edit
+it. An area that no run has measured yet is missing."""
 _AREAS = {
     "start": (
         "The start",
         """\
-Nothing is loaded that a call does not need: the list of commands and the completion of their names
-import no command, and a command imports the library when it runs.""",
+How long the command line takes to start. It loads only what a call needs: to list the commands or
+to complete their names it imports no command, and a command imports the library when it runs.""",
     ),
     "noise": (
         "One secure draw",
-        "On a grid of the default size, against a random choice by weights.",
+        "A draw from a grid of the default size, compared with NumPy's random choice by weights.",
     ),
-    "peers": ("Other libraries' draws", "Called from Python as their documentation says."),
-    "seeded": ("Seeded draws", "For experiments; nothing that releases a value can import them."),
-    "answers": ("A session's answers", "From values in memory."),
+    "peers": ("Other libraries' draws", "They are called from Python as their documentation says."),
+    "seeded": (
+        "Seeded draws",
+        "These are for experiments only: no code that releases a value can import them.",
+    ),
+    "answers": ("A session's answers", "The values are in memory."),
     "vault": (
         "Releases from a vault",
         """\
-A release first asks whether the person was erased, so it holds a bare `SELECT` itself; every row
-that is read is opened and checked.""",
+A release first checks whether the person was erased, so it includes a `SELECT` of its own. Every
+row that is read is decrypted and checked.""",
     ),
-    "planning": ("The optimal plan", "Never worse than what the solver beside it finds."),
-    "calibration": ("Calibrated releases", "Beside a plain loop over joint posteriors."),
-    "evaluation": ("The utility study", "Per patient and cell, beside a loop over patients."),
-    "reconstruction": ("The reconstruction study", "Beside a likelihood per person."),
-    "formulas": ("Formulas", "In a million rows, beside NumPy by hand."),
+    "planning": (
+        "The optimal plan",
+        "It is compared with a general solver (SLSQP of SciPy), whose plan is never better.",
+    ),
+    "calibration": ("Calibrated releases", "Compared with a plain loop over joint posteriors."),
+    "evaluation": (
+        "The utility study",
+        "Per patient and cell, compared with a loop over patients.",
+    ),
+    "reconstruction": (
+        "The reconstruction study",
+        "Compared with computing a likelihood for each person.",
+    ),
+    "formulas": (
+        "Formulas",
+        "A formula over a million rows, compared with the same in NumPy, written by hand.",
+    ),
     "tables": (
         "Tables",
         """\
-Beside reading and writing the same table unchanged. People known by name are looked up and
-committed by sets; every row of a person in the vault is opened and checked by itself, which is what
-they cost.""",
+Compared with reading and writing the same table unchanged. People known by name are in a vault.
+They are looked up and committed in groups, but each of their rows is decrypted and checked by
+itself, which takes most of the time.""",
     ),
     "studies": (
         "Studies",
         """\
-Scripted sessions of the agent study call the server's tools directly: a program makes no use of the
-wire. Sessions with a model go over it.""",
+Scripted sessions of the agent study call the server's tools directly, without a connection.
+Sessions with a model use one.""",
     ),
     "text": (
         "The text channel",
-        "Beside what any proxy does with the same text; its detectors beside other ones.",
+        "Compared with what any proxy does with the same text, and with other detectors.",
     ),
-    "mcp": ("MCP", "A server of guarded values over standard streams."),
-    "batch": ("Long tables", "In processes of their own, with their peak memory."),
-    "spark": ("Spark", "An executor on each core."),
+    "mcp": ("MCP", "A server of guarded values over standard input and output."),
+    "batch": ("Long tables", "Each in a process of its own, with its peak memory."),
+    "spark": ("Spark", "One executor on each core."),
     "gateway": (
         "The gateway",
         """\
-Beside itself with sanitizing switched off, and beside a proxy that guards nothing. The processor
-time is of the server's processes, per request; throughput and latency are by the clock, with
-callers, upstream and server on one machine.""",
+Compared with itself without sanitizing, and with a proxy that guards nothing. Processor time is
+that of the server's processes, per request. Throughput and latency are by the clock, with callers,
+upstream and server on one machine.""",
     ),
     "growth": (
         "Growth",
         """\
-Each thing that can become large is made larger by itself. The exponent says how time grows with it:
-zero, not at all; one, in proportion.""",
+Each thing that can become large is made larger by itself. The exponent says how the time grows with
+it: at zero not at all, at one in proportion.""",
     ),
 }
 

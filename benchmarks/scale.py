@@ -1,4 +1,4 @@
-"""Ten million people on paper: what the measured unit costs come to, and a simulation of a minute.
+"""What ten million people would need: measured unit costs, arithmetic, and a simulated minute.
 
 `python -m benchmarks.scale --measure` measures the unit costs on this machine and writes them to
 benchmarks/scale.json; `python -m benchmarks.scale` writes docs/scale.md from that file. Nothing
@@ -240,28 +240,28 @@ def figures(assumed: Assumptions, units: Units) -> dict[str, float]:
     processors = peak * each + database
     return {
         "requests a second at the peak": peak,
-        "requests of a gateway a second": peak / a.gateways,
-        "processors busy in all gateways": peak * each,
-        "processors busy in a gateway": peak * each / a.gateways,
-        "statements a second at the peak": peak * reads,
-        "statements of a shard a second": peak * reads / a.shards,
+        "requests a second at each gateway": peak / a.gateways,
+        "processors that all gateways keep busy": peak * each,
+        "processors that a gateway keeps busy": peak * each / a.gateways,
+        "database statements a second at the peak": peak * reads,
+        "database statements a second at each shard": peak * reads / a.shards,
         "commits of new values a second at the peak": writes,
-        "processors busy in all shards": database,
-        "processors busy in a shard": database / a.shards,
-        "the busiest shard over the mean": minute.busiest_shard,
+        "processors that all shards keep busy": database,
+        "processors that a shard keeps busy": database / a.shards,
+        "load of the busiest shard, times the mean": minute.busiest_shard,
         "mean wait at the busiest shard, microseconds": minute.wait * 1e6,
-        "wait there that one in a thousand passes, microseconds": minute.late * 1e6,
-        "requests of the busiest person in the minute": minute.busiest_person,
-        "writes of one person a second before they queue": 1 / a.lock_seconds,
-        "vault, gigabytes": vault / 1e9,
+        "wait there that one request in a thousand exceeds, microseconds": minute.late * 1e6,
+        "requests of the busiest person in that minute": minute.busiest_person,
+        "writes a second that one person's row can take": 1 / a.lock_seconds,
+        "all vaults, gigabytes": vault / 1e9,
         "vault of a shard, gigabytes": vault / a.shards / 1e9,
-        "vault with its replicas, gigabytes": vault * a.replicas / 1e9,
+        "all vaults with their copies, gigabytes": vault * a.replicas / 1e9,
         "audit log, gigabytes a day": log / 1e9,
-        "connections without a pooler, of a shard": a.gateways * a.pool,
-        "connections with a pooler, of a shard": min(a.gateways * a.pool, a.pooled),
+        "connections of a shard without a pooler": a.gateways * a.pool,
+        "connections of a shard with a pooler": min(a.gateways * a.pool, a.pooled),
         "connections of a gateway": a.shards * a.pool,
-        "people behind one shard": a.people / a.shards,
-        "share of the people behind one shard, percent": 100 / a.shards,
+        "people in one shard": a.people / a.shards,
+        "people in one shard, percent": 100 / a.shards,
         "hours to open everybody once on one processor": a.people * units.open / 3600,
         "hours to wrap everybody's key anew on one processor": a.people * units.rewrap / 3600,
         "dollars for a million requests": processors / peak * 1e6 / 3600 * a.dollars,
@@ -269,57 +269,91 @@ def figures(assumed: Assumptions, units: Units) -> dict[str, float]:
 
 
 _ABOUT = """\
-# Internet scale, on paper
+# Scale: ten million people
 
-What would ten million people need? This page is arithmetic from measured unit costs; it is written
-by `python -m benchmarks.scale` and holds no number that was typed by hand. Nobody has run a
-thousand gateways for it, and the vault has no shards of its own today: each shard below is a vault
-as it is, and which person is in which is for whoever runs them to say. `benchmarks/scale.py` has
-the formulas, and a seeded simulation of the busiest minute for what averages hide. The unit costs
-are of a vault in SQLite; what a database server takes is assumed.
+What would RootGuard need for ten million people? Nobody has run it for so many. This page
+calculates it from measured costs of single operations and from assumptions, both listed below. The
+figures come from `python -m benchmarks.scale`, and `benchmarks/scale.py` has the formulas. For what
+averages hide, it simulates the busiest minute of a day with a fixed seed. The costs were measured
+on a vault in SQLite; those of a database server are assumed.
 
-## What is per person, and what is shared
+People are divided among *shards*: database servers with one vault each. RootGuard does not do this
+by itself today; whoever runs the gateways decides which person is in which vault.
 
-Per person: a row with the person's wrapped key and summary, a row for each draw and event, the
-tokens, the audit log. Nothing of one person is read to answer another, and a release costs the same
-however many there are ([speed](speed.md#growth)). So people are spread over shards by the keyed
-hash that stands for the name in every table, and a gateway would find the shard from the name.
+## What is stored for each person, and what is shared
 
-Shared, and small: the unit and grid of each root, which are fixed once and then only read; the
-templates, which are files; the count of people, which every newcomer raises.
+For each person there is a row with the wrapped key and a summary, a row for each draw and charge,
+the issued tokens and the audit log. Answering one person reads nothing of another, and a release
+costs the same however many people there are ([measured](speed.md#growth)). So people can be divided
+by the keyed hash that stands for the name in every table, and a gateway can find the shard from the
+name.
 
-Shared, and large: the fingerprints of released tables. A table would be kept in one shard.
+Little is shared: the unit and grid of each root, which are written once and then only read; the
+templates, which are files; and the number of people, which changes when somebody is added. The
+fingerprints of a released table are shared and large. They would be in one shard.
 
-## Hot rows
+## Rows that many processes write
 
-The count of people is one row, and each newcomer locks it for a commit. With shards there is one
-for each. A person's own row is locked by that person's writers alone: the busiest person of the
-minute is far from the rate at which they would queue.
+The number of people is one row, which is locked whenever a person is added. Each shard has its own.
+A person's row is locked only by those who write for that person. Even if every request of the
+busiest person were a write, the row could take many times more.
 
 ## Connections
 
-Every gateway may speak to every shard, so without a pooler a shard would hold a connection for each
-process and its pool. A pooler in transaction mode in front of each shard keeps the number small;
-the store prepares no statement across transactions, so it works through one.
+Every gateway may need every shard. Without a pooler, a shard would have connections from every
+gateway. A pooler in transaction mode in front of each shard keeps the number small, and the store
+[works with one](vault.md#postgresql).
 
-## Failure domains
+## When something fails
 
-A shard that is down stops its own people and nobody else: releases are refused, never passed
-through, and nothing is drawn twice when it is back, because a draw that was not committed was not
-shown. A gateway that is down loses nothing: it holds no state but what it can read again. A region
-that is cut off must not draw: a second draw of the same value would average the noise away. So a
-shard needs one writer, and a replica may take over only when the old one has lost its lock.
+If a shard is down, releases to its own people are refused and nobody else notices. When it is back,
+nothing is drawn twice, because a draw that was not committed was not shown. If a gateway is down,
+nothing is lost: it holds nothing that it cannot read again. A region that is cut off from its shard
+must not draw, because two draws of the same value reveal more than one. So each shard may have only
+one writer, and a replica may take over only when the old writer has lost its lock.
 
 ## Keys
 
-Each shard would have a master key of its own, in a key service; a process unwraps it once when it
-opens the shard, so the service is asked once for each process and shard, not for each request.
-Under it are the shard's secrets, and under those each person's key. To change a master key is one
-row; to change a shard's secrets, every person's key is wrapped anew, person by person. An erasure
-destroys one person's key. A backup without the key service is noise.
+Each shard would have its own master key in a key service. A process asks for it once when it opens
+the shard, not for each request. The master key protects the shard's secrets, and these protect each
+person's key. A new master key changes only the rows of these secrets; new secrets mean that every
+person's key is wrapped anew. An erasure destroys one person's key. Without the key service, nobody
+can read a backup.
 
 ## The figures
 """
+_UNITS = {
+    "text_kib": ("sanitize 1 KiB of new text, milliseconds", 1e3),
+    "again_kib": ("sanitize 1 KiB that was sent before, milliseconds", 1e3),
+    "restore_kib": ("restore 1 KiB of a reply, milliseconds", 1e3),
+    "release": ("release a value, milliseconds", 1e3),
+    "resume": ("resume a session, milliseconds", 1e3),
+    "open": ("open a session for a new person, milliseconds", 1e3),
+    "rewrap": ("wrap a person's key anew, milliseconds", 1e3),
+    "person_bytes": ("vault, bytes per person", 1),
+    "entry_bytes": ("audit log, bytes per entry", 1),
+}
+_ASSUMED = {
+    "people": ("people", 1),
+    "gateways": ("gateways", 1),
+    "shards": ("shards", 1),
+    "replicas": ("copies of each vault", 1),
+    "active_share": ("people who are active on a day, percent", 100),
+    "conversations": ("conversations of an active person a day", 1),
+    "turns": ("requests of a conversation; each sends the earlier turns again", 1),
+    "turn_kib": ("what a person writes in a turn, KiB", 1),
+    "reply_kib": ("a reply, KiB", 1),
+    "peak": ("requests in the busiest minute, times the mean of the day", 1),
+    "spread": ("how unequal people's activity is: standard deviation of its logarithm", 1),
+    "server_seconds": ("database server, a statement by primary key, milliseconds", 1e3),
+    "write_seconds": ("database server, a transaction that commits, milliseconds", 1e3),
+    "lock_seconds": ("how long a writer locks a person's row, milliseconds", 1e3),
+    "processors": ("processors of a database server", 1),
+    "pool": ("connections of a gateway to a shard", 1),
+    "pooled": ("connections of a pooler to its shard", 1),
+    "dollars": ("price of a processor, dollars an hour", 1),
+    "values_changed": ("new values of a person in a year", 1),
+}
 
 
 def page(units: Units, where: Mapping[str, Any], assumed: Assumptions | None = None) -> str:
@@ -332,27 +366,28 @@ def page(units: Units, where: Mapping[str, Any], assumed: Assumptions | None = N
         "",
         "## What was measured",
         "",
-        f"On {where['date']}: {told['processor']}, {told['python']}. Seconds of a processor.",
+        f"On {where['date']}: {told['processor']}, {told['python']}. Times are processor time.",
         "",
-        "| unit | |",
+        "| operation | |",
         "| --- | ---: |",
-        *_listed(asdict(units)),
+        *_listed(asdict(units), _UNITS),
         "",
         "## What was assumed",
         "",
-        "Change them in `Assumptions` and write the page again.",
+        "To try others, change `Assumptions` in `benchmarks/scale.py` and run the command again.",
         "",
         "| assumption | |",
         "| --- | ---: |",
-        *_listed(asdict(assumed)),
+        *_listed(asdict(assumed), _ASSUMED),
         "",
     ]
     return "\n".join(lines)
 
 
-def _listed(named: Mapping[str, float]) -> Iterator[str]:
+def _listed(named: Mapping[str, float], titles: Mapping[str, tuple[str, float]]) -> Iterator[str]:
     for name, value in named.items():
-        yield f"| {name.replace('_', ' ')} | {_written(value)} |"
+        title, scale = titles[name]
+        yield f"| {title} | {_written(value * scale)} |"
 
 
 def _written(value: float) -> str:

@@ -204,7 +204,7 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--people", type=int, default=2048)
-    parser.add_argument("--histories", type=int, default=40)
+    parser.add_argument("--histories", type=int, default=400)
     chosen = parser.parse_args()
     print(f"{'template':9}{'plan':30}{'error':>9}{'ratio':>7}")
     for name, plan, error, ratio in plans(chosen.people):
@@ -214,7 +214,7 @@ def main() -> None:
         print(f"{answers:<8}{asked:6d}{right:15.0%}")
     print(f"\n{'policy':8}{'cost, readings':>15}{'error, mg/dL':>14}{'most draws':>12}")
     for policy, cost, error, most in series(chosen.histories):
-        print(f"{policy:8}{cost:15.2f}{error:14.1f}{most:12d}")
+        print(f"{policy:8}{cost:15.1f}{error:14.2g}{most:12d}")
 
 
 if __name__ == "__main__":
