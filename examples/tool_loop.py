@@ -1,7 +1,7 @@
-"""A tool loop as chat APIs have it, guarded without a framework.
+"""A tool loop as in the chat APIs of OpenAI and Anthropic, guarded without a framework.
 
-Run it with `python examples/tool_loop.py`. The model is a function in this file that sees what a
-model would see; the person is synthetic.
+Run it with `python examples/tool_loop.py`. A function in this file plays the model and sees exactly
+what a model would see. The person is synthetic.
 """
 
 import json
@@ -36,7 +36,7 @@ seen: list[str] = []
 
 
 def model(messages: list[dict[str, Any]]) -> dict[str, Any]:
-    """Somebody else's model. It may log all it is sent."""
+    """Play somebody else's model, which may log everything it is sent."""
     seen.append(json.dumps(messages))
     last = messages[-1]
     if last["role"] == "tool":
@@ -47,13 +47,13 @@ def model(messages: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def book_visit(patient: str, day: str) -> str:
-    """A tool of the owner's own."""
+    """Book a visit. This tool is trusted with the real name."""
     assert patient == "Jane Roe"
     return f"{patient} is booked for {day}."
 
 
 def guarded(out: OutgoingRequest, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Messages as the model may have them, each by who said it."""
+    """Rewrite the messages for the model. Who said a text decides what may be in it."""
     made = []
     for each in messages:
         if each["role"] == "tool":
@@ -68,7 +68,7 @@ def guarded(out: OutgoingRequest, messages: list[dict[str, Any]]) -> list[dict[s
 
 
 def main() -> None:
-    """One question, one call, one answer."""
+    """Run one conversation: a question, a tool call and an answer."""
     with TemporaryDirectory() as folder:
         (Path(folder) / "policy.toml").write_text(POLICY, encoding="utf-8")
         (Path(folder) / "me.toml").write_text(PROFILE, encoding="utf-8")
@@ -86,7 +86,7 @@ def main() -> None:
         messages.append({"role": "tool", "call_id": call["id"], "content": result})
     print("the model saw:   ", seen[-1])
     print("the person reads:", guard.show(reply["content"]))
-    assert not any(secret in "".join(seen) for secret in ("Jane", "Roe", "61.4"))
+    assert not any(secret in "".join(seen) for secret in ("Jane Roe", "Roe", "61.4"))
     assert "Jane Roe" in guard.show(reply["content"])
 
 

@@ -90,6 +90,23 @@ def test_probes_ask_paths_that_the_gateway_has() -> None:
     assert pod["terminationGracePeriodSeconds"] > drain + streams
 
 
+def test_the_linter_finds_nothing_in_the_containerfile() -> None:
+    beside = Path(sys.executable).parent / "hadolint"
+    program = str(beside) if beside.exists() else shutil.which("hadolint")
+    if program is None:
+        pytest.skip("hadolint is not installed; `make extras` installs it")
+    text = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
+
+    def said(file: str) -> str:
+        command = [program, "--no-color", "-"]
+        return subprocess.run(
+            command, input=file, capture_output=True, text=True, check=False
+        ).stdout
+
+    assert said(text) == ""
+    assert "DL3007" in said(text.replace("python:3.12-slim", "python:latest"))
+
+
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     program = shutil.which("systemd-analyze")
     if program is None:
