@@ -281,7 +281,8 @@ def test_the_vaults_secret_serves_all_runs_and_its_ledger_lists_them(tmp_path: P
     assert [(line["rows"], line["most"]) for line in json.loads(told.output)] == [(50, 1)] * 8
     shown = CliRunner().invoke(vault, ["tables", "--store", url])
     assert "fib4" in shown.output
-    assert "plt draw 1" in shown.output
+    assert "Platelets (plt)" in shown.output
+    assert "draw 1" in shown.output
 
 
 def test_memory_does_not_grow_with_the_file(

@@ -187,18 +187,23 @@ def test_ties_that_nobody_doubts_would_cost_a_shifted_population_more(
 A = RootName("a")
 
 
+def forget_priors() -> None:
+    priors.marginal.cache_clear()
+    priors.prior_given.cache_clear()
+
+
 def unusual(*, flat: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[float, float]:
     """Errors of noised and calibrated values of a person six deviations above the mean."""
     template = toy({"a": "mean = 30.0\nsd = 3.0"}, "a", grid=1000, bounds=(0.0, 100.0))
     if not flat:
         monkeypatch.setattr(priors, "FLAT", 0.0)
-    priors.marginal.cache_clear()
+    forget_priors()
     levels = levels_at(template, "geometric", "0.1")
     true = {A: np.full(2000, template.roots[A].domain.nearest(48.0))}
     noised = drawn(levels, true, "unusual")
     released = Calibration(template, levels).release_many(noised)[A]
     monkeypatch.undo()
-    priors.marginal.cache_clear()
+    forget_priors()
     truth = grid_points(levels[A].domain)[true[A]]
     return error(values_of(levels, noised)[A], truth), error(released, truth)
 

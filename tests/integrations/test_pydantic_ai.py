@@ -208,7 +208,8 @@ def test_calls_that_fail_or_ask_again_side_by_side_are_guarded_each(script: Scri
 
     parts = [calls(each, patient=script.name).parts[0] for each in ("book_visit", "look_up")]
     both = ModelResponse(parts=parts)
-    result = script.agent([book_visit, look_up], both, says("Sorry.")).run_sync("I'm Jane Roe.")
+    agent = script.agent([book_visit, look_up], both, says("Sorry."))
+    result = asyncio.run(agent.run("I'm Jane Roe."))
     assert given == {"book_visit": "Jane Roe", "look_up": script.name}
     assert f"no room for {script.name}" in script.given[-1]
     assert f"which {script.name}?" in script.given[-1]
@@ -227,15 +228,14 @@ def test_an_approval_shows_names_and_what_it_changes_is_guarded(script: Script) 
     call = calls("book_visit", patient=script.name)
     kinds = [str, DeferredToolRequests]
     agent = script.agent([book_visit], call, says(f"Done, {script.name}."), output_type=kinds)
-    waiting = agent.run_sync(["I'm Jane Roe.", "AST 61.375 U/L."])
+    waiting = asyncio.run(agent.run(["I'm Jane Roe.", "AST 61.375 U/L."]))
     assert waiting.output.approvals[0].args == {"patient": "Jane Roe"}
     assert waiting.output.metadata == {"call_book_visit": {"for": "Jane Roe"}}
     script.check(waiting.all_messages_json())
     approved = ToolApproved(override_args={"patient": "Jane Roe"})
-    result = agent.run_sync(
-        message_history=waiting.all_messages(),
-        deferred_tool_results=DeferredToolResults(approvals={"call_book_visit": approved}),
-    )
+    decided = DeferredToolResults(approvals={"call_book_visit": approved})
+    history = waiting.all_messages()
+    result = asyncio.run(agent.run(message_history=history, deferred_tool_results=decided))
     assert given == ["Jane Roe"]
     assert result.output == "Done, Jane Roe."
     script.check(result.all_messages_json())
@@ -248,8 +248,8 @@ def test_results_that_the_owner_brings_are_guarded(script: Script) -> None:
     kinds = [str, DeferredToolRequests]
     call = calls("look_up", patient=script.name)
     agent = script.agent([look_up], call, says("Thanks."), output_type=kinds)
-    waiting = agent.run_sync("I'm Jane Roe.")
+    waiting = asyncio.run(agent.run("I'm Jane Roe."))
     brought = DeferredToolResults(calls={"call_look_up": "Jane Roe has an AST of 61.375 U/L."})
     history = waiting.all_messages()
-    result = agent.run_sync(message_history=history, deferred_tool_results=brought)
+    result = asyncio.run(agent.run(message_history=history, deferred_tool_results=brought))
     script.check(result.all_messages_json())
