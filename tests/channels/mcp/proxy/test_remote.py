@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -149,17 +150,24 @@ def test_a_machine_signs_in_with_client_credentials(profile: Path) -> None:
     assert "another" not in json.dumps(error)
 
 
-def test_a_server_that_is_inspected_wants_the_same_credentials(
-    profile: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CLINIC_KEY", KEY)
+def test_a_server_that_is_inspected_wants_the_same_credentials(profile: Path) -> None:
     with remote("bearer", KEY) as address:
         start = ["mcp", "inspect", "--profile", str(profile), "--url", f"{address}/mcp", "--json"]
-        shown = CliRunner().invoke(cli, [*start, "--header", "Authorization: Bearer ${CLINIC_KEY}"])
-        refused = CliRunner().invoke(cli, start)
+        header = ["--header", "Authorization: Bearer ${CLINIC_KEY}"]
+        shown, refused = (
+            subprocess.run(
+                [*ROOTGUARD, *start, *options],
+                env={**environment(), "CLINIC_KEY": KEY},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            for options in (header, [])
+        )
+    assert shown.returncode == 0, shown.stderr
     assert json.loads(shown.stdout)["tools"][0]["bindings"][0]["name"] == "ast"
-    assert refused.exit_code != 0
-    assert "401" in refused.output
+    assert refused.returncode != 0
+    assert "401" in refused.stderr
 
 
 def test_a_variable_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
