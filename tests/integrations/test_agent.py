@@ -1,6 +1,10 @@
 """What every integration rests on: one guard, and each tool a service of the policy."""
 
+import asyncio
+import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,3 +100,41 @@ def test_a_stream_is_restored_as_the_whole_is(guard: AgentGuard) -> None:
     restorer = guard.showing()
     shown = "".join(restorer.feed(letter) for letter in text) + restorer.close()
     assert shown == guard.show(text) == "Hello Jane Roe, good day."
+
+
+class WaitError(Exception):
+    """By which a framework waits for a person."""
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_a_tool_said_is_in_no_frame_that_an_error_leaves_through(
+    guard: AgentGuard, monkeypatch: pytest.MonkeyPatch, *, waits: bool
+) -> None:
+    guard.hear(SAID)
+    token = guard.hear("I'm Jane Roe.").removeprefix("I'm ").rstrip(".")
+    had: list[str] = []
+
+    async def call(made: dict[str, Any]) -> object:
+        had.append(made["patient"])
+        raise WaitError(f"ask {made['patient']}")
+
+    def passing(problem: Exception, tell: Callable[[Any], Any]) -> Exception | None:
+        return WaitError(tell(str(problem))) if waits else None
+
+    def refuse(*_args: object, **_kwargs: object) -> None:
+        raise AccessError("refused")
+
+    if not waits:
+        monkeypatch.setattr(guard, "result", refuse)
+    started = guard.called("book_visit", {"patient": token}, call, passing=passing)
+    with pytest.raises(WaitError if waits else AccessError) as caught:
+        asyncio.run(started)
+    assert had == ["Jane Roe"]
+    ours = [
+        repr(frame.f_locals)
+        for frame, _ in traceback.walk_tb(caught.value.__traceback__)
+        if frame.f_code.co_filename != __file__
+    ]
+    assert len(ours) >= 1
+    assert not any("Jane" in each for each in ours)
+    assert "Roe" not in str(caught.value)

@@ -228,13 +228,11 @@ class AgentGuard:
         except ToolRefusedError as problem:
             return ToolOutcome(said=str(problem), failed=True, refused=True)
         said, failed = await _attempt(call, made)
-        del made  # not in a frame that an error leaves through
-        if isinstance(said, Exception):
-            passed = await asyncio.to_thread(passing, said, tell)
-            if passed is not None:
-                raise passed
-            said = said_by(said)
-        return ToolOutcome(said=await asyncio.to_thread(tell, said), failed=failed)
+        outcome = await asyncio.to_thread(_outcome, said, passing, tell, failed=failed)
+        del made, said  # not in a frame that an error leaves through
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     def _open(self, service: str | None) -> Person:
         return Person.open(self._profile, store=self._store, service=service)
@@ -342,6 +340,27 @@ async def _attempt(
     except Exception as problem:  # noqa: BLE001 - its text may hold what the tool alone had
         return problem, True
     return said if isinstance(said, _JSON) else str(said), False
+
+
+def _outcome(
+    said: object, passing: Passing, tell: Tell, *, failed: bool
+) -> ToolOutcome | Exception:
+    """What came of a call, or the error that has to leave: this frame holds what the tool said."""
+    try:
+        if isinstance(said, Exception):
+            passed = passing(said, tell)
+            if passed is not None:
+                return bare(passed)
+            said = said_by(said)
+        return ToolOutcome(said=tell(said), failed=failed)
+    except RootGuardError as refusal:
+        return refusal.bare()
+
+
+def bare(problem: Exception) -> Exception:
+    """An exception of a framework's, without the frames it came through and what was behind it."""
+    problem.__cause__ = problem.__context__ = None
+    return problem.with_traceback(None)
 
 
 def said_by(problem: Exception) -> str:

@@ -27,7 +27,14 @@ from langgraph.types import Command
 from langsmith.run_helpers import tracing_context
 
 from rootguard.channels.gateway.shapes import OutgoingRequest
-from rootguard.integrations.agent import AgentGuard, GuardedFront, ToolRefusedError, said_by
+from rootguard.errors import RootGuardError
+from rootguard.integrations.agent import (
+    AgentGuard,
+    GuardedFront,
+    ToolRefusedError,
+    bare,
+    said_by,
+)
 from rootguard.integrations.langgraph import GuardedAgent, guarded_messages, thread_of
 
 _CALL: ContextVar[tuple[Any, RunnableConfig | None]] = ContextVar("_CALL")
@@ -138,23 +145,32 @@ class _GuardedTool(BaseTool):  # type: ignore[misc]
 
     def _run(self, **_kwargs: Any) -> Any:
         call, config, given = self._made()
-        try:
-            with tracing_context(enabled=False), set_config_context(config) as context:
-                run, kwargs = _called(self.inner, self.inner._run, call, config)
-                result: Any = context.run(run, **kwargs)
-        except Exception as problem:  # noqa: BLE001 - its text may hold what the tool alone had
-            result = problem
-        return self._outcome(result, given, config)
+        outcome = self._outcome(self._attempt(call, config), given, config)
+        del call  # not in a frame that an error leaves through
+        return _left(outcome)
 
     async def _arun(self, **_kwargs: Any) -> Any:
         call, config, given = await asyncio.to_thread(self._made)
+        result = await self._attempt_later(call, config)
+        outcome = await asyncio.to_thread(self._outcome, result, given, config)
+        del call, result
+        return _left(outcome)
+
+    def _attempt(self, call: Any, config: Any) -> Any:
+        try:
+            with tracing_context(enabled=False), set_config_context(config) as context:
+                run, kwargs = _called(self.inner, self.inner._run, call, config)
+                return context.run(run, **kwargs)
+        except Exception as problem:  # noqa: BLE001 - its text may hold what the tool alone had
+            return problem
+
+    async def _attempt_later(self, call: Any, config: Any) -> Any:
         try:
             with tracing_context(enabled=False), set_config_context(config) as context:
                 run, kwargs = _called(self.inner, self.inner._arun, call, config)
-                result: Any = await asyncio.create_task(run(**kwargs), context=context)
-        except Exception as problem:  # noqa: BLE001 - its text may hold what the tool alone had
-            result = problem
-        return await asyncio.to_thread(self._outcome, result, given, config)
+                return await asyncio.create_task(run(**kwargs), context=context)
+        except Exception as problem:  # noqa: BLE001 - as above
+            return problem
 
     def _made(self) -> tuple[Any, Any, Mapping[str, Any]]:
         """The inner tool's call, a configuration that leaves no trace, and what was asked."""
@@ -177,25 +193,32 @@ class _GuardedTool(BaseTool):  # type: ignore[misc]
         return call, {**(config or {}), "callbacks": []}, visible
 
     def _outcome(self, result: Any, given: Any, config: Any) -> Any:
+        """What the model may have, or the error that has to leave: this frame holds the result."""
+        try:
+            return self._told(result, given, config)
+        except RootGuardError as refusal:
+            return refusal.bare()
+
+    def _told(self, result: Any, given: Any, config: Any) -> Any:
         def told(said: Any) -> Any:
             return self.guard.result(self.name, said, given=given, thread=thread_of(config))
 
         if isinstance(result, GraphInterrupt):
             # What a tool asks a person is kept in the checkpoint.
             asked = [replace(each, value=told(each.value)) for each in result.args[0]]
-            raise GraphInterrupt(asked)
+            return GraphInterrupt(asked)
         if isinstance(result, ParentCommand):
-            raise ParentCommand(self._outcome(result.args[0], given, config))
+            return ParentCommand(self._told(result.args[0], given, config))
         if isinstance(result, GraphBubbleUp):
-            raise result
+            return bare(result)
         if isinstance(result, Exception):
-            raise ToolException(told(self._failure(result)))
+            return ToolException(told(self._failure(result)))
         if isinstance(result, ToolMessage):
             return result.model_copy(update={"content": told(result.content), "artifact": None})
         if isinstance(result, Command):
             update = result.update if isinstance(result.update, dict) else {}
             changed = {
-                key: [self._outcome(each, given, config) for each in value]
+                key: [self._told(each, given, config) for each in value]
                 if key == "messages"
                 else told(value)
                 for key, value in update.items()
@@ -213,6 +236,12 @@ class _GuardedTool(BaseTool):  # type: ignore[misc]
         if handler:
             return handler if isinstance(handler, str) else str(problem)
         return said_by(problem)
+
+
+def _left(outcome: Any) -> Any:
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
 
 
 def _called(tool: Any, run: Any, call: Any, config: Any) -> tuple[Any, dict[str, Any]]:
