@@ -22,6 +22,7 @@ from rootguard.reading.claims import (
 from rootguard.reading.page import read_page
 from rootguard.template import load_template
 from rootguard.values import RootName
+from tests.support import claim_texts
 from tests.support.growth import grows_linearly
 
 TEMPLATES = ("fib4", "homa", "eag", "aip", "bmi", "map", "debt_to_income", "emergency_fund")
@@ -50,6 +51,17 @@ def changed(text: str, source: Source = "owner", expectation: Expectation = NOTH
         for each in reading(text, source, expectation).claims
         if decide(source, each, known=True) != "keep"
     ]
+
+
+def test_every_conversation_is_read_as_it_was_recorded() -> None:
+    recorded = list(claim_texts.lines())
+    assert [claim_texts.marked(line) for line in recorded] == recorded
+
+
+def test_the_recorded_conversations_have_numbers_of_every_standing() -> None:
+    recorded = "\n".join(claim_texts.lines())
+    marks = ("⟦ast 23⟧", "⟦ast? 23⟧", "⟦? 23⟧", "⟦! 480⟧", "⟨~ 48⟩", "⟨general 23⟩", "⟦=bmi 24.1⟧")
+    assert [mark for mark in marks if mark not in recorded] == []
 
 
 @pytest.mark.parametrize(
