@@ -181,10 +181,13 @@ def period_words() -> Mapping[str, str]:
 
 
 @functools.cache
-def _money_signs() -> tuple[str, ...]:
-    """Currencies as written before an amount, longest first."""
+def _money_signs() -> Mapping[str, list[str]]:
+    """Currencies as written before an amount, longest first, by their last character."""
+    found: dict[str, list[str]] = {}
     short = (s for s in _money().meanings if len(s) <= _LONGEST_SIGN)
-    return tuple(sorted(short, key=lambda s: (-len(s), s)))
+    for spelling in sorted(short, key=lambda s: (-len(s), s)):
+        found.setdefault(spelling[-1], []).append(spelling)
+    return found
 
 
 @functools.cache
@@ -280,20 +283,13 @@ def read_currency(text: str, at: int) -> tuple[str, int] | None:
 def currency_before(text: str, end: int) -> tuple[str, int] | None:
     """The currency written just before a place of a plain text, and where it begins."""
     edge = end - 1 if text[max(0, end - 1) : end] == " " else end
-    if text[max(0, edge - 1) : edge] not in _money_ends():
-        return None
-    for spelling in _money_signs():
+    for spelling in _money_signs().get(text[max(0, edge - 1) : edge], ()):
         start = edge - len(spelling)
         if start < 0 or not text.startswith(spelling, start):
             continue
         if not (spelling[0].isalnum() and start > 0 and text[start - 1].isalnum()):
             return _money().meanings[spelling][0], start
     return None
-
-
-@functools.cache
-def _money_ends() -> frozenset[str]:
-    return frozenset(spelling[-1] for spelling in _money_signs())
 
 
 def read_period(text: str, at: int) -> tuple[str, int] | None:

@@ -8,12 +8,12 @@ No decision depends on a number's value. Cost is linear: only words of the lists
 
 import functools
 import importlib.resources
+import operator
 import re
 import tomllib
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from rootguard.language.fold import Openings, Spans, caseless, first_words, key_of, matches_at
 from rootguard.language.names import formulas, languages_of
@@ -119,8 +119,7 @@ _IN_GENERAL = frozenset(
 _UNSAID: Whose = "unsaid"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Clause:
+class Clause(NamedTuple):
     """A stretch of a folded text that speaks of one person, or of nobody.
 
     `addressed`: it asks the other side for values ("Your age?").
@@ -132,8 +131,7 @@ class Clause:
     addressed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Marker:
+class _Marker(NamedTuple):
     start: int
     end: int
     subject: Whose
@@ -227,9 +225,12 @@ def clauses(page: Page, names: Collection[str] = ()) -> tuple[Clause, ...]:
     return tuple(_Cutting(page, names).clauses())
 
 
+_start = operator.itemgetter(0)  # of a clause or a marker: they are in order of it
+
+
 def clause_at(found: Sequence[Clause], place: int) -> Clause:
     """The clause that a place stands in."""
-    return found[bisect_right(found, place, key=lambda clause: clause.start) - 1]
+    return found[bisect_right(found, place, key=_start) - 1]
 
 
 class _Cutting:
@@ -246,6 +247,11 @@ class _Cutting:
         self._quantities = [name for name in page.names if not name.subject]
         self._starts = [name.start for name in self._quantities]
         self._in_name = Spans((name.start, name.end) for name in self._quantities)
+        self._dotted = Spans(
+            (name.start, name.end)
+            for name in self._quantities
+            if "." in self._text[name.start : name.end]
+        )
         self._signed = "<" in self._text or ">" in self._text
         self._numbers = [number.start for number in page.numbers]
         self._number_ends = [number.end for number in page.numbers]
@@ -276,7 +282,7 @@ class _Cutting:
         after = text[end : end + 1]
         if text[at] != ".":
             return not after.isalnum()
-        if self._in_name.meet(at, end):
+        if self._dotted.meet(at, end):
             return False
         if after and not (after.isspace() or after in "\"')]*_"):
             return False
@@ -321,7 +327,7 @@ class _Cutting:
             for _, m in _phrases().matches(self._text, runs)
             if not self._in_brackets(m.start())
         )
-        found.sort(key=lambda marker: (marker.start, marker.end))
+        found.sort(key=operator.itemgetter(0, 1))
         return found
 
     def _marker(self, role: str, word: str, start: int, end: int) -> _Marker | None:
@@ -617,17 +623,20 @@ class _Cutting:
 
     def clauses(self) -> Iterator[Clause]:
         """The clauses, in order and without gaps."""
-        markers = self._markers()
-        at = 0
+        markers, names = self._markers(), self._starts
+        asks = "?" in self._text or "？" in self._text
+        at = named = 0
         last: Whose = "unsaid"
         heading: Whose = "other" if _CASE.match(self._text) else "unsaid"
         for start, end in self._sentences():
-            first = at
+            first, unnamed = at, named
             while at < len(markers) and markers[at].start < end:
                 at += 1
+            while named < len(names) and names[named] < end:
+                named += 1
             text = self._text[start:end]
             body = text.strip()
-            asked = self._addressed(start, end)
+            asked = (asks or named > unnamed) and self._addressed(start, end)
             parts = [(start, end, _UNSAID)]
             if first < at:
                 said = [m for m in markers[first:at] if not self._follows_finding(start, m)]
@@ -638,14 +647,14 @@ class _Cutting:
             elif len(parts) == 1 and parts[0][2] == "unsaid":
                 joined = self._text[start - 1 : start] == ";"
                 subject: Whose = last if joined else heading
-                opener = _WORD.search(body)
-                if last == "other" and opener and opener[0] in _set("third", "verbs"):
+                opener = _WORD.search(body) if last == "other" else None
+                if opener is not None and opener[0] in _set("third", "verbs"):
                     subject = "other"
                 parts = [(start, end, subject)]
             if last == "other" and _HEARSAY.match(text):
                 parts = [(start, end, "other")]  # "What did she weigh? I read 76 kg."
             for begin, finish, subject in parts:
-                yield Clause(start=begin, end=finish, subject=subject, addressed=asked)
+                yield Clause(begin, finish, subject, asked)
                 last = subject if body else last
             if body.endswith(":") or _HEADING.match(text):
                 heading = parts[-1][2]

@@ -23,7 +23,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import accumulate, count, islice, pairwise
+from itertools import accumulate, compress, count, islice, pairwise
 
 from rootguard.errors import IdentifierError, RootGuardError, StoreError, shielded
 from rootguard.identifiers import ConversationTokens, Identifiers, Kind, kind_of
@@ -382,16 +382,18 @@ _REGROUPED = 6
 
 _BLOCK = 256  # characters between two remembered places: memory against time to walk
 _NEITHER = bytes(code for code in range(128) if not chr(code).isalnum())
+_EITHER = bytes(code < 128 and chr(code).isalnum() for code in range(256))
 
 
 class Letters:
     """The letters and digits of a text in lower case, and where each of them stands. Private."""
 
-    __slots__ = ("_ends", "_places", "_text", "characters")
+    __slots__ = ("_ends", "_mask", "_places", "_text", "characters")
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._ends: list[int] = []
+        self._mask = b""
         self._places: list[int] | None = None
         if text.isascii():
             self.characters = _alphanumeric(text).decode().lower()
@@ -413,9 +415,10 @@ class Letters:
             blocks = range(0, len(self._text), _BLOCK)
             sizes = (len(_alphanumeric(self._text[first : first + _BLOCK])) for first in blocks)
             self._ends = list(accumulate(sizes))
+            self._mask = self._text.encode().translate(_EITHER)
         block = bisect.bisect_right(self._ends, at)
         first = self._ends[block - 1] if block else 0
-        alone = (p for p in count(block * _BLOCK) if self._text[p].isalnum())
+        alone = compress(count(block * _BLOCK), self._mask[block * _BLOCK :])
         return list(islice(alone, at - first, at - first + length))
 
 

@@ -134,6 +134,7 @@ _GERMAN = frozenset(
 )
 _SURELY_GERMAN = 3  # of these words; one or two stand in names and quotations ("von")
 _AND = {"and", "or", "und", "et", "och", "og"}
+_IN_ROLES = lists.PERSON_VERBS | lists.PERSONAL_NOUNS | lists.POSSESSIVE_WORDS | lists.CALLING_WORDS
 _OWNS = re.compile(r"\\{0,2}['’]s ")
 _ESCAPED = re.compile(r"\\{1,2}['\"’]")
 _SPEAKS = re.compile(r": ?\\{0,2}[\"“][A-Z][\w'’]{0,12} ")
@@ -561,10 +562,12 @@ class _Reading:
 
     def _in_role(self, first: int, last: int) -> bool:
         """Whether a name's neighbours say that it is a person's."""
+        then = self._words[last + 1].key if last + 1 < len(self._words) else ""
+        after = self._text[self._words[last].end : self._words[last].end + 4]
+        if then not in _IN_ROLES and after[:1] != ":":
+            return False  # as mostly
         if self._follows(last, lists.PERSON_VERBS):
             return True
-        after = self._text[self._words[last].end : self._words[last].end + 4]
-        then = self._words[last + 1].key if last + 1 < len(self._words) else ""
         if _OWNS.match(after) and then in lists.PERSONAL_NOUNS:
             return True
         if then in lists.POSSESSIVE_WORDS and self._between(last) == " " and first:

@@ -60,6 +60,8 @@ _BEGINS = re.compile(
     r"[0-9A-Z](?:(?<=[0-9])|(?=[A-Z]{0,5}[-# ]?[0-9]))(?<![0-9A-Za-z_.+-].)",
     re.ASCII | re.DOTALL,
 )
+_LONG_ENOUGH = re.compile(r"(?:[0-9A-Z][ .#+-]?){5}[0-9A-Za-z]")
+"""What every checked form begins with: the shortest is "HN1234". A value of a root is shorter."""
 _VALUE = re.compile(
     r"(?:[A-Za-z]{1,6}[-/ ]?)?[0-9][A-Za-z0-9]{0,24}"
     r"(?:[-/.][A-Za-z0-9]{1,20}|[ ][0-9]{2,7}(?![A-Za-z0-9])){0,8}",
@@ -77,8 +79,8 @@ def find_records(text: str, runs: Runs) -> Iterator[tuple[int, int]]:
     if not has_digit(text):
         return
     yield from _labelled(text, runs)
-    begins = [match.start() for match in _BEGINS.finditer(text)]
-    for pattern, check in _CHECKED:
+    begins = [m.start() for m in _BEGINS.finditer(text) if _LONG_ENOUGH.match(text, m.start())]
+    for pattern, check in _CHECKED if begins else ():
         for match in matches_at(pattern, text, begins):
             if check(_plain(match[0])):
                 yield match.span()
@@ -408,7 +410,12 @@ def _alone(pattern: str) -> re.Pattern[str]:
 
 _FIGURES = tuple(map(_alone, _NUMERIC))
 _WORDS = tuple(map(_alone, _WORDED))
-_AFTER_MONTH = Openings((_WORDS[1], first_words(_MONTHS)))
+_MONTH_WORDS = frozenset(first_words(_MONTHS))
+_AFTER_MONTH = Openings((_WORDS[1], _MONTH_WORDS))
+_DATED = re.compile(
+    r"[0-9]{1,4}(?:[-/.年]| ?nian| tháng) ?[0-9]{1,2}(?:[-/.月,]| ?yue| năm)", re.IGNORECASE
+)
+"""What every day in figures begins with."""
 # Nothing must part a word of birth from what follows it.
 _BORN = Openings(
     (_BIRTH, first_words(phrases("births"))),
@@ -428,14 +435,18 @@ def find_dates(text: str, runs: Runs) -> Iterator[tuple[int, int]]:
     figures = figures_in(text)
     for match in matches_at(_TIMED, text, figures):
         yield match.span()
-    for pattern in _FIGURES:
-        for match in matches_at(pattern, text, figures):
+    dated = [place for place in figures if _DATED.match(text, place)]
+    for pattern in _FIGURES if dated else ():
+        for match in matches_at(pattern, text, dated):
             # In figures day and month may stand either way round.
             day, month, year = int(match["d"]), int(match["m"]), int(match["y"])
             if _is_day(year, month, day) or _is_day(year, day, month):
                 yield match.span()
-    worded = [match for p in _WORDS if p is not _WORDS[1] for match in matches_at(p, text, figures)]
-    worded += [match for _, match in _AFTER_MONTH.matches(text, runs)]
+    worded: list[re.Match[str]] = []
+    if not text.isascii() or not _MONTH_WORDS.isdisjoint(runs.words):
+        others = (_WORDS[0], *_WORDS[2:])
+        worded += (match for p in others for match in matches_at(p, text, figures))
+        worded += (match for _, match in _AFTER_MONTH.matches(text, runs))
     for match in worded:
         if _is_day(int(match["y"]), _FOLDED[caseless(match["m"])], int(match["d"])):
             yield match.span()

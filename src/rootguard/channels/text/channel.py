@@ -423,6 +423,8 @@ class TextChannel:
                 found = self._edits_by_pieces(context + text, look)
             else:
                 found = self._edits(context + text, look, skip)
+        if not skip:
+            return found
         # What begins in the context is replaced as well: "mrn: 4415" may be one identifier.
         return [
             replace(edit, start=max(0, edit.start - skip), end=edit.end - skip)
