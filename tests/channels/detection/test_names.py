@@ -1,5 +1,8 @@
 """What the rules find in short texts: names above all, and whatever else may stand there."""
 
+import pytest
+
+from rootguard.channels.detection.names import english
 from tests.support.identifier_texts import lines, marked
 
 
@@ -23,3 +26,19 @@ def test_the_short_texts_have_finds_of_every_kind() -> None:
         "person?",
     )
     assert [kind for kind in kinds if f"⟦{kind} " not in recorded] == []
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("run", "runs", "running", "runner", "runners", "stopped", "bigger", "baked", "baking"),
+        *("carried", "carries", "happily", "happier", "happiest", "happiness", "quickly"),
+    ],
+)
+def test_a_word_with_its_ending_is_english(word: str) -> None:
+    assert english(word)
+
+
+@pytest.mark.parametrize("word", ["zarvon", "iser", "zarvons", "runnor", "stapped"])
+def test_what_no_ending_makes_a_word_of_is_none(word: str) -> None:
+    assert not english(word)

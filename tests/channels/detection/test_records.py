@@ -203,3 +203,26 @@ def test_a_number_that_nothing_marks_is_found_in_the_first_region_only() -> None
     for regions, wanted in ((("US", "GB"), 1), (("GB", "US"), 0), ((), 0)):
         finds = Rules(regions=regions).find(text)
         assert len(finds) == wanted
+
+
+@pytest.mark.parametrize(
+    ("written", "marked"),
+    [
+        ("+1234567", True),
+        ("01234567", True),
+        ("(12) 34567", True),
+        ("12-34-567", True),
+        ("12-34/567", False),
+        ("12345-67890", True),
+        ("12345-6789", False),
+        ("12345678901", False),
+    ],
+)
+def test_a_phone_number_has_a_prefix_or_groups(written: str, marked: bool) -> None:
+    assert rules._marked(written) is marked
+
+
+@pytest.mark.parametrize(("good", "place"), [("12345671300", 9), ("12345670240", 10)])
+def test_in_a_brazilian_number_a_remainder_of_ten_is_written_as_none(good: str, place: int) -> None:
+    assert rules.cpf(good)
+    assert not any(rules.cpf(f"{good[:place]}{digit}{good[place + 1 :]}") for digit in range(1, 10))

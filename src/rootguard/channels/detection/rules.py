@@ -57,8 +57,7 @@ _LABELS = Openings((_LABEL, first_words((*phrases("records"), *phrases("record_w
 # Where any of the checked forms can begin.
 _BEGINS = re.compile(
     # A set of characters first: `re` skips quickly to the next of them.
-    r"[0-9A-Z](?:(?<=[0-9])|(?=[A-Z]{0,5}[-# ]?[0-9]))(?<![0-9A-Za-z_.+-].)",
-    re.ASCII | re.DOTALL,
+    r"[0-9A-Z](?:(?<=[0-9])|(?=[A-Z]{0,5}[-# ]?[0-9]))(?<![0-9A-Za-z_.+-].)"
 )
 _LONG_ENOUGH = re.compile(r"(?:[0-9A-Z][ .#+-]?){5}[0-9A-Za-z]")
 """What every checked form begins with: the shortest is "HN1234". A value of a root is shorter."""
@@ -463,7 +462,7 @@ class Host(NamedTuple):
     personal: bool
 
 
-_QUAD = re.compile(r"[0-9](?<![\w.-].)[0-9]{0,2}(?:\.[0-9]{1,3}){3}(?![\w-]|\.[0-9])", re.DOTALL)
+_QUAD = re.compile(r"[0-9](?<![\w.-].)[0-9]{0,2}(?:\.[0-9]{1,3}){3}(?![\w-]|\.[0-9])")
 _HEXES = re.compile(
     r"(?<![\w:.])(?=[0-9A-Fa-f:]{0,4}:)(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?![\w:])"
 )
@@ -484,7 +483,7 @@ def find_hosts(text: str) -> Iterator[Host]:
         long = sum(len(part) > 1 for part in match[0].split(".")) >= _LONG_PARTS
         version = _VERSION.search(text[max(0, match.start() - 10) : match.start()])
         yield Host(match.span(), long and host.is_global and version is None)
-    for match in _HEXES.finditer(text) if text.count(":") > 2 and _TWO_COLONS.search(text) else ():
+    for match in _HEXES.finditer(text) if _TWO_COLONS.search(text) else ():
         try:
             address = ipaddress.IPv6Address(match[0])
         except ValueError:
