@@ -226,3 +226,27 @@ def test_a_phone_number_has_a_prefix_or_groups(written: str, marked: bool) -> No
 def test_in_a_brazilian_number_a_remainder_of_ten_is_written_as_none(good: str, place: int) -> None:
     assert rules.cpf(good)
     assert not any(rules.cpf(f"{good[:place]}{digit}{good[place + 1 :]}") for digit in range(1, 10))
+
+
+@pytest.mark.parametrize(
+    ("check", "number", "right"),
+    [
+        (rules.pesel, "44053101356", True),
+        (rules.pesel, "44053201353", False),
+        (rules.pesel, "44050001352", False),
+        (rules.pesel, "44123101356", True),
+        (rules.pesel, "44130101350", False),
+        (rules.pesel, "44000101354", False),
+        (rules.pesel, "44320101355", True),
+        (rules.resident, "110105194901310024", True),
+        (rules.resident, "110105194912320025", False),
+        (rules.resident, "110105194913010029", False),
+        (rules.resident, "11010519490001002X", False),
+        (rules.resident, "110105194901000026", False),
+    ],
+)
+def test_a_national_number_has_a_day_of_birth_that_can_be(
+    check: Callable[[str], bool], number: str, right: bool
+) -> None:
+    """The check digits of all of them are right; Poland adds twenty to months from 2000 on."""
+    assert check(number) is right
