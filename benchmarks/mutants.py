@@ -3,7 +3,8 @@
 Cosmic Ray says where a fault can be planted and plants it; this chooses and judges. All places
 would take days, so a seeded random sample of them is tried: places first, one fault for each, or
 else the places that can be spoiled in many ways would count many times. Each fault is planted in a
-copy of the project and meets the tests of its own module first, then those of its package.
+copy of the project and meets the tests of its own module first, then those of its package and of
+its neighbours.
 
 A fault that no test notices survives. It asks for a test, or, where nothing can notice it (a
 different number of rounds to the same result), for a reason in `tests/mutants.toml`. The score is
@@ -109,6 +110,32 @@ NEIGHBOURS = {
     "channels/mcp": (),
     # The modules beside the folders serve gateway and MCP server alike.
     "channels": ("tests/channels/gateway", "tests/channels/mcp/test_server_faults.py"),
+}
+
+# What a fault meets before all else: the records, which notice most faults of a reader within a
+# second or two, and the right tests of a module whose name no test has.
+FIRST = {
+    "reading": (
+        "tests/reading/test_claims.py::test_every_conversation_is_read_as_it_was_recorded",
+        "tests/reading/test_mentions.py::test_every_text_is_read_as_it_was_recorded",
+    ),
+    "channels/detection": ("tests/channels/detection/test_names.py",),
+    "channels/gateway/upstream": (
+        *("tests/channels/gateway/test_replies.py", "tests/channels/gateway/test_limits.py"),
+    ),
+    "channels/gateway/channel": (
+        *("tests/channels/gateway/test_limits.py", "tests/channels/gateway/test_sources.py"),
+    ),
+    "channels/gateway/telemetry": (
+        *("tests/channels/gateway/test_traces.py", "tests/channels/gateway/test_limits.py"),
+    ),
+    "channels/text/edits": ("tests/channels/text/test_writing.py",),
+    "channels/tools/comparisons": ("tests/channels/tools/test_answers.py",),
+    "channels/tools/shapes": ("tests/channels/tools/test_phrasings.py",),
+    "channels/mcp/proxy/authorization": ("tests/channels/mcp/proxy/test_remote.py",),
+    "channels/faults": ("tests/channels/gateway/test_faults.py",),
+    "channels/http_server": ("tests/channels/gateway/test_limits.py",),
+    "channels/api_keys": ("tests/channels/gateway/test_limits.py",),
 }
 
 TYPING = ("abstractmethod", "overload", "override")
@@ -261,9 +288,9 @@ def sample(names: Sequence[str], size: int, seed: int) -> list[Mutant]:
 
 
 def stages(module: Path) -> list[list[str]]:
-    """Tests that a module's fault meets: its own, its package's, then its neighbours'.
+    """Tests that a module's fault meets: the first, its own, its package's, its neighbours'.
 
-    A module without tests of its own begins with those that are named for its package.
+    A module without tests of its own goes on with those that are named for its package.
     """
     inside = module.relative_to(PACKAGE).with_suffix("")
     # A folder of modules may be tested in the folder above it.
@@ -278,8 +305,10 @@ def stages(module: Path) -> list[list[str]]:
     package = [] if folder in (Path("tests"), Path("tests/channels")) else [str(folder)]
     package += [f"--ignore={test}" for test in own if package]
     keys = [str(inside), *(str(parent) for parent in inside.parents)]
-    near = next((NEIGHBOURS[key] for key in keys if key in NEIGHBOURS), ())
-    return [stage for stage in (own, package, [*near, *EVERYWHERE]) if stage]
+    first, near = (
+        next((known[key] for key in keys if key in known), ()) for known in (FIRST, NEIGHBOURS)
+    )
+    return [stage for stage in ([*first], own, package, [*near, *EVERYWHERE]) if stage]
 
 
 def copy_to(folder: Path) -> None:

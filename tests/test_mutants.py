@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks import mutants
-from benchmarks.mutants import GROUPS, NEIGHBOURS, PACKAGE, REASONS, ROOT, Trials
+from benchmarks.mutants import FIRST, GROUPS, NEIGHBOURS, PACKAGE, REASONS, ROOT, Trials
 
 MODULES = mutants.modules([name for group in GROUPS.values() for name in group])
 SURVIVORS = tomllib.loads(REASONS.read_text("utf-8"))["survivor"]
@@ -95,7 +95,9 @@ def test_a_fault_meets_tests_that_are_there(module: Path) -> None:
     stages = mutants.stages(module)
     assert len(stages) > 1 or len(stages[0]) > len(mutants.EVERYWHERE)
     named = [test.removeprefix("--ignore=") for stage in stages for test in stage]
-    assert [test for test in named if not (ROOT / test).exists()] == []
+    assert [test for test in named if not (ROOT / test.partition("::")[0]).exists()] == []
+    functions = [test.split("::") for test in named if "::" in test]
+    assert [f for file, f in functions if f"def {f}(" not in (ROOT / file).read_text("utf-8")] == []
 
 
 def test_the_tests_of_a_folder_may_stand_above_it() -> None:
@@ -109,8 +111,14 @@ def test_a_module_without_tests_begins_with_those_named_for_its_package() -> Non
     assert mutants.stages(PACKAGE / "rng.py") == [["tests/mechanisms", "tests/test_tree.py"]]
 
 
+def test_a_readers_fault_meets_the_records_before_all_else() -> None:
+    first, own, *_ = mutants.stages(PACKAGE / "reading" / "subjects.py")
+    assert all("_as_it_was_recorded" in test for test in first)
+    assert own == ["tests/reading/test_subjects.py"]
+
+
 def test_every_group_and_neighbourhood_is_in_the_tree() -> None:
-    names = {name for group in GROUPS.values() for name in group} | NEIGHBOURS.keys()
+    names = {name for group in GROUPS.values() for name in group} | NEIGHBOURS.keys() | FIRST.keys()
     places = {name: ROOT / PACKAGE / name for name in names}
     gone = {
         name for name, at in places.items() if not (at.is_dir() or at.with_suffix(".py").exists())
