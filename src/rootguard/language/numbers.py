@@ -35,6 +35,9 @@ _NUMBER = re.compile(
     rf"|(?P<spaced>\d{{1,3}}(?: \d{{3}})+(?!\d)(?:[.,]\d+(?![.,]?\d))?)|(?P<digits>{_DIGITS}))"
 )
 _BEGINS = re.compile(r"[\d.[](?:(?<=\d)|(?<=\.)(?=\d)|(?<=\[)(?=number\]))")
+_ASCII_BEGINS = re.compile(  # the same, and quicker
+    r"[0-9.[](?:(?<=[0-9])|(?<=\.)(?=[0-9])|(?<=\[)(?=number\]))"
+)
 _ATTACHED = re.compile(_DIGITS)
 _SIGN_AFTER = frozenset(" \t\n=:([{|/~<>,;\"'-–")
 
@@ -128,8 +131,8 @@ def _with_half(text: str, number: WrittenNumber) -> WrittenNumber:
 def _written(text: str) -> list[WrittenNumber]:
     """The numbers in digits, and the holes."""
     found: list[WrittenNumber] = []
-    at = 0
-    while (begin := _BEGINS.search(text, at)) is not None:
+    begins, at = _ASCII_BEGINS if text.isascii() else _BEGINS, 0
+    while (begin := begins.search(text, at)) is not None:
         match = _NUMBER.match(text, begin.start())
         if match is None:
             at = begin.end()

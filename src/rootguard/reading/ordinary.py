@@ -108,6 +108,8 @@ _TESTED = re.compile(
     r"\bunit[- ]?tests?\b|\btest cases?\b"
     r"|\bassert(?:equals?|that|raises)?\b|\bexpect\(|\.(?:tobe|toequal)\(|==\s?[\"'\d]"
 )
+_TEST_SIGNS = ("test", "assert", "expect(", ".to", "==")
+"""One of them stands in whatever `_TESTED` finds; they are found quickly."""
 _METHOD = re.compile(r"\.(?:between|gt|lt|ge|le|eq|isin|clip|fillna|sample|head|tail)\([\d., ]*\Z")
 _DATA_LINE = re.compile(r"^\s*[\[{\"]|\"\s*:")
 _CALL = re.compile(r"([a-z_][\w.]*)\((?:[^()\n]*[,\s=])?\Z")
@@ -287,7 +289,7 @@ class CodeLines:
         ended = line.rstrip()[-1:] in (";", "{") and any(sign in head for sign in "=(:")
         shaped = ended or _is_shaped_as_code(head)
         self._line_is_code = shaped and _DATA_LINE.search(head) is None
-        self.is_tested = _TESTED.search(head) is not None
+        self.is_tested = _is_tested(head)
 
 
 def _is_shaped_as_code(line: str) -> bool:
@@ -295,6 +297,10 @@ def _is_shaped_as_code(line: str) -> bool:
         return True
     signed = any(sign in line for sign in _CODE_SIGNS)
     return signed and _CODE_WITHIN.search(line) is not None
+
+
+def _is_tested(line: str) -> bool:
+    return any(sign in line for sign in _TEST_SIGNS) and _TESTED.search(line) is not None
 
 
 class TestedLines:
@@ -315,7 +321,7 @@ class TestedLines:
             stop = self._text.find("\n", place)
             stop = len(self._text) if stop < 0 else stop
             self._line = (start, stop)
-            self._tested = _TESTED.search(self._text[start : min(stop, start + _LINE)]) is not None
+            self._tested = _is_tested(self._text[start : min(stop, start + _LINE)])
         return self._tested
 
 

@@ -297,7 +297,7 @@ _RUN_ON = re.compile(
     r"(?<=[^\W\d_] )(?:is|was|of|at)(?=\d)|(?<=\d)(?:ft|st|foot|feet|m|')(?=\d{1,2}(?!\d))",
     re.IGNORECASE,
 )
-_BEHIND_LETTER = re.compile(r"\d(?<=[^\W\d_].|'.)", re.DOTALL)
+_BEHIND_LETTER = re.compile(r"[0-9](?<=[^\W\d_].|'.)", re.DOTALL)
 """What `_RUN_ON` needs; to look for a digit is much quicker than to look for its words."""
 _DIGIT = re.compile(r"(?<![^\W_])[0-9]")
 _HEADED_BY_REFERENCE = re.compile(
@@ -830,8 +830,13 @@ def _quantity(
         if not measure.holds(value * factor, first) and measure.holds(other * factor, second):
             value, group, decimal = other, "", ","
     chosen = unit or measure.unit_of(value * factor)
-    form = replace(
-        Form.of(measure, chosen),
+    form = Form(
+        own=measure.unit,
+        unit=chosen,
+        substance=measure.substance,
+        decimals=measure.decimals,
+        lower=measure.domain.lower,
+        upper=measure.domain.upper,
         sort=_sort(text, number),
         series=_series(text, number) if after == number.end else "none",
         factor=factor,

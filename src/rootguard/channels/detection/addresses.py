@@ -9,12 +9,13 @@ Streets are looked for at numbers only, a bounded way around each, so the cost i
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Literal
 
 from rootguard.channels.detection.lists import ORDINARY, any_of, phrases
 from rootguard.channels.detection.names import english
-from rootguard.language.fold import caseless, matches_at
+from rootguard.language.fold import Runs, caseless, matches_at
 
 Part = Literal["sure", "word", "joint", "short"]
 
@@ -33,6 +34,19 @@ STREET_WORDS = frozenset(
     if len(word := phrase.strip(".").split()[0]) > 1  # "u" is a unit more often than a street
 )
 """A text with none of these words, and none with one of the endings, has no address."""
+_ADDRESS_LABELS = phrases("address_labels")
+_BOXES = frozenset(
+    (
+        *("psc", "unit", "cmr", "box", "pobox", "post", "postbox", "postfach", "apartado"),
+        *("apo", "fpo", "dpo"),
+    )
+)
+_NEAR_NUMBERS = _BOXES | frozenset(
+    word
+    for phrase in (*(_STREETS | _OPENERS | _SEPARATE | _PLACES | _UNITS), *_ADDRESS_LABELS)
+    for word in re.findall("[a-z]+", phrase)
+)
+"""A number without one of these words within reach, or one with an ending, is in no address."""
 STREET_ENDINGS = _ENDINGS
 
 _GAP = r"[ \t\u00a0]{1,3}"
@@ -43,6 +57,7 @@ _HOUSE = r"[0-9]{1,6}(?:[-/][0-9]{1,4})?[A-Za-z]?"
 _BREAK = r"[ \t,]{0,4}(?:\r?\n[ \t>?|*-]{0,8}){1,2}[ \t,]{0,3}"
 _NUMBER = re.compile(rf"(?<![\w.,$€£#-])(?<![0-9]:){_HOUSE}(?![\w%°]|[.,:/-][0-9])")
 _DIGITS = re.compile(r"[0-9][0-9]*")
+_CUT_WORD = re.compile("[A-Za-z]+")
 _AFTER = re.compile(rf"(?P<words>(?:,?{_GAP}(?:{_NAME}|{_ORDINAL})\.?){{1,6}})", re.IGNORECASE)
 _BEFORE = re.compile(rf"(?:(?:^|(?<=[\s(,;:>\"“]))(?:{_NAME})\.?,?{_GAP}){{1,6}}\Z", re.MULTILINE)
 _ONE = re.compile(rf"(?P<word>{_NAME}|{_ORDINAL})(?P<dot>\.?)")
@@ -67,7 +82,6 @@ _MILITARY = re.compile(
 _SHORT = re.compile(r"[0-9]{1,4}(?![\w]|[.,:/-][0-9])")
 _CAPITAL = re.compile(rf"[^\W\d_a-zß-öø-ÿ](?:{_LETTERS}|['’.-](?={_LETTERS})){{0,30}}")
 _SMALL = re.compile(rf"{_LETTERS}(?:{_LETTERS}|['’-](?={_LETTERS})){{0,30}}")
-_LABELS = phrases("address_labels")
 _LABEL = re.compile(
     rf"(?:{any_of('address_labels')})[ \t]{{0,2}}(?:is|was|to|:|=|are:|here they are:)?"
     r"[ \t:]{0,8}(?:\r?\n[ \t]{0,4}){0,2}\Z",
@@ -92,13 +106,16 @@ _UP_TO_NUMBER = re.compile(
 )
 
 
-def find_addresses(text: str) -> Iterator[tuple[int, int]]:
-    """Addresses in the text; spans may overlap."""
+def find_addresses(text: str, runs: Runs | None = None) -> Iterator[tuple[int, int]]:
+    """Addresses in the text; spans may overlap. `runs` are those of a text of ASCII."""
     reached, small = 0, text.islower()
     lower = text.lower()
-    labelled = not text.isascii() or any(label in lower for label in _LABELS)
+    labelled = not text.isascii() or any(label in lower for label in _ADDRESS_LABELS)
     digits = [match.start() for match in _DIGITS.finditer(text)]
+    telling = None if runs is None else runs.places(filter(_tells, runs.words))
     for number in matches_at(_NUMBER, text, digits):
+        if telling is not None and not _is_told(text, number, reached, telling):
+            continue
         if number.start() < reached or _COUNTED.match(text, number.end()):
             continue
         span = number.span()
@@ -107,6 +124,22 @@ def find_addresses(text: str) -> Iterator[tuple[int, int]]:
             start, end = _whole(text, *core, reached, small=small)
             reached = end
             yield start, end
+
+
+def _tells(word: str) -> bool:
+    return word in _NEAR_NUMBERS or word.endswith(_ENDINGS) or word.endswith("str")
+
+
+def _is_told(text: str, number: re.Match[str], reached: int, telling: list[int]) -> bool:
+    """Whether a word that may be of an address begins within reach of a number."""
+    first, last = number.span()
+    begin = max(0, first - _REACH)
+    at = bisect_left(telling, begin)
+    if at < len(telling) and telling[at] < last + _REACH:
+        return True
+    # Where the reach begins within a word, the rest of the word is read as one.
+    cut = _CUT_WORD.match(text, begin)
+    return reached > begin or (cut is not None and _tells(cut[0].lower()))
 
 
 def _core(

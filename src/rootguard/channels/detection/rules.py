@@ -693,7 +693,7 @@ class Rules:
         if any(
             word in STREET_WORDS or word.endswith(STREET_ENDINGS) for word in _words(text, runs)
         ):
-            claims.add("address", find_addresses(text))
+            claims.add("address", find_addresses(text, runs if text.isascii() else None))
         claims.add("postcode", find_postcodes(text, runs))
         claims.add("phone", find_phones(claims.free_text(), self._regions, spoken_for or Spans()))
         names = find_names(text, runs)
