@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rootguard.template import Template, catalog, load_template
     from rootguard.vault import open_store
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AsyncSession",
