@@ -1,5 +1,6 @@
 """What all tests share: steady draws, a real PostgreSQL server, no keyring of the developer's."""
 
+import gc
 import os
 import uuid
 from collections.abc import Callable, Generator, Iterator
@@ -27,6 +28,29 @@ os.environ.pop("ROOTGUARD_KEY", None)
 os.environ["ROOTGUARD_CACHE"] = ""
 # Many tests start programs, which need not compile every module anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Three workers for two processors: a third of the time a test waits for programs it started.
+
+    Each more collects all tests once more, which takes 14 seconds.
+    """
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    mine = getattr(os, "sched_getaffinity", None)  # not on macOS and Windows
+    processors = len(mine(0)) if mine else os.cpu_count() or 1
+    return (3 * processors + 1) // 2
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """The tests stay to the end, so nobody looks through them for garbage."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
