@@ -11,6 +11,7 @@ import pytest
 
 from rootguard.errors import StoreDamagedError, StoreError, StoreKeyError
 from rootguard.store import Record, rows
+from rootguard.store.tables import PARTITIONS
 from rootguard.values import Domain, Principal, RootName, RootQuantity, Sanitized
 from rootguard.vault import open_store
 from tests.support.store_contents import (
@@ -33,7 +34,7 @@ from tests.support.store_contents import (
 def test_a_flipped_bit_is_noticed_or_changes_nothing(file: Path, flips: int) -> None:
     with closing(sql(at(file))) as store:
         fill(store)
-        before = content(store)
+        before = content(store, range(PARTITIONS))
     intact = file.read_bytes()
     rng = random.Random(SEED)
     refused = 0
@@ -49,7 +50,7 @@ def test_a_flipped_bit_is_noticed_or_changes_nothing(file: Path, flips: int) -> 
 def test_a_truncated_file_is_refused(file: Path, part: float) -> None:
     with closing(sql(at(file))) as store:
         fill(store)
-        before = content(store)
+        before = content(store, range(PARTITIONS))
     intact = file.read_bytes()
     length = int(part * len(intact)) if 0 < part < 1 else int(part) % len(intact)
     assert not reads_as(file, intact[:length], before)
@@ -64,7 +65,7 @@ def reads_as(file: Path, held: bytes, before: list[object]) -> bool:
         with closing(sql(at(file))) as store:
             found = store.verify()  # says what is wrong, and does not raise it
             try:
-                assert content(store) == before
+                assert content(store, range(PARTITIONS)) == before
             except StoreDamagedError:
                 assert found
                 raise

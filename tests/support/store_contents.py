@@ -1,5 +1,6 @@
 """Stores on a database, filled with a little of everything, and all that can be read from one."""
 
+from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
 
@@ -109,8 +110,12 @@ def fill(store: Store) -> None:
     store.keep_table("all", lambda shelf, *_: entry if shelf == 3 else None, lambda: [run])
 
 
-def content(store: Store) -> list[object]:
-    """All that can be read from a store."""
+def content(store: Store, places: Iterable[int] = (0, 3, PARTITIONS - 1)) -> list[object]:
+    """All that can be read from a store that `fill` filled.
+
+    Of the table's partitions the one that holds something and two empty ones, as each is a
+    transaction; `places` names others.
+    """
     return [
         store.principals(),
         *(
@@ -122,7 +127,7 @@ def content(store: Store) -> list[object]:
         *((store.records(who), store.held(who, "lab"), store.epoch(who)) for who in (ANA, EVE)),
         *(list(store.tokens(who)) for who in (ANA, EVE)),
         *((store.log_size(who), store.log(who)) for who in (ANA, EVE)),
-        (store.tables(), [store.fingerprints(place) for place in range(PARTITIONS)]),
+        (store.tables(), [store.fingerprints(place) for place in places]),
         store.fingerprint_key,
         store.identifier_key,
     ]
