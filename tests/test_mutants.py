@@ -42,8 +42,11 @@ def test_ends_its_parent(): os.kill(os.getppid(), signal.SIGKILL)
 
 
 @pytest.fixture
-def trials(tmp_path: Path) -> Iterator[Trials]:
+def trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trials]:
     """Trials in a project that has nothing but tests that end in different ways."""
+    # Each trial would load every plugin that is installed; these tests need one.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_PLUGINS", "pytest_timeout")
     (tmp_path / "benchmarks").mkdir()
     for name in ("__init__.py", "mutants.py"):
         shutil.copy2(ROOT / "benchmarks" / name, tmp_path / "benchmarks" / name)
@@ -52,7 +55,7 @@ def trials(tmp_path: Path) -> Iterator[Trials]:
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd" / "conftest.py").write_text("raise RuntimeError", "utf-8")
     (tmp_path / "odd" / "test_odd.py").write_text("def test_odd(): ...", "utf-8")
-    begun = Trials(tmp_path, preloaded=())
+    begun = Trials(tmp_path, preloaded=("pytest", "pytest_timeout"))
     yield begun
     begun.close()
 

@@ -34,6 +34,9 @@ DRAWS = 20_000
 FEWER = [5_000, pytest.param(DRAWS, marks=pytest.mark.slow)]
 """For draws that take long. With the fewer the false-alarm rate is the same, and a control is
 mistaken for the law with probability below 1e-31."""
+HALF = [10_000, pytest.param(DRAWS, marks=pytest.mark.slow)]
+"""Where controls are nearer: with these one is mistaken for the law with probability below
+1e-10."""
 
 
 def log_geometric(epsilon: Fraction, size: int) -> Floats:
@@ -285,11 +288,12 @@ PLACES = [(0, 0), (2, 4), (6, 0)]
 
 @pytest.mark.parametrize("index", [0, 3, 6])
 @pytest.mark.parametrize("triple", EPSILONS)
+@pytest.mark.parametrize("count", HALF)
 def test_degraded_draws_follow_the_kernel_and_not_fresh_noise(
-    triple: tuple[str, str, str], index: int
+    count: int, triple: tuple[str, str, str], index: int
 ) -> None:
     low, middle, high = map(Fraction, triple)
-    draws = draws_of(lambda: degrade(index, high=high, low=low, size=7, source=SECURE))
+    draws = draws_of(lambda: degrade(index, high=high, low=low, size=7, source=SECURE), count)
     assert fit(draws, kernel(high, low, 7)[index]) > FALSE_ALARM
     # Controls: noise at `low` put on top of the noise there is; the kernel of another level.
     assert fit(draws, geometric(low, 7)[index]) < FALSE_ALARM
@@ -298,11 +302,13 @@ def test_degraded_draws_follow_the_kernel_and_not_fresh_noise(
 
 @pytest.mark.parametrize(("truth", "index"), PLACES)
 @pytest.mark.parametrize("triple", EPSILONS)
+@pytest.mark.parametrize("count", HALF)
 def test_refined_draws_follow_the_conditional_law_and_not_fresh_noise(
-    triple: tuple[str, str, str], truth: int, index: int
+    count: int, triple: tuple[str, str, str], truth: int, index: int
 ) -> None:
     low, _, high = map(Fraction, triple)
-    draws = draws_of(lambda: refine(truth, index, low=low, high=high, size=7, source=SECURE))
+    draw = partial(refine, truth, index, low=low, high=high, size=7)
+    draws = draws_of(lambda: draw(source=SECURE), count)
     law = np.exp(log_refined(low, high, 7))
     assert fit(draws, law[truth, index]) > FALSE_ALARM
     # Controls: a draw that forgets the lower level; the conditional law of another input.

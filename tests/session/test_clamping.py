@@ -66,35 +66,34 @@ def run(tmp_path: Path, script: str, *options: str) -> subprocess.CompletedProce
     )
 
 
-@pytest.mark.parametrize(("script", "roots"), [(OPENING, "ast, alt"), (SIGHTING, "ast")])
 @pytest.mark.parametrize(("before", "options"), [("", ()), (TRACING, ()), ("", ("-X", "dev"))])
 def test_each_person_is_warned_by_root_without_the_line_that_called(
-    script: str, roots: str, before: str, options: tuple[str, ...], tmp_path: Path
+    before: str, options: tuple[str, ...], tmp_path: Path
 ) -> None:
-    done = run(tmp_path, before + script, *options)
+    done = run(tmp_path, before + OPENING + SIGHTING, *options)
     assert done.returncode == 0
     warnings = [line for line in done.stderr.splitlines() if "ResourceWarning" not in line]
-    assert warnings == [f"<rootguard>:0: ClampedWarning: {TEXT}{roots}"] * 2
+    opened, sighted = (f"<rootguard>:0: ClampedWarning: {TEXT}{it}" for it in ("ast, alt", "ast"))
+    assert warnings == [opened, opened, sighted, sighted]
     assert DIGITS not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("script", [OPENING, SIGHTING])
 def test_a_captured_warning_is_logged_each_time_without_the_line_that_called(
-    script: str, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    done = run(tmp_path, LOGGING + script)
+    done = run(tmp_path, LOGGING + OPENING + SIGHTING)
     assert done.returncode == 0
-    assert done.stderr.count("WARNING:py.warnings:<rootguard>:0: ClampedWarning") == 2
+    assert done.stderr.count("WARNING:py.warnings:<rootguard>:0: ClampedWarning") == 4
     assert DIGITS not in done.stderr
     assert "Guard.open" not in done.stderr
+    assert "person.sight" not in done.stderr
 
 
 @pytest.mark.parametrize(
     "option", ["ignore", "ignore::UserWarning", "ignore:::rootguard", "ignore:outside the"]
 )
-@pytest.mark.parametrize("script", [OPENING, SIGHTING])
-def test_who_wants_no_warning_gets_none(script: str, option: str, tmp_path: Path) -> None:
-    done = run(tmp_path, script, "-W", option)
+def test_who_wants_no_warning_gets_none(option: str, tmp_path: Path) -> None:
+    done = run(tmp_path, OPENING + SIGHTING, "-W", option)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -26,6 +26,14 @@ def wire(tmp_path: Path, seen: Path) -> Iterator[Wire]:
         yield client
 
 
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
+    """One proxy that goes through one fault after another."""
+    folder = tmp_path_factory.mktemp("lasting")
+    with _wire(folder, folder / "received", 120) as client:
+        yield client
+
+
 @contextmanager
 def _wire(folder: Path, seen: Path, patience: float) -> Iterator[Wire]:
     """A client of a proxy that gives a server up after so many seconds."""
@@ -64,10 +72,12 @@ def _code(answer: Message) -> str:
         ("surrogate", "unreadable_reply"),
     ],
 )
-def test_a_server_that_fails_costs_its_call_and_no_other(wire: Wire, tool: str, code: str) -> None:
-    _lives(wire)
-    assert _code(wire.call(tool, AST)) == code
-    _lives(wire)
+def test_a_server_that_fails_costs_its_call_and_no_other(
+    lasting: Wire, tool: str, code: str
+) -> None:
+    _lives(lasting)
+    assert _code(lasting.call(tool, AST)) == code
+    _lives(lasting)
 
 
 @pytest.mark.parametrize("tool", ["hang", "ignore"])
@@ -99,8 +109,8 @@ def test_a_second_answer_and_an_unasked_one_are_dropped(wire: Wire) -> None:
     assert "second" not in json.dumps(wire.heard)
 
 
-def test_what_is_printed_between_messages_is_passed_over(wire: Wire) -> None:
-    assert text_of(wire.call("noise", AST)) == "fine"
+def test_what_is_printed_between_messages_is_passed_over(lasting: Wire) -> None:
+    assert text_of(lasting.call("noise", AST)) == "fine"
 
 
 def test_a_flood_is_not_kept_in_memory(wire: Wire) -> None:
@@ -141,24 +151,24 @@ def test_a_call_that_is_cancelled_is_cancelled_behind_the_proxy(wire: Wire, seen
     assert name not in [message.get("id") for message in wire.heard]
 
 
-def test_progress_passes_under_the_clients_own_token(wire: Wire) -> None:
+def test_progress_passes_under_the_clients_own_token(lasting: Wire) -> None:
     token = f"token of {NAME}"
     params = {"name": "steps", "arguments": {}, "_meta": {"progressToken": token}}
-    answer = wire.ask("tools/call", params)
-    told = [m["params"] for m in wire.heard if m.get("method") == "notifications/progress"]
+    answer = lasting.ask("tools/call", params)
+    told = [m["params"] for m in lasting.heard if m.get("method") == "notifications/progress"]
     assert [each["progressToken"] for each in told] == [token, token]
     assert told[0]["message"] == "on it"
     assert token not in text_of(answer)
 
 
-def test_a_changed_list_is_told_and_pages_pass(wire: Wire) -> None:
-    wire.call("changed", AST)
-    assert any(m.get("method") == "notifications/tools/list_changed" for m in wire.heard)
-    first = wire.ask("tools/list")["result"]
-    second = wire.ask("tools/list", {"cursor": first["nextCursor"]})["result"]
+def test_a_changed_list_is_told_and_pages_pass(lasting: Wire) -> None:
+    lasting.call("changed", AST)
+    assert any(m.get("method") == "notifications/tools/list_changed" for m in lasting.heard)
+    first = lasting.ask("tools/list")["result"]
+    second = lasting.ask("tools/list", {"cursor": first["nextCursor"]})["result"]
     assert len(first["tools"]) == len(second["tools"]) == 11
     assert "nextCursor" not in second
-    assert _code(wire.ask("tools/list", {"cursor": f"page of {NAME}"})) == "bad_value"
+    assert _code(lasting.ask("tools/list", {"cursor": f"page of {NAME}"})) == "bad_value"
 
 
 def test_an_error_keeps_its_code_and_quotes_released_values_only(wire: Wire) -> None:
