@@ -56,6 +56,28 @@ _MORE = (
         "weight 11 stone 4 pounds",
     ),
     *("6 ft 1 in tall", "6'1\"", "height 6 feet", "11 st 4 lb", "weight 80.5 kilos"),
+    *("height 5 ft 11.9", "height 5 ft 12", "height 1m78", "height 1 m 99", "height 5 feet 4in."),
+    *("weight 11 st 13 lb", "weight 11 st 14 lb", "weight 80kg", "weight 80-kg", "weight 80 (kg)"),
+    *("height 180", "height 1.80", "waist 3' 2"),
+    *("income 1.5 million a year", "income 85 grand a year", "income $85k", "income 4.2k a month"),
+    *(
+        "income USD 4000",
+        "income 4000 dollars",
+        "income 4000-a-month",
+        "income 85,000",
+    ),
+    *(
+        "income 4000 eur",
+        "income = 85000;",
+        '"income": 85000',
+        "income 5 kg",
+    ),
+    *('"ast": 23.5', '"ast": [23, 24]', "ast = 23;", "ast = 23.5", "ast = 23 U/L", "x['ast'] = 23"),
+    *("AST ALT 23 30", "AST ALT\n23 30", "AST/ALT/PLT 23/30/220", "AST-ALT-PLT: 23-30-220"),
+    *("AST ALT PLT age 23/30/220/50", "glucose 5.900", "platelets 220,000 /uL", "PLT 220 000 /uL"),
+    *("PLT 220.000", "PLT 220k", "PLT 0.22 million/uL", "PLT 220 thousand", "AST 23-ish U/L"),
+    *("AST ___ 23", "│ AST │ 23 │", "AST is23U/L", "my salaryis 5210", "total 214, HDL 47"),
+    *("total 214", "LDL 120, total 214", "normal range 10-40, AST 23", "AST ref. range: 10 to 40"),
 )
 """Numbers that are values only just, or not quite."""
 _BESIDE = ("{0}, {1}", "{0}. {1}", "{1}\n{0}", "{0} ({1})", "{1} and {0}", "my {0} / {1}")
