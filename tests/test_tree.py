@@ -130,6 +130,84 @@ def test_values_of_the_channels_cannot_be_changed_but_for_those_under_way() -> N
     assert {path: names for path, names in inside.items() if names} == RUNNING
 
 
+SILENT = {
+    "batch/columns.py": ("Numbers",),
+    "batch/engines/tasks.py": ("ReleaseTask",),
+    "channels/api_keys.py": ("ApiKeys",),
+    "channels/gateway/refusals.py": ("Refusal",),
+    "channels/mcp/proxy/authorization.py": ("SignIn",),
+    "channels/mcp/proxy/http.py": ("ServerAddress",),
+    "channels/mcp/proxy/links.py": ("ServerCommand",),
+    "channels/mcp/proxy/servers.py": ("RemoteOptions",),
+    "channels/text/channel.py": ("Remembered",),
+    "channels/text/documents.py": ("TextLook",),
+    "channels/text/edits.py": ("Edit", "Sanitization", "JsonSanitization"),
+    "channels/text/explanation.py": ("ExplainedNumber",),
+    "channels/text/pieces.py": ("Window",),
+    "cli/explain_text.py": ("_Turn", "_Part"),
+    "identifiers/conversation.py": ("Issuer",),
+    "identifiers/formats.py": ("Written", "Digits", "Day", "Piece"),
+    "identifiers/registry.py": ("TokenMention",),
+    "identifiers/replies.py": ("TokenForm", "NameWord", "TokenFind", "_Said"),
+    "identifiers/streaming.py": ("Lookup",),
+    "integrations/agent.py": ("ToolOutcome",),
+    "integrations/llama_index.py": ("GuardedReply",),
+    "integrations/openai_agents.py": ("GuardedRun",),
+    "language/fold.py": ("Folded",),
+    "language/numbers.py": ("WrittenNumber",),
+    "reading/answers.py": ("Answer",),
+    "reading/claims.py": ("Claim", "TextReading"),
+    "reading/mentions.py": ("RootMention", "Bindings"),
+    "reading/page.py": ("Page", "Quantity"),
+    "session/crowds.py": ("Declared",),
+    "session/declared.py": ("Replacement", "Pattern"),
+    "session/draws.py": ("PrivateValues",),
+}
+"""Data classes that hold what a text says, a secret or a person's value: no repr shows it."""
+
+
+def silent(tree: ast.Module) -> tuple[str, ...]:
+    """Data classes without a repr of their fields."""
+    return tuple(
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for decorator in node.decorator_list
+        if ast.unparse(decorator).startswith("dataclass") and "repr=False" in ast.unparse(decorator)
+    )
+
+
+def test_what_holds_something_private_has_no_repr() -> None:
+    """A class that comes to hold it is added here; one that leaves lost its repr=False."""
+    found = {path: names for path, tree in sources().items() if (names := silent(tree))}
+    assert found == SILENT
+    assert silent(ast.parse("@dataclass(repr=False)\nclass A: ...")) == ("A",)
+    assert silent(ast.parse("@dataclass(repr=True)\nclass A: ...")) == ()
+
+
+def made_each_time(tree: ast.Module) -> list[str]:
+    """Functions that make the same list or pattern anew whenever they are called."""
+    costly = ("importlib.resources", "re.compile(", "tomllib.loads(", "Openings(", "Finder(")
+    return [
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        and not (node.args.args or node.args.kwonlyargs)
+        and any(each in ast.unparse(node) for each in costly)
+        and not any("cache" in ast.unparse(each) for each in node.decorator_list)
+    ]
+
+
+def test_public_lists_and_patterns_are_made_once() -> None:
+    """The reader asks for them at every word."""
+    served = {path: tree for path, tree in sources().items() if not path.startswith("evaluation/")}
+    found = {path: made_each_time(tree) for path, tree in served.items()}
+    at_import = {"identifiers/formats.py": ["_load"]}  # called once, while it is imported
+    assert {path: names for path, names in found.items() if names} == at_import
+    assert made_each_time(ast.parse("def f(): return re.compile('a')")) == ["f"]
+    assert made_each_time(ast.parse("@functools.cache\ndef f(): return re.compile('a')")) == []
+
+
 def test_an_import_of_a_test_file_would_be_seen() -> None:
     for source in (
         "from tests.store.test_faults import draw",
