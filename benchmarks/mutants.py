@@ -129,7 +129,7 @@ FIRST = {
     "channels/gateway/telemetry": (
         *("tests/channels/gateway/test_traces.py", "tests/channels/gateway/test_limits.py"),
     ),
-    "channels/text/edits": ("tests/channels/text/test_writing.py",),
+    "channels/text/edits": ("tests/channels/text/test_rest.py",),
     "channels/tools/comparisons": ("tests/channels/tools/test_answers.py",),
     "channels/tools/shapes": ("tests/channels/tools/test_phrasings.py",),
     "channels/mcp/proxy/authorization": ("tests/channels/mcp/proxy/test_remote.py",),
