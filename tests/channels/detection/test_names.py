@@ -3,6 +3,7 @@
 import pytest
 
 from rootguard.channels.detection.names import english
+from rootguard.channels.detection.rules import AllowList
 from tests.support.identifier_texts import lines, marked
 
 
@@ -42,3 +43,18 @@ def test_a_word_with_its_ending_is_english(word: str) -> None:
 @pytest.mark.parametrize("word", ["zarvon", "iser", "zarvons", "runnor", "stapped"])
 def test_what_no_ending_makes_a_word_of_is_none(word: str) -> None:
     assert not english(word)
+
+
+def test_a_find_is_let_go_wherever_it_stands_in_an_allowed_phrase() -> None:
+    allowed = AllowList(["Maria Lopez Clinic", "Vera"])
+    text = "the María LOPEZ clinic, Vera"
+    for word in ("María", "LOPEZ", "clinic", "María LOPEZ", "María LOPEZ clinic", "Vera"):
+        start = text.index(word)
+        assert allowed.allows(text, start, start + len(word)), word
+    for other in ("the María", "clinic, Vera", "the"):
+        start = text.index(other)
+        assert not allowed.allows(text, start, start + len(other)), other
+    assert not allowed.allows("Maria Lopez", 0, 5)
+    assert not allowed.allows("Lopez Clinic", 0, 5)
+    assert not AllowList().allows("Maria", 0, 5)
+    assert AllowList(["Vera"]).allows("Vera said", 0, 4)

@@ -51,6 +51,13 @@ def vocabulary(*names: str) -> Vocabulary:
     return Vocabulary.of(tuple(load_template(name) for name in names), tuple(IDENTIFIERS))
 
 
+def test_a_short_identifier_is_said_in_capitals_and_a_long_one_in_words() -> None:
+    said = Vocabulary.of((load_template("fib4"),), ("id", "mrn", "name", "date_of_birth")).spelt
+    assert [said[name] for name in ("id", "mrn", "name", "date_of_birth")] == [
+        *("ID", "MRN", "name", "date of birth"),
+    ]
+
+
 SESSIONS = {name: opened(name) for name in PAPER}
 
 
