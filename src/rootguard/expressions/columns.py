@@ -10,7 +10,7 @@ a comparison, and a branch that is not taken cannot spoil a row.
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache, reduce
 from typing import Final, NamedTuple, assert_never, cast
 
@@ -24,8 +24,9 @@ from rootguard.expressions.evaluation import absent_name, outcome_of
 Column = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# A block's column has 256 KiB, so that a handful of intermediate results stay in a core's cache.
-_ROWS: Final = 32_768
+# A block's column has 1 MiB: a handful of intermediate results stay in a cache, and what a call of
+# NumPy costs by itself is small beside its work (with 256 KiB it was a third of it).
+_ROWS: Final = 131_072
 # Short enough that BLAS sums a stretch in the calling thread (see `_size`).
 _STRETCH: Final = 1_024
 # Bounds are themselves rounded; a factor of ten below the limit is far more than they can lose.
@@ -69,7 +70,7 @@ def evaluate_many(node: nodes.Node, columns: Mapping[str, Column]) -> Column:
     for start in range(0, length, _ROWS):
         rows = slice(start, start + _ROWS)
         block = {name: array[rows] for name, array in arrays.items() if array is not None}
-        result[rows] = _block(node, block, len(result[rows]))
+        _block(node, block, result[rows])
     return result
 
 
@@ -83,18 +84,21 @@ def _arrays(columns: Mapping[str, Column]) -> dict[str, Column | None]:
     return arrays
 
 
-def _block(node: nodes.Node, block: Mapping[str, Column], rows: int) -> Column | float:
+def _block(node: nodes.Node, block: Mapping[str, Column], result: Column) -> None:
+    """Fill the result's rows."""
     try:
         with np.errstate(divide="raise", invalid="raise", over="raise", under="ignore"):
-            value, size = _plain(node, block)
+            value, size = _plain(node, block, result)
         if size <= _TRUSTED:
-            return value
+            if value is not result:
+                result[:] = value
+            return
     except (FloatingPointError, _NeedsCareError):
         pass
     with np.errstate(all="ignore"):
-        careful, refused = _careful(node, block, rows)
+        careful, refused = _careful(node, block, len(result))
     careful[refused] = np.nan
-    return careful
+    result[:] = careful
 
 
 def _size(column: Column) -> float:
@@ -114,7 +118,7 @@ def _size(column: Column) -> float:
     return math.sqrt(squares)
 
 
-def _spare(*operands: Column | float) -> Column | None:
+def _spare(operands: Iterable[Column | float]) -> Column | None:
     """An operand that may be overwritten: an intermediate result, not a view of a column.
 
     Every block is a slice, so a column has a base and an array that was made here has none.
@@ -128,16 +132,22 @@ def _spare(*operands: Column | float) -> Column | None:
 _Sized = tuple[Column | float, float]
 
 
-def _plain(node: nodes.Node, block: Mapping[str, Column]) -> _Sized:
-    """The values, and a bound on their magnitude that must stay below the limit."""
+def _plain(node: nodes.Node, block: Mapping[str, Column], result: Column) -> _Sized:
+    """The values, and a bound on their magnitude that must stay below the limit.
+
+    The last step may write them into the result, which saves a copy.
+    """
     program = _program(node)
+    end = len(program) - 1
     found: list[_Sized | None] = [None] * len(program)
     for at, step in enumerate(program):
         if step.fixed is not None:
             found[at] = step.fixed
             continue
         below = [cast("_Sized", found[place]) for place in step.places]
-        value, size = _plain_node(step.node, below, step.spare, block)
+        free = [value for (value, _), unused in zip(below, step.spare, strict=True) if unused]
+        out = result if at == end else _spare(free)
+        value, size = _plain_node(step.node, below, step.spare, block, out)
         if not size <= _TRUSTED:
             raise _NeedsCareError
         found[at] = value, size
@@ -193,28 +203,31 @@ def _fixed(node: nodes.Node) -> tuple[float, float] | None:
 
 
 def _plain_node(
-    node: nodes.Node, below: list[_Sized], spare: tuple[bool, ...], block: Mapping[str, Column]
+    node: nodes.Node,
+    below: list[_Sized],
+    spare: tuple[bool, ...],
+    block: Mapping[str, Column],
+    out: Column | None,
 ) -> _Sized:
     if not node.free:  # a constant that `_fixed` does not vouch for
         raise _NeedsCareError
     if isinstance(node, nodes.Variable):
         return block[node.name], _size(block[node.name])
     values = [value for value, _ in below]
-    free = [value for value, unused in zip(values, spare, strict=True) if unused]
     match node:
         case nodes.Negate():
-            return np.negative(values[0], out=_spare(*free)), below[0][1]
+            return np.negative(values[0], out=out), below[0][1]
         case nodes.Arithmetic(operator):
             (first, first_size), (second, second_size) = below
             match operator:
                 case "+":
-                    return np.add(first, second, out=_spare(*free)), first_size + second_size
+                    return np.add(first, second, out=out), first_size + second_size
                 case "-":
-                    return np.subtract(first, second, out=_spare(*free)), first_size + second_size
+                    return np.subtract(first, second, out=out), first_size + second_size
                 case "*":
-                    return np.multiply(first, second, out=_spare(*free)), first_size * second_size
+                    return np.multiply(first, second, out=out), first_size * second_size
                 case "/":
-                    quotient = np.divide(first, second, out=_spare(*free))
+                    quotient = np.divide(first, second, out=out)
                     return quotient, _size(quotient)
                 case "**":
                     if second_size > nodes.MAX_EXPONENT and np.any(
@@ -242,7 +255,7 @@ def _plain_node(
             (decision, _), (yes, yes_size), (no, no_size) = below
             return np.where(np.not_equal(decision, 0.0), yes, no), max(yes_size, no_size)
         case nodes.FunctionCall(function):
-            return _plain_call(function, values, free, max(size for _, size in below))
+            return _plain_call(function, values, out, max(size for _, size in below))
         case nodes.NumberLiteral():
             return node.value, node.value
         case _:
@@ -250,10 +263,10 @@ def _plain_node(
 
 
 def _plain_call(
-    function: str, arguments: list[Column | float], free: list[Column | float], size: float
+    function: str, arguments: list[Column | float], out: Column | None, size: float
 ) -> _Sized:
     if function == "sqrt":
-        return np.sqrt(arguments[0], out=_spare(*free)), math.sqrt(size)
+        return np.sqrt(arguments[0], out=out), math.sqrt(size)
     value = _apply(function, [np.asarray(argument) for argument in arguments])
     if function in _LOGARITHMS or function == "exp":
         return value, _size(value)
