@@ -435,13 +435,16 @@ def point_fingerprints(key: bytes, context: str, domain: Domain) -> Callable[[by
     Given the beginning of the context, which `context` ends, and the point. Quick: what is the same
     for everybody is hashed once.
     """
-    begun = hmac.new(key, digestmod=hashlib.sha256)
+    from cryptography.hazmat.primitives.hashes import SHA256  # loads for a while; few need it
+    from cryptography.hazmat.primitives.hmac import HMAC
+
+    begun = HMAC(key, SHA256())
     behind = f"{context}\x00{_grid(domain)}\x00".encode(errors="surrogatepass")
 
     def fingerprint(before: bytes, point: int) -> bytes:
         code = begun.copy()
         code.update(b"%b%b%d" % (before, behind, point))
-        return code.digest()
+        return code.finalize()
 
     return fingerprint
 

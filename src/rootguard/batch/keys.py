@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from rootguard.allocation import Plan
 from rootguard.batch.columns import Array, Layout, Mask, Numbers
-from rootguard.batch.kernel import Kernel, Override, nearest
+from rootguard.batch.kernel import Kernel, Override, grid_points, nearest
 from rootguard.batch.register import Fresh, KnownPeople, Register, check_levels
 from rootguard.calibration import Calibration, Level
 from rootguard.errors import BudgetError, FileError, PlanError, StoreKeyError, shielded
@@ -187,6 +187,9 @@ class _VaultPeople:
         # Whether some root may be computed from values that are kept under other templates.
         self._formulas = any(template.roots[root].kept is not None for root in self._roots)
         self._calibrations: dict[tuple[tuple[RootName, Level], ...], Calibration] = {}
+        self._points = {
+            root: grid_points(template.roots[root].domain).tolist() for root in self._roots
+        }
 
     @property
     def some(self) -> bool:
@@ -237,7 +240,8 @@ class _VaultPeople:
             for domain in (self._template.roots[root].domain,)  # the store's own (`check_grids`)
         }
         kept = kept_each(self._store, _names(ids, rows), points)
-        return [None if each is None else self._answer(each) for each in kept]
+        answer = self._answer if self._calibrate else self._on_grid
+        return [None if each is None else answer(each) for each in kept]
 
     def _new(
         self, ids: Array, rows: Indices, given: Mapping[RootName, Numbers]
@@ -269,6 +273,10 @@ class _VaultPeople:
             )
             for found, made in zip(noised, computed, strict=True)
         ]
+
+    def _on_grid(self, kept: Mapping[RootName, Sanitized]) -> dict[RootName, float]:
+        """`Sanitized.value` of each, which is on our grid: else its fingerprint is another."""
+        return {root: self._points[root][value.index] for root, value in kept.items()}
 
     def _computed(self, person: Snapshot) -> dict[RootName, float]:
         return computed_values(person, self._template) if self._formulas else {}

@@ -19,11 +19,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hmac import HMAC
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from rootguard.errors import StoreDamagedError, StoreKeyError
@@ -49,13 +50,15 @@ _BLOCK = 64  # bytes: an entry tells its length in steps of this only
 class Integrity(Unserializable):
     """Seals rows: HMAC-SHA-256 over the table's name and every cell, key cells included."""
 
-    __slots__ = ("_key",)
+    __slots__ = ("_begun",)
 
     def __init__(self, key: bytes) -> None:
-        self._key = key
+        self._begun = HMAC(key, hashes.SHA256())  # and copied for each row
 
     def seal(self, table: str, *cells: Cell) -> bytes:
-        return hmac.digest(self._key, canonical(table, *cells), hashlib.sha256)
+        code = self._begun.copy()
+        code.update(canonical(table, *cells))
+        return code.finalize()
 
     def holds(self, table: str, *row: object) -> bool:
         """Whether a row, whose last cell is its seal, is as it was written."""
@@ -67,7 +70,7 @@ class Integrity(Unserializable):
     def check(self, table: str, *row: object) -> None:
         """Refuse a row that was altered."""
         if not self.holds(table, *row):
-            raise StoreDamagedError(f"a row of {table} was altered; restore the store's backup")
+            raise altered(table)
 
     def __repr__(self) -> str:
         return "<integrity key>"
@@ -99,21 +102,23 @@ class PersonCipher(Unserializable):
 
     def decrypt(self, table: str, *place: Cell, content: object) -> bytes:
         """What was kept in this very row."""
-        return _opened(self._aead, table, content, (table, self._person, *place))
+        return _opened(self._aead, table, content, bound_to(table, table, self._person, *place))
 
-    def opener(self, table: str) -> Callable[[bytes, bytes], bytes]:
-        """`decrypt` of rows of one table, by their places and contents; for many of them."""
-        decrypt, before = self._aead.decrypt, canonical(table, self._person)
+    def opened(self, table: str, content: object, bound: bytes) -> bytes:
+        """The same, where the caller has put together what the row is bound to."""
+        return _opened(self._aead, table, content, bound)
 
-        def opened(place: bytes, content: bytes) -> bytes:
-            try:
-                bound = before + _BYTES[len(place)] + place
-                return decrypt(content[:_NONCE], content[_NONCE:], bound)
-            except (InvalidTag, ValueError, TypeError):
-                pass  # and raised below, where no frame holds what was altered
-            raise _altered(table)
+    def at(self, table: str) -> bytes:
+        """What all rows of a table are bound to, before their places; for `opened_at`."""
+        return canonical(table, self._person)
 
-        return opened
+    def opened_at(self, before: bytes, place: bytes, content: bytes) -> bytes | None:
+        """`decrypt` of a row whose place is a digest, for many of them; None if it was altered."""
+        try:
+            bound = before + _BYTES[len(place)] + place
+            return self._aead.decrypt(content[:_NONCE], content[_NONCE:], bound)
+        except (InvalidTag, ValueError, TypeError):
+            return None
 
     def __repr__(self) -> str:
         return "<person's cipher>"
@@ -134,6 +139,10 @@ class PeopleCipher(Unserializable):
 
     def decrypt(self, content: object, *bound: object) -> bytes:
         """The text that was bound to these cells."""
+        return _opened(self._aead, "people", content, bound_to("people", *bound))
+
+    def opened(self, content: object, bound: bytes) -> bytes:
+        """The same, where the caller has put the cells together."""
         return _opened(self._aead, "people", content, bound)
 
     def __repr__(self) -> str:
@@ -150,7 +159,8 @@ class RegistryCipher(Unserializable):
 
     def decrypt(self, principal: str, row_key: bytes, sequence: int, entry: bytes) -> IssuedToken:
         """The entry that was kept in this very row."""
-        text = _opened(self._cipher, "tokens", entry, (principal, row_key, sequence))
+        bound = bound_to("tokens", principal, row_key, sequence)
+        text = _opened(self._cipher, "tokens", entry, bound)
         kind, token, sealed = json.loads(text)
         return IssuedToken(kind=cast("Kind", kind), token=token, sealed=bytes.fromhex(sealed))
 
@@ -158,18 +168,29 @@ class RegistryCipher(Unserializable):
         return "<registry cipher>"
 
 
-def _opened(aead: AESGCM, table: str, content: object, bound: tuple[object, ...]) -> bytes:
-    """What a row of a table holds, if nobody altered it or put it elsewhere."""
+def _opened(aead: AESGCM, table: str, content: Any, bound: bytes) -> bytes:  # noqa: ANN401
+    """What a row of a table holds, if nobody altered it or put it elsewhere.
+
+    The content is whatever the database gave: of an altered row, perhaps no bytes.
+    """
     try:
-        sealed = cast("bytes", content)
-        cells = canonical(*cast("tuple[Cell, ...]", bound))
-        return aead.decrypt(sealed[:_NONCE], sealed[_NONCE:], cells)
+        return aead.decrypt(content[:_NONCE], content[_NONCE:], bound)
     except (InvalidTag, ValueError, TypeError):
         pass  # and raised below, where no frame holds what was altered
-    raise _altered(table)
+    raise altered(table)
 
 
-def _altered(table: str) -> StoreDamagedError:
+def bound_to(table: str, *cells: Any) -> bytes:  # noqa: ANN401 - see `_opened`
+    """What a row of a table is bound to: cells as they were written, one behind the other."""
+    try:
+        return canonical(*cells)
+    except (ValueError, TypeError):
+        pass
+    raise altered(table)
+
+
+def altered(table: str) -> StoreDamagedError:
+    """The refusal of a row that is not as it was written."""
     return StoreDamagedError(f"a row of {table} was altered; restore the store's backup")
 
 
@@ -193,14 +214,16 @@ class Secrets(Unserializable):
         self.integrity = Integrity(plain["integrity"])
         self.registry = RegistryCipher(plain["registry"])
         self.people = PeopleCipher(plain["integrity"])
-        self._names = _derive(plain["fingerprint"], b"names")
+        self._names = HMAC(_derive(plain["fingerprint"], b"names"), hashes.SHA256())
         self.version = version
         """The number of the version and its seal, as the store holds them; empty before it has."""
         self.number = int.from_bytes(version[:_NUMBER], "big")
 
     def hash(self, *name: str) -> str:
         """What stands for a person's name in every table. Under a secret that is never changed."""
-        return hmac.digest(self._names, canonical(*name), hashlib.sha256)[:_DIGEST].hex()
+        code = self._names.copy()
+        code.update(canonical(*name))
+        return code.finalize()[:_DIGEST].hex()
 
     @property
     def fingerprint(self) -> bytes:

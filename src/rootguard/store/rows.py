@@ -38,7 +38,14 @@ from rootguard.store.base import (
     UnnumberedEntry,
     unstorable_name,
 )
-from rootguard.store.envelope import PERSON_KEY_BYTES, Integrity, PersonCipher, Secrets
+from rootguard.store.envelope import (
+    PERSON_KEY_BYTES,
+    Integrity,
+    PersonCipher,
+    Secrets,
+    bound_to,
+    canonical,
+)
 from rootguard.store.summary import PersonSummary
 from rootguard.values import (
     MICRO,
@@ -138,11 +145,18 @@ class OpenedPerson(NamedTuple):
 def open_person(secrets: Secrets, row: Row) -> OpenedPerson:
     """What a person's row holds."""
     key, epoch, revision, wrapped, name, sealed = row
-    summary = secrets.people.decrypt(sealed, "summary", key, epoch, revision, wrapped, name)
-    secret = secrets.people.decrypt(wrapped, "key", key, epoch)
+    who = bound_to("people", key, epoch)
+    bound = _SUMMARY + who + bound_to("people", revision, wrapped, name)
+    summary = secrets.people.opened(sealed, bound)
+    secret = secrets.people.opened(wrapped, _KEY + who)
     cipher = PersonCipher(secret, key)
-    written = json_of(cipher.decrypt("people", epoch, content=name)) if name else ""
+    written = json_of(cipher.opened("people", name, _NAME + who)) if name else ""
     return OpenedPerson(summary, secret, cipher, written)
+
+
+# What `put_person` and a person's cipher begin with: each cell is written by itself, so the rest,
+# which all three share, is put together once.
+_SUMMARY, _KEY, _NAME = canonical("summary"), canonical("key"), canonical("people")
 
 
 def read_person(secrets: Secrets, row: Row) -> PersonRow:

@@ -15,10 +15,10 @@ import weakref
 from binascii import unhexlify
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from rootguard.accounting import Ledger, TableDraws
 from rootguard.errors import (
@@ -64,6 +64,7 @@ from rootguard.store.envelope import (
     Keys,
     Secrets,
     UnlockedDatabase,
+    altered,
 )
 from rootguard.store.journal import Author, LogWriter, Write
 from rootguard.store.keys import GivenKeys, KeyPlace, fresh_id
@@ -992,9 +993,11 @@ def _finest(store: SqlStore, principals: Sequence[Principal]) -> list[FinestValu
             people = {row[0]: row for row in _rows_of(db, _PEOPLE_OF, keys)}
             opened = {key: rows.open_person(store._secrets, row) for key, row in people.items()}
             kept: dict[str, dict[_Place, _Drawn]] = {key: {} for key in opened}
-            openers = {key: each.cipher.opener("draws") for key, each in opened.items()}
+            before = {key: each.cipher.at("draws") for key, each in opened.items()}
             for key, place, content in _rows_of(db, _DRAWS_OF, list(opened)):
-                text = openers[key](place, content)
+                text = opened[key].cipher.opened_at(before[key], place, content)
+                if text is None:
+                    raise altered("draws")
                 written, _, mark = text.partition(_EVENT)[0].rpartition(b'"')
                 where, sanitized = _value(written)
                 kept[key][where] = (unhexlify(mark), sanitized)
@@ -1181,8 +1184,7 @@ def _charge_of(before: str, after: str) -> Callable[..., Charge]:
 _PLAIN: Final = re.compile(r"[ !#-\[\]-~]+").fullmatch
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Known:
+class _Known(NamedTuple):
     """What `tags` asks of a person."""
 
     key: str

@@ -10,6 +10,7 @@ database every row is sealed, and one row says how many there are of the others,
 one is missed. Runs and entries are written in one transaction.
 """
 
+import functools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -414,7 +415,7 @@ def read_runs(integrity: Integrity, found: list[Row], counted: list[Row]) -> tup
         found = found[1:]
     if [row[0] for row in found] != list(range(1, runs[0] + 1)) or partitions != runs[1]:
         raise StoreDamagedError("rows of tables are missing or added; restore the backup")
-    return tuple(_run(row) for row in found)
+    return tuple(_run(row[1]) for row in found)
 
 
 def partition(db: Transaction, integrity: Integrity, place: int) -> bytes:
@@ -519,10 +520,11 @@ def _written(run: TableRun) -> str:
     return json.dumps([*content, run.rows, run.drawn, run.most])
 
 
-def _run(row: Row) -> TableRun:
+@functools.lru_cache(maxsize=1024)  # every run of a table and every session reads all of them
+def _run(content: str) -> TableRun:
     run = None
     with suppress(ValueError, TypeError, RootGuardError):
-        table, root, version, micro, mechanism, grid, rows, drawn, most = json.loads(row[1])
+        table, root, version, micro, mechanism, grid, rows, drawn, most = json.loads(content)
         lower, upper, size = grid
         run = TableRun(
             table=table,

@@ -16,6 +16,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from operator import methodcaller
 from pathlib import Path
 from typing import TypeVar
 
@@ -321,7 +322,7 @@ class _Connection:
             check_same_thread=False,
         )
         # Altered bytes must reach the check of the row's seal, not fail on the way.
-        self.raw.text_factory = lambda text: text.decode(errors="surrogateescape")
+        self.raw.text_factory = methodcaller("decode", errors="surrogateescape")
 
     def __del__(self) -> None:
         with suppress(AttributeError):
