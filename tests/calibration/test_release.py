@@ -95,7 +95,10 @@ def test_nobody_at_all_is_released_as_nobody() -> None:
 
 @by_small
 @by_mechanism
-@pytest.mark.parametrize("epsilon", ["0.02", "0.1", "0.5", "2"])
+@pytest.mark.parametrize(
+    "epsilon",
+    ["0.02", "0.5", *(pytest.param(each, marks=pytest.mark.slow) for each in ("0.1", "2"))],
+)
 def test_the_target_released_is_the_posterior_median(
     template: Template, name: MechanismName, epsilon: str
 ) -> None:

@@ -189,7 +189,7 @@ def test_the_emitted_template_loads_plans_and_carries_what_the_base_knows(tmp_pa
     exact = load_template("fib4")
     rows = rows_of(exact, SETTINGS[0], seed=3)
     bounds = bounds_of(rows, base=exact)
-    learned = learn(rows, bounds=bounds)
+    learned = learn(rows, bounds=bounds, folds=2)
     text = template_text(rows, learned, bounds, name="mine", base=exact)
     template = load_template(written(tmp_path, text, "mine.toml"))
     assert template.name == "mine"
@@ -207,7 +207,7 @@ def test_the_emitted_template_loads_plans_and_carries_what_the_base_knows(tmp_pa
 
 def test_the_template_says_where_it_comes_from_without_a_path(tmp_path: Path) -> None:
     rows = read_rows(table(tmp_path, some()), target="y")
-    learned = learn(rows)
+    learned = learn(rows, folds=2)
     template = learned_template(template_text(rows, learned, bounds_of(rows)))
     (source,) = template.sources
     assert source.startswith("Learned by rootguard from 120 public rows of rows.csv: log-linear")
@@ -319,7 +319,7 @@ def test_the_command_writes_a_template_and_reports_as_json(tmp_path: Path) -> No
 
 
 def test_the_command_speaks_to_people_and_says_what_it_rests_on(tmp_path: Path) -> None:
-    result = run("--data", str(table(tmp_path, some())), "--target", "y")
+    result = run("--data", str(table(tmp_path, some())), "--target", "y", "--folds", "2")
     assert result.exit_code == 0
     said = " ".join(result.stdout.split())
     assert "log-linear *" in said
@@ -333,7 +333,8 @@ def test_the_command_takes_roots_and_bounds_from_a_base(tmp_path: Path) -> None:
     rows = rows_of(load_template("homa"), SETTINGS[0])
     columns = {str(root): column for root, column in rows.columns.items()}
     path = table(tmp_path, columns | {"note": rows.target * 2, "homa": rows.target})
-    result = run("--data", str(path), "--target", "homa", "--template", "homa", "--json")
+    asked = ("--data", str(path), "--target", "homa", "--template", "homa")
+    result = run(*asked, "--folds", "2", "--json")
     template = learned_template(json.loads(result.stdout)["toml"])
     exact = load_template("homa")
     assert list(template.roots) == list(exact.roots)
@@ -344,7 +345,8 @@ def test_the_command_wants_rows_and_a_target_and_a_place_it_can_write_to(tmp_pat
     assert run("--target", "y").exit_code == 2
     assert run("--data", "rows.csv").exit_code == 2
     path = table(tmp_path, some())
-    result = run("--data", str(path), "--target", "y", "--out", str(tmp_path / "no" / "x.toml"))
+    nowhere = str(tmp_path / "no" / "x.toml")
+    result = run("--data", str(path), "--target", "y", "--folds", "2", "--out", nowhere)
     assert isinstance(result.exception, FileError)
     assert "cannot be written" in str(result.exception)
 

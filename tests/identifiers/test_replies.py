@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import random
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,7 @@ ELSEWHERE = [
 ]  # fmt: skip
 
 
+@cache
 def begun(number: int = 0) -> tuple[ConversationTokens, dict[str, str], dict[str, str]]:
     """A conversation under one of many keys, its tokens and the originals."""
     tokens = Identifiers(bytes([number]) * 32).conversation()

@@ -1,4 +1,4 @@
-"""Two services that collude, two hundred turns, five processes: they learn one noised value each.
+"""Two services that collude, many turns, several processes: they learn one noised value each.
 
 The pool is what both were told. What the better of the two tiers was given is all there is in it.
 """
@@ -20,8 +20,9 @@ from tests.support.canary import NAME, SENTINELS, leaks
 from tests.support.mcp_clients import write_profile
 from tests.support.mcp_proxies import HOSTILE, POLICY, Message, Wire, proxy_command
 
-TURNS = 200
 PROCESSES = (("clinic", "mallory"), ("market", "trudy")) * 2 + (("clinic", "mallory"),)
+TURNS = 40
+"""Of each process: every way of `_turn` four times."""
 TIERS = {"mallory": "clinic", "trudy": "public"}
 BUDGETS = {"clinic": "0.9", "public": "0.2"}
 EXACT = SENTINELS["ast"]
@@ -45,20 +46,25 @@ def _turn(number: int) -> tuple[str, Message]:
     return ways[number % len(ways)]
 
 
-@pytest.fixture(scope="module")
-def pool(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Message], str, int]:
+@pytest.fixture(
+    scope="module", params=[3, pytest.param(5, marks=pytest.mark.slow)], ids="{} processes".format
+)
+def pool(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[list[Message], str, int]:
     """What both were told, every byte of it, and how many calls went through."""
     folder = tmp_path_factory.mktemp("hostile")
     profile = write_profile(folder, policy=POLICY)
     shared, log = folder / "pool", folder / "log"
     answered = 0
-    for process, (service, name) in enumerate(PROCESSES):
+    for process, (service, name) in enumerate(PROCESSES[: request.param]):
         server = [*HOSTILE, "--name", name, "--pool", str(shared), "--log", str(log)]
         with Wire(proxy_command(profile, service, server)) as wire:
             wire.initialize()
-            for turn in range(TURNS // len(PROCESSES)):
+            for turn in range(TURNS):
                 answer = wire.call(*_turn(process + turn))
                 answered += "result" in answer
+        assert answered == TURNS * (process + 1)
         assert not leaks(bytes(wire.errors).decode())
     told = [json.loads(line) for line in shared.read_text(encoding="utf-8").splitlines()]
     return told, log.read_text(encoding="utf-8"), answered
@@ -85,8 +91,7 @@ def test_no_sentinel_is_in_any_byte_that_they_received(
     pool: tuple[list[Message], str, int],
 ) -> None:
     told, received, answered = pool
-    assert answered == TURNS
-    assert len(told) > TURNS // 2
+    assert len(told) > answered // 2
     assert not leaks(received)
     assert not leaks(json.dumps(told))
 
