@@ -6,6 +6,8 @@ import tomllib
 from typing import get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rootguard.language.names import LANGUAGES
 from rootguard.reading import ordinary
@@ -381,6 +383,11 @@ def test_what_the_search_for_code_finds_has_a_sign_by_which_it_is_begun(line: st
 def test_what_the_search_for_definitions_finds_has_a_word_by_which_it_is_begun(line: str) -> None:
     assert ordinary._PARAMETERS.search(line)
     assert any(word in line for word in ordinary._DEFINING)
+
+
+@given(st.from_regex(ordinary._TESTED))
+def test_what_the_search_for_tests_finds_has_a_sign_by_which_it_is_begun(line: str) -> None:
+    assert any(sign in line for sign in ordinary._TEST_SIGNS)
 
 
 def test_each_number_is_judged_by_its_own_line() -> None:

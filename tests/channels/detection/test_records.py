@@ -1,8 +1,11 @@
 """Record numbers, phone numbers and days: their check digits, their labels and their limits."""
 
+import re
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rootguard.channels.detection import Rules, rules
 from rootguard.identifiers.formats import Kind
@@ -132,6 +135,21 @@ def test_a_record_number_is_found_by_its_label_or_its_own_proof(
     text: str, wanted: list[str]
 ) -> None:
     assert found(text, "code") == wanted
+
+
+@pytest.mark.parametrize("form", [rules._CARD, *(each for each, _ in rules._CHECKED)])
+@given(data=st.data())
+def test_what_a_checked_form_takes_is_looked_at(form: re.Pattern[str], data: st.DataObject) -> None:
+    written = data.draw(st.from_regex(form, fullmatch=True))
+    assert rules._LONG_ENOUGH.match(written)
+
+
+@pytest.mark.parametrize("form", rules._FIGURES)
+@given(data=st.data())
+def test_what_a_day_in_figures_takes_is_looked_at(
+    form: re.Pattern[str], data: st.DataObject
+) -> None:
+    assert rules._DATED.match(data.draw(st.from_regex(form, fullmatch=True)))
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rootguard.accounting import bound_with_misses
-from rootguard.channels.detection import Found, FoundKind, Rules, SpacyNames, lists, merge, rules
+from rootguard.channels.detection import (
+    Found,
+    FoundKind,
+    Rules,
+    SpacyNames,
+    addresses,
+    lists,
+    merge,
+    rules,
+)
 from rootguard.channels.detection.names import english
 from rootguard.channels.detection.rules import find_emails
 from rootguard.errors import UnknownNameError
 from rootguard.evaluation.study.tables import to_markdown
 from rootguard.identifiers.formats import KINDS, Kind, read, read_name
-from rootguard.language.fold import caseless
+from rootguard.language.fold import Runs, caseless
 from tests.support.finds import RECORD, marked, texts
 from tests.support.growth import grows_linearly
 
@@ -277,6 +286,32 @@ def test_a_name_is_no_inflected_word(word: str) -> None:
 )  # fmt: skip
 def test_street_addresses_are_found_with_what_belongs_to_them(text: str, wanted: list[str]) -> None:
     assert found(text, "address") == wanted
+
+
+_OF_ADDRESSES = st.sampled_from(
+    (
+        *("12", "7", "1600", "Baker", "Street", "Via", "Roma", "Hauptstr.", "P.O.", "Box", "Apt."),
+        *("Dr.", "lives at", "my address is", "r", "u", "Elm", "rue", "APO AP", "Unit", "pobox"),
+        *(
+            "the",
+            "doctor",
+            "Unit",
+            "said",
+            "however",
+            "sometimes",
+            "remember",
+            "\n",
+            ",",
+            ".",
+            "4B",
+        ),
+    )
+)
+
+
+@given(st.lists(_OF_ADDRESSES, min_size=2, max_size=40).map(" ".join))
+def test_a_number_far_from_every_word_of_addresses_is_in_none(text: str) -> None:
+    assert [*addresses.find_addresses(text, Runs(text))] == [*addresses.find_addresses(text)]
 
 
 @pytest.mark.parametrize(
