@@ -78,7 +78,7 @@ OPERATORS = (
 # Where a module's own tests are not the only ones that can notice its faults.
 NEIGHBOURS = {
     "accounting": ("tests/session/test_session.py",),
-    "allocation": ("tests/calibration/test_planning.py",),
+    "allocation": ("tests/calibration/test_planning.py", "tests/session/test_types.py"),
     "values": ("tests/test_canary.py",),
     "events": ("tests/test_accounting.py", "tests/store/test_store.py"),
     "rng": ("tests/mechanisms",),

@@ -492,3 +492,23 @@ def test_a_prompt_that_lists_columns_binds_the_rows_that_follow() -> None:
     talk.heard("developer", reading(said, "developer", NOTHING).heard)
     assert changed("54,23,30,220", "owner", talk.expectation("owner")) == ["54", "23", "30", "220"]
     assert changed("I have 3 questions", "owner", talk.expectation("owner")) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "header"),
+    [
+        ("age, ast", True),
+        ("age; ast", True),
+        ("age ast", False),
+        ("age, pulse", False),
+        ("age, ast 2", False),
+        ("age, one two three ast", True),
+        ("age, one two three four ast", False),
+        ("age, ast" + ", x" * 130, True),
+        ("age, ast" + ", x" * 131, False),
+    ],
+)
+def test_a_line_of_short_cells_that_names_two_quantities_waits_for_its_rows(
+    line: str, header: bool
+) -> None:
+    assert reading(f"Here it comes:\n{line}\n").heard.header == (line if header else "")
