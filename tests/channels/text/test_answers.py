@@ -188,3 +188,9 @@ def test_without_dates_in_the_store_a_past_value_is_taken_out(tmp_path: Path) ->
 
 def released(person: Person) -> list[ValueReleased]:
     return [event for event in person.transcript() if isinstance(event, ValueReleased)]
+
+
+def test_an_answer_in_json_that_is_taken_out_is_one_change() -> None:
+    made = channel().sanitize_json({"diabetes": True}, source="tool")
+    assert made.value == {"diabetes": "[answer]"}
+    assert [(each.path, each.times) for each in made.changes] == [(("diabetes",), 1)]
