@@ -233,6 +233,4 @@ class _Crowd:
 
 
 def _finest(levels: Sequence[Record]) -> Record:
-    if len(levels) == 1:
-        return levels[0]
     return max(levels, key=lambda record: record.sanitized.epsilon)
