@@ -56,6 +56,7 @@ _DAYS: Final = 31  # of the longest month
 _NO_PLURALS: Final = ("no_plurals", "small_words", "long_spans", "short_spans")
 _WORD = re.compile(r"[^\W\d_]+(?:['.][^\W\d_]+)*")
 _LAST_WORD = re.compile(r"([^\W\d_]+)[ _-]\Z")
+_WORD_BEFORE = re.compile(r"(?<![^\W_])([^\W\d_]+) (?:(?:the|an?|your|my) )?\Z")  # no comma between
 _CAMEL = re.compile(r"(?<![^\W\d_])([^\W\d_]+)\Z")
 _TAG = re.compile(r"<[^<>\n]{1,40}>")
 _TIE_SIGNS = re.compile(r"[\s:=()\[\]{}\"'`|→~≈*_,…-]*(?:\.{2,}[\s:]*)?")
@@ -866,13 +867,13 @@ class _Sorting:
         if at < 0 or place.start - self._ends[at] > 5:
             return False
         start = self._names[at].start
-        before = _WORD.findall(self._text[max(0, start - 16) : start])
-        if not before or before[-1] not in self._lists["before_bounded_name"]:
+        before = _WORD_BEFORE.search(self._text, max(0, start - 16), start)
+        if before is None or before[1] not in self._lists["before_bounded_name"]:
             return False
         # "from age 65", but "FIB-4 from AST 23 and ALT 30".
         measures = self._page.vocabulary.measures
         ages = all(r is not None and measures[r].concept == "age" for r in self._names[at].roots)
-        return before[-1] != "from" or ages
+        return before[1] != "from" or ages
 
     def _is_name_word(self, word: str) -> bool:
         return any(c.isalpha() for c in word) and any(

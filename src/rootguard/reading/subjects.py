@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from rootguard.language.fold import Openings, Spans, caseless, first_words, key_of, matches_at
 from rootguard.language.names import formulas, languages_of
+from rootguard.language.units import canonical
 from rootguard.reading.page import Page
 
 Whose = Literal["owner", "other", "nobody", "unsaid"]
@@ -89,9 +90,14 @@ _REPORTED = re.compile(
 )
 _NEXT_TO = re.compile(r" (?:next to|beside|opposite|across from|ahead of|behind) (?:me|us)\b")
 _ME_MUCH = re.compile(r"[:=]?\s\d")
+_ASIDE = re.compile(r"\A( [^\W\d_]+)? \(\d{1,3}(?: ?[a-z]{1,3})?\)")
 _HEARSAY = re.compile(r"\W*(?:i|we) (?:have |just |once )?(?:read|heard|saw|found|googled)\b")
 _CASE = re.compile(r"\s*(?:clinical |exam |sample )?(?:case|vignette|scenario)(?: \d{1,2})?:")
-_IN_BED = re.compile(r" (?:in|on|from) (?:bed|room|ward|bay) ")
+_IN_BED = re.compile(
+    r" (?:in|on|from) (?:bed|room|ward|bay) "
+    r"|s? (?:in|at|of|from) (?:my|our)"
+    r" (?:clinic|practice|ward|office|surgery|unit|department|care)\b"
+)
 _LABELLED = re.compile(
     r" (?:[A-EX-Z](?=[:,.] ?\w| [^\W\d])|#?[1-9]\d{0,3}(?=[:,. ] ?[^\W\d]))"
 )  # "Patient B: age 45"
@@ -290,7 +296,10 @@ class _Cutting:
             return True
         before = text[max(line, at - _ABBREVIATION) : at].rpartition(" ")[2].lstrip("([\"'")
         if before in _set("abbreviations") or (len(before) == 1 and before.isalpha()):
-            return before == "i" or after in ("", "\n")
+            if before == "i" or after in ("", "\n"):
+                return True
+            # "199 lb. So at": behind a unit a capital begins a sentence; behind "Dr." a name.
+            return canonical(before) is not None and self._written[end + 1 : end + 2].isupper()
         return not text[max(line, at - 4) : at].strip().isdigit() or at - line > 4
 
     # -- markers -----------------------------------------------------------------------------
@@ -606,7 +615,7 @@ class _Cutting:
 
     def _following(self, end: int) -> list[str]:
         """The next few words of the same sentence."""
-        text = self._text[end : end + _NEAR]
+        text = _ASIDE.sub(r"\1", self._text[end : end + _NEAR])  # "my boss (61) makes"
         stop = re.search(r"[,;:!?\n(]|\.(?:\s|\Z)", text)
         return _WORD.findall(text[: stop.start()] if stop else text)[:4]
 
@@ -739,6 +748,8 @@ class _Cutting:
         please = any(word in _set("asking", "please") for word in words)
         if question and named and (you or asks):
             return True
+        if question and not named and "yours" in words:
+            return True  # "And yours, for comparison?"
         asked = _ASKED.match(text) if question and you else None
         if asked is not None and (asked["verb"] or "").strip() not in _set("asking", "opinion"):
             return True
