@@ -109,7 +109,15 @@ _AGES = re.compile(
     r"\b(?:ages?|weights|heights|incomes|salaries)[\"']?\s?[:=]\s?\[\s?[\d.]+\s?,\s?[\d.]+\s?,"
 )
 _KEYED = re.compile(r"([^\W\d_][\w-]*)[\"'`*]{0,3}\s?[=:]\s?[\"'`*]{0,3}\Z")
-_JUST_ME = re.compile(r"(?:\A|[,;.(/&\n]\s?|\b(?:and|but|vs|versus)\.? )(?:me|myself)[:=]?\s\Z")
+_JUST_ME = re.compile(
+    r"(?:\A|[,;.(/&\n]\s?|\b(?:and|but|vs|versus|so|for)\.? )(?:me|myself)[:=]?\s\(?\Z"
+)
+_AM_AT = re.compile(  # "I'm sitting at 6.1", "currently 83.5", "54 here"
+    r"\b(?:i'?m|i am|we're)(?: [^\W\d_]+){0,3} (?:at|around|about|near)(?: like)? \Z"
+    r"|(?:\A|[.,;:!?(]\s?)(?:currently|actual|actually|now|reality is|right now|today|presently)"
+    r"[:=]? (?:at )?\Z"
+)
+_HERE_AFTER = re.compile(r" here\b(?! (?:are|is|we))")
 _BEFORE_ME: Final = 24
 """Characters in which it stands: "versus. myself: " has 16."""
 _FINDING = re.compile(  # who asks so asks of a finding: "Is 214 high?"
@@ -131,8 +139,30 @@ _RANGE_BEFORE = re.compile(r"\d ?(?:[-–]|to|and) ?\Z")
 _RANGE_RULE = re.compile(r" ?(?:[-–]|to|and) ?\d")
 _ARTICLE = re.compile(r"\b(?:an?|the|this|that|each|per)[ -]\$?\Z")
 _OPERATOR = re.compile(r"\d\s?[*×·x/+−]\s?\(?\d|\)\s?[*×·/+−]|sqrt|\d\s?=\s?\d")
+_BESIDE = re.compile(r" ?[^\W\d_]{0,7}\.?[\"']{0,2} ?[,;/|&+-]? ?(?:and |at |@ ?)?")
+_ATTRIBUTE = re.compile(r"[ -]?([^\W\d_]{1,6}?)?[ -]([^\W\d_]{3,})(?![^\W_])")
+_CHOICE = re.compile(  # a unit may stand behind either
+    r"\b(?:which|choos\w+|sizes?)\b[^.?!\n]{0,80}?"
+    r"(\d[\d.]*(?: ?[a-z]{1,4})? (?:or|oder|ou|o|czy) (?:an? |the )?\d[\d.]*)"
+)
+_CELL_CONSTANT = re.compile(r"=[a-z_(][\w()*/+. -]{0,40}[*/×÷] ?\Z")  # =B2*C2/405
+_CONSTANT = re.compile(r"[a-z_]\w* ?[*/×÷+-] ?\Z")
+_HYPHEN = re.compile(r" ?[-–—] ?")
+_MINE_AFTER = re.compile(
+    r"(?: ?[^\W\d_]{1,5}(?:/[^\W_]{1,4})?)?(?: is| are| =)? \(?mine\b(?! (?:is|was|are)\b|:| ?\d)"
+)
+_MY_ROW = re.compile(r"(?:\A|\n)[ |\t]*(?:me|myself|mine|i|ich|moi|yo|io|eu|ik)(?![^\W_])")
+_OWN_ROW: Final = frozenset(("me", "myself", "mine", "i", "ich", "moi", "yo", "io", "eu", "ik"))
+_GOALS: Final = frozenset(
+    ("goal", "target", "want", "wanted", "aim", "ideal", "ziel", "objectif", "meta")
+)
+_KIN_BEFORE = re.compile(
+    r"\b(?:wife|husband|son|daughter|sister|brother|mother|father|mom|mum|dad|girlfriend|boyfriend"
+    r"|kids?|child|children|friend|boss|neighbou?r|kinder|tochter|sohn|frau|mann) \(\Z"
+)
 _EXPONENT = re.compile(r"(?:\*\*|\^) ?\Z")
-_PAIR = re.compile(r" ?/ ?| over ")
+_PAIR = re.compile(r" ?/ ?| (?:over|su|sur|sobre|zu|auf|op|por|na) ")
+_OVER: Final = ("over", "su", "sur", "sobre", "zu", "auf", "op", "por", "na")  # "134 su 86"
 _SEX_AFTER = re.compile(
     r" ?[MF](?=[ ,.;)/]|\Z)(?! ?(?:users|views|people|rows|USD|EUR))|/[MFmf]\b"
     r"|,? ?(?:male|female|man|woman|Male|Female)\b"
@@ -178,6 +208,15 @@ _PAY = re.compile(
 _AT_AGE = re.compile(
     r"(?:\A|[.!?,;\n]\s{0,2})(?:(?:and |but |so |now )?at|being|as of) \Z|\bbeing \Z"
 )
+_AT_THAT_AGE = re.compile(  # "switching careers at 54": of a time of life, not of a meeting
+    r"\b(?:[a-z]{2,}ing(?<!retiring)(?: [a-z]+){0,2}|me|so|single|divorced|pregnant|alone|again"
+    r"|careers?|school|shape|fit|life|job|desk) at \Z|(?:\A|[.!?,;:\n] ?)at \Z"
+)
+_AFTER_AGE = re.compile(
+    r" ?(?:[,.;:!?)\n]|\Z"
+    r"|(?:with|i|and i|but|because|already|still|do|am|is|are|every|it|that|you|my)\b)(?!\d)"
+)
+_AGE_AFTER_NAME = re.compile(r" ?(?:, ?|\( ?|: ?)\Z")
 _AT_AGE_DOES = re.compile(r",? (?:i|i'm|im|i've|my|and (?:\d|i)|years)\b|, ")
 _EARNS = re.compile(
     r"\bi (?:only |just |still |now |currently |barely )*"
@@ -186,7 +225,7 @@ _EARNS = re.compile(
 )
 _FLOWS: Final = {"in": "income", "out": "spending"}
 _FLOW_AFTER = re.compile(
-    r"(?: (?:is|comes|came|goes|went|coming|going))? (in|out)(?=[,.;/&\n]| and|\Z)"
+    r"(?: (?:is|comes|came|goes|went|coming|going))? (in|out)\b(?! of\b| ?[:=$€£\d])"
 )
 _FLOW_BEFORE = re.compile(r"(?<![^\W_])(in|out)(?:\s?[:=]\s?|\s)[$€£]?\Z")
 _SHARE_OF = re.compile(  # "39% of what I earn"
@@ -201,9 +240,23 @@ _MADE_OF = re.compile(
 )
 _BRACKET = re.compile(r"(?: ?[-–] ?\d+)? (?:age )?(?:bracket|age group|age band)\b")
 _AIM = re.compile(  # what somebody is after is not what they have
-    r"\b(?:target|goal|cutoff|threshold|desirable|uln|lln|bracket)"
+    r"\b(?:target|goal|cutoff|threshold|desirable|uln|lln|bracket|want|dream|chart)"
     r"(?: [a-z][a-z0-9]{0,11}){0,2}[:= ]{1,3}(?:[<>≤≥]=? ?|\d+ ?[/–-] ?)?\Z"
 )
+_WANTED = re.compile(  # "GP wants chol under 5", "what would I need to weigh to be under 25"
+    r"\b(?:wants?|wanted|should|needs? to|must|supposed to|aim(?:ing)? (?:for|to)|hop(?:e|ing) to"
+    r"|trying to|like to|love to|want to"
+    r"|(?:keep|stay|get|bring|drop|lower|push) (?:it|this|that|my))"
+    r"\b[^.;!?\n\d]{0,40}\b(?:under|below|above|over|less than|more than|at least|at most|down to"
+    r"|up to|be at|weigh|reach|between)(?: about| around)? ?[<>≤≥]? ?\Z"
+)
+_SUPPOSED = re.compile(
+    r"\b(?:what|only|even|as) if (?:i|my [a-z]+|we)"
+    r" (?:earned|made|weighed|had|were|was|saved|spent)\b[^.;!?\n\d]{0,24}\Z"
+    r"|\b(?:pretend|imagine|suppose|supposing|say|assume|assuming)(?: that)? (?:i|my [a-z]+|we)"
+    r" (?:earned|made|weighed|had|were|was|saved|spent)\b[^.;!?\n\d]{0,24}\Z"
+)
+_YEAR = re.compile(r"(?:19|20)\d\d")
 _TELLS_BACK = re.compile(  # "30. That's my ALT."
     r"[.!,;]? (?:(?:that|this|it)(?:'s| is| was)|those are|these are) (?:my |the |for )*"
 )
@@ -211,6 +264,8 @@ _COMPUTED_SORTS: Final = frozenset(("value", "share", "price", "label"))
 _ENGLISH: Final = frozenset(("the", "of", "and", "this", "with", "for", "that", "import", "return"))
 _ENGLISH_FIRST: Final = frozenset(("i", "my", "mine", "our", "ours", "ma", "mi"))
 _FOREIGN_LETTER = re.compile(r"[\u0370-\u1fff\u3040-\u9fff\uac00-\ud7af]")
+_RECORD: Final = 3  # laboratory quantities with numbers: as many as a formula has, a person's
+_FEW: Final = 10  # a whole number up to here counts things more often than it measures
 _MANY: Final = 1000  # from here on a number without a unit is rather money than a count
 _TWO: Final = 2  # letters, or ways of money: one alone may stand for anything
 _CELL_WORDS: Final = 4  # of a header's cell: "fasting glucose (mg/dL)"
@@ -355,6 +410,7 @@ class _Reader:
         "owner_names",
         "page",
         "personal",
+        "recorded",
         "said",
         "single",
         "source",
@@ -390,6 +446,7 @@ class _Reader:
         self.single: bool = False
         self.last: int = -1
         self.personal: bool = False
+        self.recorded: bool = False
         self.foreign: bool = False
         self.calls: Mapping[int, RootName | None] = {}
         self.tested = TestedLines(page.plain)
@@ -436,6 +493,9 @@ class _Reader:
         bindings = bind(page)
         self.bound = set(bindings.bound)
         by_place = {mention.place: mention for mention in bindings.mentions}
+        measures = page.vocabulary.measures
+        told = {m.root for m in bindings.mentions if not measures[m.root].everyday}
+        self.recorded = len(told) >= _RECORD
         self._add_everyday(bindings.mentions)
         named = {mention.root for mention in bindings.mentions}
         asked = self.expected.asked
@@ -519,8 +579,16 @@ class _Reader:
         standing: Standing = "owner"
         reason: Reason = "named"
         whose = clause_at(self.said, number.start).subject
-        if whose == "other" or self._is_in_anothers_record(number):
+        if _MINE_AFTER.match(self.page.plain, number.end):
+            self.owned.add(mention.root)  # "WBC 6.2 is my husband's, PLT 220 is mine"
+        elif (
+            whose == "other"
+            or self._is_in_anothers_record(number)
+            or self._is_anothers_cell(number)
+        ):
             standing, reason = "other", "another_person"
+        elif self._is_goals_cell(number):
+            standing, reason = "nobody", "range"
         elif (
             whose == "nobody"
             or self._is_in_table_of_things(number)
@@ -532,6 +600,10 @@ class _Reader:
             standing, reason = "nobody", "general"
         elif self._is_reference(number) or self._is_aim(number):
             standing, reason = "nobody", "range"
+        elif self._is_supposed(number):
+            standing, reason = "nobody", "general"
+        elif self._is_edition(mention):
+            standing, reason = "nobody", "date"
         elif (
             sort != "value"
             and not (sort == "count" and _MISTYPED_AGE.match(self.page.plain, number.end))
@@ -559,6 +631,9 @@ class _Reader:
             return True
         if self.personal or self.source not in ("owner", "developer"):
             return False
+        measures = self.page.vocabulary.measures
+        if self.source == "owner" and any(not measures[root].everyday for root in self.owned):
+            return False  # beside a laboratory's finding a weight is the same person's
         if self.source == "developer" and self._is_in_range(number):
             return True  # a prompt knows values; a range in it is a rule
         if everyday and self._is_definition():
@@ -663,6 +738,7 @@ class _Reader:
             self._exercise = (
                 self.source in ("owner", "developer")
                 and not self.owner_names
+                and not self.recorded
                 and not self.expected.topic
                 and lists["first"].isdisjoint(words)
                 and not lists["making"].isdisjoint(words)
@@ -689,6 +765,7 @@ class _Reader:
             and not self.named.meet(*word.span())
             and not self.written.meet(*word.span())
             and canonical(word[0]) is None
+            and self.page.plain[word.start() - 1 : word.start()] not in ("<", "/")  # no tag
             for word in _WORD.finditer(self.page.plain, start, end)
         )
 
@@ -725,6 +802,41 @@ class _Reader:
         words = _WORD.findall(self.page.plain[header.start : header.end])
         return len(words) == 1 and words[0] in _lists()["days"]
 
+    def _is_anothers_cell(self, number: WrittenNumber) -> bool:
+        """Whether its row or its column is somebody else's, in a table that has the owner's too.
+
+        "who,age,ALT / me,54,30 / Rob,51,88": where "me" has a row, the other rows have owners too.
+        """
+        place = self._cell_at(number)
+        if place is None:
+            return False
+        text = self.page.plain
+        header = place[2].header
+        heads = _WORD.findall(text, header.start, header.end)
+        if any(word in kin() for word in heads):
+            return True
+        line = text.rfind("\n", 0, number.start) + 1
+        first = _WORD.findall(text, line, number.start)[:2]
+        if any(word in kin() for word in first):
+            return True
+        table = text.rfind("\n\n", 0, number.start) + 1
+        end = text.find("\n\n", number.end)
+        mine = _MY_ROW.search(text, table, end if end >= 0 else len(text))
+        return mine is not None and bool(first) and first[0] not in _OWN_ROW
+
+    def _is_goals_cell(self, number: WrittenNumber) -> bool:
+        """Whether its column says what is wanted: "now | goal"."""
+        place = self._cell_at(number)
+        if place is None:
+            return False
+        header = place[2].header
+        heads = _WORD.findall(self.page.plain, header.start, header.end)
+        return any(word in _GOALS for word in heads)
+
+    def _cell_at(self, number: WrittenNumber) -> tuple[int, int, Column] | None:
+        at = bisect_right(self.cells, number.start, key=lambda cell: cell[0]) - 1
+        return None if at < 0 or number.start >= self.cells[at][1] else self.cells[at]
+
     def _is_in_table_of_things(self, number: WrittenNumber) -> bool:
         """Whether the rows of its table are about things or people: a first column "Ingredient"."""
         at = bisect_right(self.cells, number.start, key=lambda cell: cell[0]) - 1
@@ -739,7 +851,25 @@ class _Reader:
 
     def _is_aim(self, number: WrittenNumber) -> bool:
         """Whether it is what somebody is after: "goal weight 75", "target below 130/80"."""
-        return _AIM.search(self.page.plain, max(0, number.start - 32), number.start) is not None
+        text = self.page.plain
+        if _AIM.search(text, max(0, number.start - 32), number.start) is not None:
+            return True
+        start = max(clause_at(self.said, number.start).start, number.start - _SENTENCE // 2)
+        return _WANTED.search(text, start, number.start) is not None
+
+    def _is_supposed(self, number: WrittenNumber) -> bool:
+        """Whether it only might be: "what if I earned 12000 a month", "pretend I weighed 70"."""
+        start = max(clause_at(self.said, number.start).start, number.start - _SENTENCE // 2)
+        return _SUPPOSED.search(self.page.plain, start, number.start) is not None
+
+    def _is_edition(self, mention: RootMention) -> bool:
+        """Whether it is a year behind what is a laboratory's name elsewhere: "AST 2026"."""
+        measure = self.page.vocabulary.measures[mention.root]
+        return (
+            not mention.stated
+            and _YEAR.fullmatch(self.page.folded.text[mention.start : mention.end]) is not None
+            and _is_impossible(measure, mention.number)
+        )
 
     def _is_second(self, number: WrittenNumber) -> bool:
         """Whether it is the second of a pair whose first is the owner's: "134/86 L arm"."""
@@ -775,6 +905,12 @@ class _Reader:
             return Claim(start=start, end=end, standing="nobody", reason="range")
         if self._is_second(number) and not self.owned.isdisjoint(self.page.vocabulary.pair()):
             return Claim(start=start, end=end, standing="likely", reason="one_of_several")
+        if self._is_goals_cell(number):
+            return Claim(start=start, end=end, standing="nobody", reason="range")
+        if self._is_anothers_cell(number) or _KIN_BEFORE.search(
+            self.page.plain, max(0, number.start - _BARE * 2), number.start
+        ):
+            return Claim(start=start, end=end, standing="other", reason="another_person")
         if whose in ("other", "nobody"):
             reason: Reason = "another_person" if whose == "other" else "general"
             standing: Standing = "other" if whose == "other" else "nobody"
@@ -820,11 +956,37 @@ class _Reader:
                 return Claim(start=start, end=end, standing="open", reason="private_word")
         if sort != "value":
             return Claim(start=start, end=end, standing="nobody", reason=sort)
-        wished = _WISH.search(self.page.plain, max(0, number.start - _SENTENCE // 2), number.start)
+        if self._is_ascending(number, whose):
+            return Claim(start=start, end=end, standing="nobody", reason="range")
+        if self._is_attribute(number) or self._is_choice(number):
+            return Claim(start=start, end=end, standing="nobody", reason="count")
+        if _CELL_CONSTANT.search(
+            self.page.plain, max(0, number.start - _SENTENCE // 4), number.start
+        ):
+            return Claim(start=start, end=end, standing="nobody", reason="arithmetic")
+        before = max(0, number.start - _SENTENCE // 2)
+        wished = bool(_WISH.search(self.page.plain, before, number.start)) or self._is_aim(number)
         if number.value is None or wished:
             reason = "general" if wished else "unbound"
             return Claim(start=start, end=end, standing="nobody", reason=reason)
         return self._spoken(number, whose, start, end) or self._open(number, whose, start, end)
+
+    def _is_ascending(self, number: WrittenNumber, whose: Whose) -> bool:
+        """Whether it is an end of a span that no name has: "ML = 175-180 & 75-82".
+
+        A pressure goes down, and a span in the owner's own clause may be the owner's.
+        """
+        if whose != "unsaid":
+            return False
+        numbers, text = self.page.numbers, self.page.plain
+        at = bisect_left(numbers, number.start, key=lambda each: each.start)
+        return any(
+            _HYPHEN.fullmatch(text, first.end, second.start) is not None
+            and first.value is not None
+            and second.value is not None
+            and first.value < second.value
+            for first, second in itertools.pairwise(numbers[max(0, at - 1) : at + 2])
+        )
 
     def _is_paid(self, number: WrittenNumber) -> bool:
         """Whether money goes somewhere: "1875 vanishes into loans". Four digits count few things.
@@ -863,9 +1025,11 @@ class _Reader:
             return False
         if self.source != "owner" and not self.expected.topic:
             return False
-        if _EXPONENT.search(self.page.plain, max(0, number.start - 4), number.start):
-            return False
         text = self.page.plain
+        if _EXPONENT.search(text, max(0, number.start - 4), number.start):
+            return False
+        if _CONSTANT.search(text, max(0, number.start - _BARE), number.start):
+            return False  # "B2*C2/405", "(TG/88.57)"
         start = max(text.rfind("\n", 0, number.start), number.start - _SENTENCE)
         stop = text.find("\n", number.end)
         end = min(len(text) if stop < 0 else stop, number.end + _SENTENCE)
@@ -980,6 +1144,12 @@ class _Reader:
         plain = self.page.plain
         told = _AT_AGE.search(plain, max(0, number.start - 10), number.start)
         told = told and _AT_AGE_DOES.match(plain, number.end)  # "At 54 I ...", "Being 54 and ..."
+        whose = clause_at(self.said, number.start).subject
+        mine = whose == "owner" or (whose == "unsaid" and self.personal)
+        if not told and self.source == "owner" and mine:  # "switching careers at 54, but"
+            told = _AT_THAT_AGE.search(plain, max(0, number.start - _SENTENCE // 4), number.start)
+            told = told and _AFTER_AGE.match(plain, number.end)
+        told = told or self._follows_own_name(number)
         if told and number.value == int(number.value or 0):
             mistyped = told
         if not (mistyped or _SEX_AFTER.match(after) or _SEX_BEFORE.search(before)):
@@ -990,6 +1160,15 @@ class _Reader:
         self.owned.add(age.root)
         self.personal = True  # "54M 178cm": what stands beside it is the same person's
         return _claim(mention, "owner", "named")
+
+    def _follows_own_name(self, number: WrittenNumber) -> bool:
+        """Whether it stands behind the owner's own name: "Jane Roe, 54, of Lisbon"."""
+        text = self.page.plain
+        gap = _AGE_AFTER_NAME.search(text, max(0, number.start - 3), number.start)
+        if gap is None or not _AFTER_AGE.match(text, number.end):
+            return False
+        end = self.page.folded.span(gap.start() - 1, gap.start())[1]
+        return self.taken.meet(end - 1, end)
 
     def _told_after(self, number: WrittenNumber) -> Claim | None:
         """A number of which the next sentence says what it is: "30. That's my ALT."."""
@@ -1076,7 +1255,8 @@ class _Reader:
         if not pair or number.sort != "digits":
             return None
         self.near = self.near or Surroundings(self.page)
-        spoken = " over " in self.page.plain[max(0, number.start - 6) : number.end + 6]
+        near = self.page.plain[max(0, number.start - 7) : number.end + 7]
+        spoken = any(f" {word} " in near for word in _OVER)
         told = self.personal or self._is_terse(number) or self.near.private(number)
         if not told and not (spoken and self.source == "owner"):
             return None
@@ -1289,7 +1469,7 @@ class _Reader:
         if whose != "owner" and self._is_of_money(number):
             return Claim(start=start, end=end, standing="nobody", reason="share")
         terse = self._is_terse(number)
-        mine = self._is_owners(whose) or (whose == "unsaid" and terse)
+        mine = self._is_owners(whose) or (whose == "unsaid" and (terse or self._is_body(number)))
         if whose == "owner" or (mine and not self._is_anothers(number)):
             fitting = self._fitting(number)
             if self._is_price(number, ()):
@@ -1340,9 +1520,106 @@ class _Reader:
             return self._age_of_me(number) or Claim(
                 start=start, end=end, standing="open", reason="own_clause"
             )
+        if self._is_said_of_oneself(number, whose):
+            return Claim(start=start, end=end, standing="open", reason="own_clause")
         if whose == "owner" and (self.foreign or self._tells_of_owner(number)):
             return Claim(start=start, end=end, standing="open", reason="own_clause")
+        if self._is_unexplained(number, whose):
+            return Claim(start=start, end=end, standing="open", reason="own_clause")
         return nobodys
+
+    def _is_said_of_oneself(self, number: WrittenNumber, whose: Whose) -> bool:
+        """Whether the owner is where they say it, of whatever it is: "I'm sitting at 6.1"."""
+        if self.source != "owner" or whose not in ("owner", "unsaid") or number.value is None:
+            return False
+        text = self.page.plain
+        said = _AM_AT.search(text, max(0, number.start - _SENTENCE // 4), number.start)
+        here = _HERE_AFTER.match(text, number.end) if number.sort == "digits" else None
+        if said is None and here is None:
+            return False
+        measures = self.page.vocabulary.measures.values()
+        return any(
+            mention is not None and each.holds(mention.number, each.unit)
+            for each in measures
+            if (mention := self.values.of(number, each.root)) is not None
+        )
+
+    def _is_unexplained(self, number: WrittenNumber, whose: Whose) -> bool:
+        """Whether nothing says what it is, and the owner's values are spoken of.
+
+        Then it is doubted: a value in words that nobody thought of looks just so. What counts a few
+        things or has a label of its own is explained, except an amount in a note of amounts.
+        """
+        if self.source != "owner" or whose not in ("owner", "unsaid"):
+            return False
+        if not (self.owned or self.expected.topic or (whose == "owner" and self.names)):
+            return False
+        if number.value is None or (number.value <= _FEW and number.value == int(number.value)):
+            return False
+        if self._is_anothers_key(number) and not self._is_noted_amount(number):
+            return False
+        return self._may_be_another(number)
+
+    def _may_be_another(self, number: WrittenNumber) -> bool:
+        """Whether it can be a quantity that goes with those spoken of and has no number yet.
+
+        Those go together that one formula is made of. The public bounds and the unit decide.
+        """
+        spoken = {*self.owned, *self.expected.topic, *(root for _, _, root in self.names)}
+        measures = self.page.vocabulary.measures
+        beside = {
+            root
+            for roots in self.page.vocabulary.formulas.values()
+            if not spoken.isdisjoint(roots)
+            for root in roots
+        }
+        for root in (beside or spoken) - self.owned:
+            mention = self.values.of(number, root) if root in measures else None
+            if mention is not None and measures[root].holds(mention.number, measures[root].unit):
+                return True
+        return False
+
+    def _is_noted_amount(self, number: WrittenNumber) -> bool:
+        """Whether it is an amount behind a label, in a text about the owner's money."""
+        measures = self.page.vocabulary.measures
+        spoken = (*self.owned, *self.expected.topic)
+        if not any(measures[root].money for root in spoken if root in measures):
+            return False
+        return self._is_amount(number) or self.page.plain.startswith("k", number.end)
+
+    def _is_body(self, number: WrittenNumber) -> bool:
+        """Whether another size of a body stands right beside it: "178cm, 83.5kg, 54yrs"."""
+        own = {mention.root for mention in self._fitting(number)}
+        numbers = self.page.numbers
+        at = bisect_left(numbers, number.start, key=lambda each: each.start)
+        for other in numbers[max(0, at - 1) : at] + numbers[at + 1 : at + 2]:
+            low, high = sorted((number, other), key=lambda each: each.start)
+            gap = self.page.plain[low.end : high.start]
+            if len(gap) <= _BARE and _BESIDE.fullmatch(gap) and other.value is not None:
+                theirs = {m.root for m in self._fitting(other)}
+                apart = own and theirs and not own & theirs
+                if apart and not self._is_of_thing(number) and not self._is_of_machine(number):
+                    self.personal = True  # what else stands beside it is the same person's
+                    return True
+        return False
+
+    def _is_attribute(self, number: WrittenNumber) -> bool:
+        """Whether it says which one a thing is: "a 5.9 m van", "the 54 cm frame"."""
+        text = self.page.plain
+        if not _ARTICLE.search(text, max(0, number.start - _BARE), number.start):
+            return False
+        said = _ATTRIBUTE.match(text, number.end)
+        if said is None or said[2] in _lists()["back"] | _lists()["small"] | kin():
+            return False
+        return not said[1] or canonical(said[1]) is not None or said[1] == "k"
+
+    def _is_choice(self, number: WrittenNumber) -> bool:
+        """Whether it is one of two that are asked about: "which frame, 56 or 58 cm?"."""
+        text = self.page.plain
+        clause = clause_at(self.said, number.start)
+        low, high = max(clause.start, number.start - _SENTENCE), number.end + _BARE * 2
+        found = _CHOICE.search(text, low, high)
+        return found is not None and found.start(1) <= number.start < found.end(1)
 
     def _age_of_me(self, number: WrittenNumber) -> Claim | None:
         """An age, where no quantity is named: "Wife 51, me 54"."""
@@ -1528,8 +1805,8 @@ class _Reader:
         return tuple(dict.fromkeys(found))
 
     def _of_others(self) -> tuple[RootName, ...]:
-        """The quantities that the owner tells of others: "my father weighs 92 kg"."""
-        told = self.names if self.source == "owner" else ()
+        """The quantities of others that are told: "my father weighs 92 kg", "Her last HbA1c?"."""
+        told = self.names if self.source in ("owner", "model") else ()
         return tuple(
             dict.fromkeys(
                 root for start, _, root in told if clause_at(self.said, start).subject == "other"

@@ -767,6 +767,16 @@ def _finder() -> names.Finder:
     return names.Finder(((name,), spelt) for name, spelt in names.computed().items())
 
 
+_UNPACKED = re.compile(  # bounded, so that a long line costs what it is long
+    r"(?:\A|\n|;)[ \t]*([a-z_]\w{0,30}(?:, ?[a-z_]\w{0,30}){1,11}) ?= ?"
+    r"\(?(\d[\d.]{0,12}(?:, ?\d[\d.]{0,12}){1,11})\)?"
+)
+_COMES_TO = frozenset(
+    ("and", "i", "get", "got", "came", "comes", "out", "works", "worked", "covers", "says", "gives")
+)
+"""How a result is told: "my FIB-4 and get 1.03", "homa came out 2.99"."""
+
+
 class ComputedNames:
     """The names of computed values on a page."""
 
@@ -816,7 +826,9 @@ class ComputedNames:
             return None  # "bmi(70, 1.75)" has what it is computed from
         known = wording()["between"]
         # "MAP from 134/86" has what it is computed from.
-        tied = all(word in known and word != "from" for word in _WORD.findall(gap))
+        tied = all(
+            (word in known and word != "from") or word in _COMES_TO for word in _WORD.findall(gap)
+        )
         return name if tied and _SIGNS.fullmatch(_WORD.sub(" ", gap)) else None
 
 
@@ -871,6 +883,24 @@ def _inserted(page: Page, owner_names: Collection[str]) -> dict[int, RootName | 
     return found
 
 
+def _unpacked(page: Page) -> dict[int, RootName | None]:
+    """Values of code by the names that they are given to in order: `ast, alt = 23, 30`."""
+    found: dict[int, RootName | None] = {}
+    for match in _UNPACKED.finditer(page.plain) if "=" in page.plain else ():
+        targets, values = _cells(match[1], match.start(1)), _cells(match[2], match.start(2))
+        named = [
+            next((n.roots[0] for n in page.names if start <= n.start < end), None)
+            for start, end in targets
+        ]
+        if len(targets) != len(values) or not any(named):
+            continue
+        for (start, end), root in zip(values, named, strict=True):
+            inside = [n for n in page.numbers if start <= n.start < end]
+            if root is not None and len(inside) == 1:
+                found[inside[0].start] = root
+    return found
+
+
 def _cells(text: str, start: int) -> list[tuple[int, int]]:
     cells = []
     for part in text.split(","):
@@ -886,7 +916,7 @@ def _is_defined(text: str, name: str) -> bool:
 
 def positional(page: Page, owner_names: Collection[str] = ()) -> Mapping[int, RootName | None]:
     """Numbers that are arguments by position, by place; None where it is not clear which."""
-    found = _inserted(page, owner_names)
+    found = _inserted(page, owner_names) | _unpacked(page)
     orders = page.vocabulary.formulas
     if orders and len(page.numbers) >= _LEAST_LISTED:
         found |= _listed(page)
@@ -895,8 +925,11 @@ def positional(page: Page, owner_names: Collection[str] = ()) -> Mapping[int, Ro
     named = {name.start for name in page.names if not name.subject}
     for match in _CALL.finditer(page.plain):
         roots = orders.get(key_of(match[1]))
-        if roots is None or _is_defined(page.plain, match[1]):
-            continue
+        if roots is None or (
+            _is_defined(page.plain, match[1])
+            and all(page.vocabulary.measures[root].everyday for root in roots)
+        ):
+            continue  # a weight and a height may be made up for a call; a whole panel is not
         inside = [n for n in page.numbers if match.start(2) <= n.start < match.end(2)]
         if any(match.start(2) <= place < match.end(2) for place in named):
             continue  # fib4(age=54): by name

@@ -50,6 +50,7 @@ _FLAG_KEYS = frozenset(("present", "positive", "active", "confirmed", "checked",
 _FHIR_VALUES = frozenset(("valueQuantity", "valueInteger", "valueDecimal", "valueString"))
 _NAME_KEYS = (
     *("name", "test", "analyte", "label", "parameter", "metric", "display", "lab", "key", "title"),
+    *("fact", "attribute", "property", "marker", "t", "k", "n"),
     *(
         "type",
         "code",
