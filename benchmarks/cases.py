@@ -9,8 +9,8 @@ may write it once by chance.
 
 The cases of the repository stand below `tests/data`: `innocent` to develop with, `heldout` and
 `innocent/heldout` to judge with. Of those that judge nothing but totals is ever shown, so that no
-rule is made for one of them. `--cases FOLDER` adds `messages.jsonl`, `conversations.jsonl` and
-`synonyms.jsonl` of a folder.
+rule is made for one of them. `--cases FOLDER` adds `messages.jsonl`, `conversations.jsonl`,
+`synonyms.jsonl` and `innocent/` of a folder, such as `tests/data/plain/heldout`.
 """
 
 import json
@@ -186,6 +186,7 @@ def samples(folder: Path | None = None) -> list[Sample]:
     if folder is not None:
         found += _requests(folder, "given")
         found += _spellings(folder / "synonyms.jsonl")
+        found += _innocent(folder / "innocent", "given")
     return found
 
 

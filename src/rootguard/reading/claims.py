@@ -602,7 +602,7 @@ class _Reader:
             standing, reason = "nobody", "range"
         elif self._is_supposed(number):
             standing, reason = "nobody", "general"
-        elif self._is_edition(mention):
+        elif self._is_edition(number, mention):
             standing, reason = "nobody", "date"
         elif (
             sort != "value"
@@ -632,7 +632,8 @@ class _Reader:
         if self.personal or self.source not in ("owner", "developer"):
             return False
         measures = self.page.vocabulary.measures
-        if self.source == "owner" and any(not measures[root].everyday for root in self.owned):
+        beside = self._named_near(number) & self.owned
+        if self.source == "owner" and any(not measures[root].everyday for root in beside):
             return False  # beside a laboratory's finding a weight is the same person's
         if self.source == "developer" and self._is_in_range(number):
             return True  # a prompt knows values; a range in it is a rule
@@ -819,9 +820,9 @@ class _Reader:
         first = _WORD.findall(text, line, number.start)[:2]
         if any(word in kin() for word in first):
             return True
-        table = text.rfind("\n\n", 0, number.start) + 1
-        end = text.find("\n\n", number.end)
-        mine = _MY_ROW.search(text, table, end if end >= 0 else len(text))
+        low, high = max(0, number.start - _LONGEST_HEADER), number.end + _LONGEST_HEADER
+        opened, closed = text.rfind("\n\n", low, number.start), text.find("\n\n", number.end, high)
+        mine = _MY_ROW.search(text, max(low, opened + 1), closed if closed >= 0 else high)
         return mine is not None and bool(first) and first[0] not in _OWN_ROW
 
     def _is_goals_cell(self, number: WrittenNumber) -> bool:
@@ -862,11 +863,12 @@ class _Reader:
         start = max(clause_at(self.said, number.start).start, number.start - _SENTENCE // 2)
         return _SUPPOSED.search(self.page.plain, start, number.start) is not None
 
-    def _is_edition(self, mention: RootMention) -> bool:
+    def _is_edition(self, number: WrittenNumber, mention: RootMention) -> bool:
         """Whether it is a year behind what is a laboratory's name elsewhere: "AST 2026"."""
         measure = self.page.vocabulary.measures[mention.root]
         return (
             not mention.stated
+            and self._cell_at(number) is None
             and _YEAR.fullmatch(self.page.folded.text[mention.start : mention.end]) is not None
             and _is_impossible(measure, mention.number)
         )
@@ -1140,7 +1142,7 @@ class _Reader:
             return None
         text = self.page.folded.text  # in its own case: "54m" is a length
         before, after = text[max(0, number.start - 8) : number.start], text[number.end :][:10]
-        mistyped = self.personal and _MISTYPED_AGE.match(self.page.plain, number.end)
+        mistyped = _MISTYPED_AGE.match(self.page.plain, number.end) if self.personal else None
         plain = self.page.plain
         told = _AT_AGE.search(plain, max(0, number.start - 10), number.start)
         told = told and _AT_AGE_DOES.match(plain, number.end)  # "At 54 I ...", "Being 54 and ..."
@@ -1149,10 +1151,11 @@ class _Reader:
         if not told and self.source == "owner" and mine:  # "switching careers at 54, but"
             told = _AT_THAT_AGE.search(plain, max(0, number.start - _SENTENCE // 4), number.start)
             told = told and _AFTER_AGE.match(plain, number.end)
-        told = told or self._follows_own_name(number)
-        if told and number.value == int(number.value or 0):
-            mistyped = told
-        if not (mistyped or _SEX_AFTER.match(after) or _SEX_BEFORE.search(before)):
+        aged = mistyped is not None or (
+            (told is not None or self._follows_own_name(number))
+            and number.value == int(number.value or 0)
+        )
+        if not (aged or _SEX_AFTER.match(after) or _SEX_BEFORE.search(before)):
             return None
         mention = self.values.of(number, age.root)
         if mention is None or not age.holds(mention.number, age.unit):
@@ -1539,7 +1542,7 @@ class _Reader:
             return False
         measures = self.page.vocabulary.measures.values()
         return any(
-            mention is not None and each.holds(mention.number, each.unit)
+            each.holds(mention.number, each.unit)
             for each in measures
             if (mention := self.values.of(number, each.root)) is not None
         )
@@ -1552,7 +1555,9 @@ class _Reader:
         """
         if self.source != "owner" or whose not in ("owner", "unsaid"):
             return False
-        if not (self.owned or self.expected.topic or (whose == "owner" and self.names)):
+        near = self._named_near(number)
+        told = self.last >= 0 and 0 <= number.start - self.last <= _SENTENCE
+        if not (told or self.owned & near or self.expected.topic or (whose == "owner" and near)):
             return False
         if number.value is None or (number.value <= _FEW and number.value == int(number.value)):
             return False
@@ -1560,12 +1565,21 @@ class _Reader:
             return False
         return self._may_be_another(number)
 
+    def _named_near(self, number: WrittenNumber) -> set[RootName]:
+        """The quantities that are named near it.
+
+        Those further off do not count: a long text is read in pieces, with the same result.
+        """
+        low = bisect_left(self.names, number.start - _SENTENCE, key=lambda name: name[0])
+        high = bisect_right(self.names, number.end + _SENTENCE, key=lambda name: name[0])
+        return {root for _, _, root in self.names[low:high]}
+
     def _may_be_another(self, number: WrittenNumber) -> bool:
         """Whether it can be a quantity that goes with those spoken of and has no number yet.
 
         Those go together that one formula is made of. The public bounds and the unit decide.
         """
-        spoken = {*self.owned, *self.expected.topic, *(root for _, _, root in self.names)}
+        spoken = self._named_near(number) | {*self.expected.topic}
         measures = self.page.vocabulary.measures
         beside = {
             root
@@ -1573,7 +1587,7 @@ class _Reader:
             if not spoken.isdisjoint(roots)
             for root in roots
         }
-        for root in (beside or spoken) - self.owned:
+        for root in (beside or spoken or measures.keys()) - (self.owned & spoken):
             mention = self.values.of(number, root) if root in measures else None
             if mention is not None and measures[root].holds(mention.number, measures[root].unit):
                 return True
@@ -1582,7 +1596,7 @@ class _Reader:
     def _is_noted_amount(self, number: WrittenNumber) -> bool:
         """Whether it is an amount behind a label, in a text about the owner's money."""
         measures = self.page.vocabulary.measures
-        spoken = (*self.owned, *self.expected.topic)
+        spoken = (*self._named_near(number), *self.expected.topic)
         if not any(measures[root].money for root in spoken if root in measures):
             return False
         return self._is_amount(number) or self.page.plain.startswith("k", number.end)
