@@ -23,8 +23,6 @@ from rootguard.channels.gateway.channel import PersonChannel
 from rootguard.session import Person
 
 KINDS = ("agents", "code", "cooking", "travel", "finance", "others")
-NAMELESS = ("agents", "code", "cooking")
-"""Prompts that name hardly anybody; in the others a detector replaces names, as it should."""
 MISSED = pytest.mark.xfail(
     strict=True, reason="the reader misses this aim; the figures say by how much"
 )
@@ -130,7 +128,7 @@ def test_no_secret_leaves_in_a_conversation() -> None:
     assert tally.refused <= 0.05 * tally.samples
 
 
-@pytest.mark.parametrize("kind", missed("agents", "code", "cooking", "others"))
+@pytest.mark.parametrize("kind", missed("agents", "code", "others"))
 def test_an_innocent_prompt_leaves_as_it_is(kind: str) -> None:
     """Without detectors: they replace other people's names, which is their purpose."""
     tally = innocent(PersonChannel)[kind]
@@ -143,8 +141,10 @@ def test_no_innocent_prompt_is_refused_with_the_default_detectors(kind: str) -> 
     assert innocent(channel_of)[kind].refused == 0
 
 
-@MISSED
-@pytest.mark.parametrize("kind", NAMELESS)
+@pytest.mark.parametrize(
+    "kind", [*(pytest.param(kind, marks=MISSED) for kind in ("agents", "code")), "cooking"]
+)
 def test_a_prompt_that_names_nobody_leaves_as_it_is_with_the_default_detectors(kind: str) -> None:
+    """In the other kinds a detector replaces names, as it should."""
     tally = innocent(channel_of)[kind]
     assert tally.altered <= 0.03 * tally.samples
