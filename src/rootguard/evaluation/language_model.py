@@ -117,6 +117,8 @@ class LocalModel:
         params.n_threads_http = 1
         params.cache_ram_mib = 0  # one conversation at a time: others need not be kept
         params.warmup = False
+        # A model that attends to a window only would forget the beginning, and compute it again.
+        params.swa_full = True
         params.ui = False
         params.verbosity = -1
         params.hostnames = ["127.0.0.1"]
