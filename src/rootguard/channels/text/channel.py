@@ -24,12 +24,14 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Literal, cast
 
 from rootguard.channels.detection import Detector, Found, Rules, merge
 from rootguard.channels.detection.rules import find_dates
+from rootguard.channels.text.arbiter import Arbitration
 from rootguard.channels.text.documents import TextLook, Walk, parsed, rewritten
 from rootguard.channels.text.edits import (
     Edit,
@@ -194,7 +196,9 @@ _PLACEHOLDER = re.compile(
 class TextChannel:
     """One person's texts on their way to a service and back. Safe to share by threads."""
 
-    __slots__ = ("_detectors", "_elsewhere", "_memory", "_near_private", "_person")
+    __slots__ = (
+        *("_arbitration", "_detectors", "_elsewhere", "_memory", "_near_private", "_person"),
+    )
 
     def __init__(
         self,
@@ -203,8 +207,10 @@ class TextChannel:
         detectors: Sequence[Detector] = (),
         near_private: NumberPolicy = "block",
         elsewhere: NumberPolicy = "pass",
+        arbitration: Arbitration | None = None,
     ) -> None:
         self._person = person
+        self._arbitration = arbitration
         self._detectors = tuple(detectors)
         self._near_private: NumberPolicy = near_private
         self._elsewhere: NumberPolicy = elsewhere
@@ -257,6 +263,14 @@ class TextChannel:
         """A JSON value as it may leave: numbers by their keys, texts as texts."""
         look = TextLook(source=source, expectation=expectation, tokens=tokens)
         return Walk(self, look).sanitize(value)
+
+    def for_request(self) -> "TextChannel":
+        """The same channel for one request, whose questions to an arbiter are counted."""
+        if self._arbitration is None:
+            return self
+        made = copy(self)
+        made._arbitration = self._arbitration.request()
+        return made
 
     def names_in(self, text: str) -> tuple[RootName, ...]:
         """The quantities that a text names, in order: of a call, what its result is about."""
@@ -513,8 +527,10 @@ class TextChannel:
         found = self._detected(text, [*taken, *named], look, runs, page)
         look.finds = look.finds or tuple(found)
         edits += found
-        placed = Spans([*kept, *((edit.start, edit.end) for edit in edits)])
-        edits += self._doubted(doubts, placed)
+        spans = [*kept, *((edit.start, edit.end) for edit in edits)]
+        if self._arbitration is not None:
+            doubts = list(self._arbitration.settled(page, doubts, spans))
+        edits += self._doubted(doubts, Spans(spans))
         return sorted(edits, key=lambda edit: edit.start)
 
     def _date(self, page: Page, claims: Sequence[Claim], look: TextLook) -> None:
