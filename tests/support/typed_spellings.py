@@ -37,22 +37,50 @@ type = "date"
 title = "Last period"
 lower = 2020-01-01
 upper = 2034-12-31
+[roots.prior_stroke]
+type = "boolean"
+title = "Earlier stroke"
+[roots.bp_treated]
+type = "boolean"
+title = "Treated blood pressure"
+[roots.diabetes_family]
+type = "category"
+values = ["none", "distant", "close"]
+order = true
+title = "Diabetes in the family"
+[roots.drink_days]
+type = "category"
+values = ["never", "monthly or less", "2 to 4 times a month", "2 to 3 times a week"]
+order = true
+title = "How often alcohol"
+[roots.child_born]
+type = "date"
+title = "Birth of the child"
+lower = 2014-01-01
+upper = 2034-12-31
 [target]
 name = "points"
-formula = '9 * smoker + diabetes + female + 3 * (region == "north") + (born + last_period) / 900'
+formula = '''9 * smoker + diabetes + female + prior_stroke + bp_treated + 3 * (region == "north")
++ (diabetes_family == "close") + drink_days + (born + last_period + child_born) / 900'''
 """
 
 DAYS = {
     "born": (date(1980, 3, 3), date(1991, 11, 24)),
     "last_period": (date(2026, 1, 4), date(2026, 5, 19)),
+    "child_born": (date(2025, 3, 4), date(2025, 11, 9)),
 }
 ANSWERS = {
     "smoker": ("yes", "no"),
     "diabetes": ("yes", "no"),
     "female": ("yes", "no"),
+    "prior_stroke": ("yes", "no"),
+    "bp_treated": ("yes", "no"),
+    "diabetes_family": ("close", "distant", "none"),
+    "drink_days": ("2 to 3 times a week", "2 to 4 times a month", "never"),
     "region": ("north", "south", "far west"),
     "born": tuple(day.isoformat() for day in DAYS["born"]),
     "last_period": tuple(day.isoformat() for day in DAYS["last_period"]),
+    "child_born": tuple(day.isoformat() for day in DAYS["child_born"]),
 }
 
 
@@ -151,6 +179,119 @@ _STATED = {
         ("Soy una mujer.", "Soy un hombre."),
         ("Sono una donna.", "Sono un uomo."),
     ],
+}
+# Words that no list of ours has, in prose, notes and forms: what leaves must not depend on them.
+_IN_ANY_WORDS: dict[str, list[tuple[str, ...]]] = {
+    "smoker": [
+        ("I gave up smoking in 2012.", "I took up smoking in 2012."),
+        ("My lungs have seen plenty of tobacco.", "My lungs have seen no tobacco."),
+        ("Tobacco: denies", "Tobacco: endorses"),
+        ("Pt is a smoker, c/o cough", "Pt is a nonsmoker, c/o cough"),
+        ("Ich habe mit dem Rauchen aufgehört.", "Ich habe mit dem Rauchen angefangen."),
+        ("J'ai arrêté de fumer.", "J'ai recommencé à fumer."),
+        ("Soy exfumador.", "Soy fumador."),
+        ("Male, 54, smoker, 83 kg", "Male, 54, non-smoker, 83 kg"),
+        ("Smoker: yes, twenty a day", "Smoker: no, thank heavens, never"),
+        ("smoking_status,visit\ncurrent,first", "smoking_status,visit\nnever,first"),
+        ("- name: smoking\n  value: current", "- name: smoking\n  value: never"),
+        ("As for cigarettes, a pack by noon.", "As for cigarettes, they disgust me."),
+        ("[ ] I do not smoke", "[x] I do not smoke"),
+        ("( x ) smoker", "(   ) smoker"),
+        ("uses tobacco", "never used tobacco"),
+        ("female, smoker", "female, nonsmoker"),
+    ],
+    "diabetes": [
+        ("I can tick the diabetes box.", "I can't tick the diabetes box."),
+        ("My HbA1c puts me in the diabetic range.", "My HbA1c puts me outside the diabetic range."),
+        ("The doctor confirmed diabetes in May.", "The doctor ruled out diabetes in May."),
+        ("The patient is diabetic and asks.", "The patient is not diabetic and asks."),
+        ("Pt w/ DM, foot ulcer", "Pt w/o DM, foot ulcer"),
+        ("Diabetes: yes (since 2011)", "Diabetes: no (checked 2011)"),
+        ("Diabetes ☑ yes ☐ no", "Diabetes ☐ yes ☑ no"),
+        ("As somebody with diabetes I ask.", "As somebody without diabetes I ask."),
+        ("I'd call myself a proper diabetic.", "I'd hardly call myself a diabetic."),
+        ("History of diabetes.", "No history of diabetes."),
+        ("Diabetes type 2", "No diabetes"),
+        (
+            "Has a doctor said you have diabetes? (y/n) y",
+            "Has a doctor said you have diabetes? (y/n) n",
+        ),
+    ],
+    "female": [
+        ("54F with chest pain.", "54M with chest pain."),
+        ("Sex  [x] F  [ ] M", "Sex  [ ] F  [x] M"),
+        ("Sign it as Mrs Smith, please.", "Sign it as Mr Smith, please."),
+        ("Being a woman, how much iron do I need?", "Being a man, how much iron do I need?"),
+    ],
+    "prior_stroke": [
+        ("I survived a stroke in 2019.", "I escaped a stroke in 2019."),
+        ("Hx CVA: Y", "Hx CVA: N"),
+        ("History positive for stroke.", "History negative for stroke."),
+        ("Stroke ☒ Yes ☐ No", "Stroke ☐ Yes ☒ No"),
+        ("Stroke/TIA: 2 points", "Stroke/TIA: 0 points"),
+        ("One stroke so far, sadly.", "Zero strokes so far, luckily."),
+        ("Have you ever had a stroke?\nOnce, in the spring", "Have you ever had a stroke?\nNot me"),
+    ],
+    "bp_treated": [
+        (
+            "I control my blood pressure with tablets.",
+            "I control my blood pressure without tablets.",
+        ),
+        ("My blood pressure is treated.", "My blood pressure is untreated."),
+        ("SBP treated? yes", "SBP treated? no"),
+        ("on_bp_meds=True", "on_bp_meds=False"),
+        ("I swallow a pill for blood pressure.", "I swallow no pill for blood pressure."),
+    ],
+    "diabetes_family": [
+        ("My mum is diabetic.", "My aunt is diabetic.", "None of my relatives are diabetic."),
+        ("FH: +DM (father)", "FH: +DM (uncle)", "FH: -DM"),
+        (
+            "Family history of T2DM: mother",
+            "Family history of T2DM: aunt",
+            "Family history of T2DM: negative",
+        ),
+        ("family_diabetes: 1st_degree", "family_diabetes: 2nd_degree", "family_diabetes: no"),
+        (
+            "Does diabetes run in your family? Yes, my sister",
+            "Does diabetes run in your family? Just a cousin",
+            "Does diabetes run in your family? Not at all",
+        ),
+        (
+            "Both my parents have diabetes, should I worry?",
+            "My great-uncle has diabetes, should I worry?",
+            "Nobody of my kin has diabetes, should I worry?",
+        ),
+    ],
+    "drink_days": [
+        ("I have a beer on Fridays.", "I have a beer every month.", "I have a beer never."),
+        ("Alcohol: Saturdays mostly", "Alcohol: now and then", "Alcohol: none"),
+        (
+            "How often do you drink? Twice a week",
+            "How often do you drink? Monthly",
+            "How often do you drink? Never",
+        ),
+        (
+            "As for alcohol, it's most weekends.",
+            "As for alcohol, it's birthdays.",
+            "As for alcohol, I'm dry.",
+        ),
+        ("AUDIT item 1 = 3", "AUDIT item 1 = 2", "AUDIT item 1 = 0"),
+    ],
+    "child_born": [
+        (
+            "Our daughter was born on Tuesday, 4 March 2025.",
+            "Our daughter was born on Sunday, 9 November 2025.",
+        ),
+        ("I gave birth on 4 March 2025.", "I gave birth on 9 November 2025."),
+        ("We had our baby on March 4th, 2025.", "We had our baby on November 9th, 2025."),
+        ("Child's date of birth: 04/03/2025", "Child's date of birth: 09/11/2025"),
+    ],
+    "last_period": [
+        ("LMP: early March", "LMP: late June"),
+        ("I got my period on Mar 4 '25.", "I got my period on Jun 9 '25."),
+        ("due(lmp=date(2026, 1, 4))", "due(lmp=date(2026, 5, 19))"),
+    ],
+    "born": [("d.o.b. 3-Mar-80", "d.o.b. 24-Nov-91"), ("DOB 3Mar1980", "DOB 24Nov1991")],
 }
 _SEXES = {
     "en": (
@@ -263,6 +404,8 @@ def _statements() -> Iterator[TypedSpelling]:
     for root, pairs in _STATED.items():
         for pair, setting in product(pairs, _SETTINGS):
             yield TypedSpelling(root=root, writings=tuple(setting.format(each) for each in pair))
+    for root, many in _IN_ANY_WORDS.items():
+        yield from (TypedSpelling(root=root, writings=each) for each in many)
 
 
 def _categories() -> Iterator[TypedSpelling]:
@@ -299,6 +442,10 @@ def _documents() -> Iterator[TypedSpelling]:
         "born": ["born", "date_of_birth", "dateOfBirth", "dob", "birth_date"],
         "last_period": ["last_period", "lastPeriod", "lmp", "LMP"],
         "female": ["sex", "gender"],
+        "prior_stroke": ["prior_stroke", "stroke"],
+        "bp_treated": ["bp_treated", "on_bp_meds"],
+        "diabetes_family": ["diabetes_family", "family_history_of_diabetes"],
+        "child_born": ["child_born", "birth_of_the_child"],
     }
     values: dict[str, list[tuple[object, ...]]] = {
         "smoker": [(True, False), ("yes", "no"), ("Y", "N"), ("true", "false"), (1, 0)],
@@ -310,7 +457,18 @@ def _documents() -> Iterator[TypedSpelling]:
             tuple(f"{day:%d.%m.%Y}" for day in DAYS["last_period"]),
         ],
         "female": [("female", "male"), ("F", "M")],
+        "prior_stroke": [(True, False), ("yes", "no")],
+        "bp_treated": [(True, False), ("yes", "no")],
+        "diabetes_family": [ANSWERS["diabetes_family"]],
+        "child_born": [ANSWERS["child_born"]],
     }
+    nested = [
+        ("prior_stroke", {"history": {"stroke": True}}, {"history": {"stroke": False}}),
+        ("diabetes_family", {"family": {"diabetes": "close"}}, {"family": {"diabetes": "none"}}),
+        ("child_born", *({"child": {"born": day}} for day in ANSWERS["child_born"])),
+    ]
+    for root, *documents in nested:
+        yield TypedSpelling(root=str(root), writings=tuple(map(json.dumps, documents)), json=True)
     for root, names in keys.items():
         for key, options, shape in product(names, values[root], shapes):
             said = tuple(json.dumps(shape(key, value)) for value in options)

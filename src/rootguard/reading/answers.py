@@ -6,15 +6,16 @@ stands and how one is written there. The place and the form do not depend on whi
 statement is taken with its "not", "never" and "yes", so that either answer leaves the same words,
 and a day is written back in a form that all days have.
 
-Not read: what is told by something else ("my wife and I", a drug's name), and words that no list
-has. The lists are in `answers.toml`.
+A statement leaves as a whole stretch of its sentence (`stretches`), because what says yes or no may
+be any word of it. Not read: what is told by something else ("my wife and I"), and facts under names
+that no list has. The lists are in `answers.toml`.
 """
 
 import functools
 import importlib.resources
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any, Final, Literal
@@ -22,6 +23,7 @@ from typing import Any, Final, Literal
 from rootguard.language.fold import Spans, bare, fold
 from rootguard.language.fold import plain as plain_text
 from rootguard.reading.page import Page
+from rootguard.reading.stretches import Stretches, small_words, word_list, words_in
 from rootguard.reading.subjects import Clause, clause_at, clauses
 from rootguard.template import Root
 from rootguard.values import RootName, RootType
@@ -46,10 +48,18 @@ _GAP: Final = re.compile(  # "smoker**: ", "smoker (y/n) = ", "Do you smoke?\nA:
     rf"(?: of [a-z]{{2,12}})?{_CLOSE}[ \t]{{0,3}}(?:\([^()\n]{{1,24}}\)[ \t]?)?"
     r"(?:status|flag|code|name)?[ \t]{0,3}"
     r"(?P<mark>=>|->|:=|==|[:=|?>→–—-]|\t)"
-    r"[ \t]{0,8}(?:\n[ \t]*)?(?:[\"']?,?\s?[\"']?(?:a|answer|me|patient|user|antwort|reponse|r)"
+    r"[ \t]{0,8}(?:\([^()\n]{1,16}/[^()\n]{1,16}\)[ \t]*)?"
+    r"(?:\n[ \t]*)?(?:[\"']?,?\s?[\"']?(?:a|answer|me|patient|user|antwort|reponse|r)"
     r"[\"']?\s?[:.][ \t]*)?"
     rf"{_OPEN}"
 )
+_VALUE_LINE: Final = re.compile(  # "name: smoking\n  value: "
+    r"[\"']?,?[ \t]*\n?[ \t]*[\"']?(?:value|answer|status|result|response|reply)[\"']?[ \t]*"
+    rf"(?P<mark>[:=])[ \t]*{_OPEN}"
+)
+_FLAGGED: Final = re.compile(r"(?<![^\s])--?\Z")  # of a command: "--smoker yes"
+_SPACE: Final = re.compile(r"[ =]")
+_SIGNED: Final = re.compile(r"(?=[+-](?:[\s,.;)]|\Z))")  # "DM+, HTN-"
 _LOOSE: Final = re.compile(
     r"(?:[ _](?:status|flag))?(?:(?P<verb>[ ](?:is|was|are|equals|ist|est|es|e|sind|set to))"
     rf"(?: currently| now| set to)?[ ]|[ ,]{{1,2}}|[ ]?\(){_OPEN}"
@@ -58,8 +68,52 @@ _MEASURED: Final = re.compile(  # its value is a number, read as one: "My sex is
     r"(?: or [a-z]+)?[ ](?:is|was|are|equals|ist|est|es|e|sind|set to)[ ]\d"
 )
 _ENDS: Final = re.compile(r"\s*(?:[.,;!?)|\n]|\Z)")
-_CHECKBOX: Final = re.compile(r"(?:\[(?P<box>[ x✓✔])\]|(?P<sign>[☐☑☒✅❌✓✗✔✘]))[ \t]{0,2}\Z")
-_AMOUNT: Final = re.compile(r"[01] ?/ ?[a-z]")  # "smoking: 0/day" is no more a no than 20 is
+_BOXES: Final = re.compile(
+    r"\[(?P<square>[ \t]{0,3}[x✓✔]?[ \t]{0,3})\](?=[ \t]*[^\W_])(?<!\[\])"
+    r"|(?<![^\s])\((?P<round>[ \t]{1,3}|[ \t]{0,3}[x✓✔][ \t]{0,3})\)(?=[ \t]+[^\W_])"
+    r"|(?P<sign>[☐☑☒✅❌✓✗✔✘])(?=[ \t]*[^\W_])"
+)
+# How a sign is written back, for yes and for no: a cross in a box is a tick.
+_SIGNS: Final = {
+    **dict.fromkeys("☐☑☒", ("☑", "☐")),
+    **dict.fromkeys("✅❌", ("✅", "❌")),
+    **dict.fromkeys("✓✗", ("✓", "✗")),
+    **dict.fromkeys("✔✘", ("✔", "✘")),
+}
+_OTHERS: Final = re.compile(  # somebody else's family or child
+    r"(?<![^\W_])(?:his|her|their|seine?[nrms]?|ihre?[nrms]?|son|sa|ses|leur|suo|sua|seu)"
+    r" (?:[a-z]+ )?(?:family|mother|father|mom|mum|dad|brother|sister|parents?|child|son|daughter"
+    r"|baby|kids?)(?![^\W_])"
+)
+_WRITTEN: Final = re.compile(r"\[(?P<title>[^\[\]\n:]{1,60}): [^\[\]\n:]{1,60}\]")
+_NO_ANSWER: Final = re.compile(r"[\[{(]|<(?![=\d ])")  # a list, a tag, a place to fill in
+_TOPIC_END: Final = re.compile(r"[,:]|(?<= )[-–—]+(?= )|—")
+_FAMILY_HEAD: Final = re.compile(
+    r"(?<![^\W_])(?:f(?:am)?\.?hx?|family (?:history|hx)|familienanamnese|antecedents familiaux"
+    r"|antecedentes familiares|familiarita|anamnesi familiare|historico familiar)(?![^\W_])"
+)
+_CODE: Final = re.compile(r"\d(?=\s*(?:[,;.)\n}\]]|\Z))(?!\.\d)")
+_BIRTH_LABEL: Final = re.compile(
+    r"(?:(?<=\n)|\A|(?<=[\"'{(,-]))[ \t]*(?:born|dob|date of birth|birth ?date|d\.o\.b|geboren"
+    r"|geburtsdatum|date de naissance|fecha de nacimiento|data di nascita|data de nascimento)"
+    r"(?![a-z0-9])(?=[ \t\"'.]{0,3}[:= ])"
+)
+_NEAR_NUMBER: Final = 16  # characters between the name of a quantity and its number
+_BRACKET: Final = re.compile(r"[ ]\([^()\n]{1,60}\)")
+_COMMENTS: Final = 2  # pieces in a row behind an answer of which the last may comment on it
+_ITEM: Final = 5  # words of an item in a list that describes somebody
+_ELLIPTIC: Final = 6  # words of a question that a form asks: "Stroke or TIA in the past?"
+_EITHER: Final = frozenset(("have", "has", "had", "am", "is", "was", "do", "did", "does", "when"))
+_REPLY_MARKS: Final = re.compile(
+    r"[ \t]*(?:\([^()\n]{1,16}/[^()\n]{1,16}\)[ \t]*)?(?:\n[ \t]*)?(?:[>*•–—-][ \t]*)?"
+    r"(?:(?:a|answer|me|patient|user|antwort|reponse|r|respuesta|risposta)[ \t]?[:.][ \t]*)?"
+    r"[\"'*_`“”«»]{0,3}"
+)
+_PIECE: Final = re.compile(  # behind an answer: ", quit in 2010", " (20 a day)", " - never"
+    r"(?:[ ]?[,;][ ]?|[ ][-–—][ ]?|[ ])(?P<said>[^\n,;:=|\"'(){}\[\].!?–—]+)"
+    r"(?:\)|(?=[.,;!?)\n–—-]|\Z))"
+)
+_AMOUNT: Final = re.compile(r"[01] ?/? ?[a-z]")  # "smoking: 0/day" is no more a no than 20 is
 _BOX: Final = re.compile(r"\[(?P<mark>[ x✓✔])\]")  # behind a label: "smoker: [x]"
 _DATA_CENTRE: Final = re.compile(  # what computing clouds call their regions: nobody lives there
     r"(?:[a-z]{2}(?:-gov|-iso[a-z]?)?|europe|asia|australia|africa|(?:north|south)america)"
@@ -76,7 +130,32 @@ _LAST_WORD: Final = re.compile(r"(?<![^\W_])([^\W_]+(?:'[^\W_]+)?)[ ,!-]{1,2}\Z"
 _AGED: Final = re.compile(
     r"(?<![^\W_])\d{1,3}[ -]?(?:y/?o|yo|years?|yrs?|jahre|ans|anos|anni|[mf])\b"
 )
-_AGE_AND_SEX: Final = re.compile(r"(?<![\w.])\d{1,3} ?(?:y/?o ?|yrs? ?)?([mf])(?![^\W_])")
+_SEX: Final = re.compile(
+    r"(?<![^\W_])(?:female|male|woman|man|lady|gentleman|weiblich|mannlich|frau|mann|femme|homme"
+    r"|mujer|hombre|donna|uomo|mulher|homem|(?<=\d )[fm]|(?<=yo )[fm]|(?<=y/o )[fm])(?![^\W_])"
+)
+_MY: Final = frozenset(("my", "mein", "meine", "mon", "ma", "mi", "mio", "mia"))
+_PRONOUNS: Final = frozenset(("she/her", "he/him"))
+_TITLES: Final = frozenset(
+    ("ms", "mrs", "miss", "mr", "madame", "monsieur", "sra", "sr", "senora", "senor", "signora")
+) | {"signor"}
+_SOMEBODY: Final = re.compile(  # "as somebody living with diabetes"
+    r"(?<![^\W_])as (?:somebody|someone|a person|a patient|one)(?![^\W_])"
+)
+_COPULA: Final = re.compile(
+    r"\b(?:identify as|i am|i'm|im|as an?|being an?|born an?|ich bin|je suis|soy|sono|sou)\b"
+    r"[^.;\n]{0,30}\Z"
+)
+_SELF: Final = _TITLES | _PRONOUNS
+_CALLED: Final = re.compile(  # before a title of the owner's own
+    r"(?<![^\W_])(?:i am|i'm|im|as|from|signed|sign|regards,?|sincerely,?|faithfully,?|call me"
+    r"|name is|name:|title:?|salutation:?|yours,?|ich bin|je suis|soy|sono)\s{1,2}\Z"
+)
+_AGE_AND_SEX: Final = re.compile(  # 54F, 54 yo m; not 870 m
+    r"(?<![\w.,+$€£/-])(?:1[01]\d|\d{1,2})( )?(y/?o ?|yrs? ?)?([mf])(?![^\W_])"
+)
+_SEX_ITEM: Final = re.compile(r"(?:(?<=, )|(?<=\d/)|\A|(?<=\n))([mf])(?=[,/;]|\s*(?:\n|\Z))")
+_ALONE: Final = re.compile(r"[,;]|\s*(?:\n|\Z)")
 _FIGURE: Final = re.compile(r"[-+]?\d[\d.,]*\Z")
 _TAIL_SPAN: Final = re.compile(
     r"[ ](?:since|for|seit|depuis|desde|da|for the last|in)[ ][^\n.,;!?]{1,24}"
@@ -100,9 +179,27 @@ _WORD_DAY: Final = re.compile(
     r"([^\W\d_]{3,10})\.?[ \u00a0](\d{1,2})(st|nd|rd|th)?(,?[ \u00a0])(\d{4})"
 )
 _SHORT_DAY: Final = re.compile(  # 20260104, 3.3.80
-    r"(?<![\w.])(?:(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])|\d{1,2}\.\d{1,2}\.\d{2})"
-    r"(?![\w.]\d|\w)"
+    r"(?<![\w.])(?P<day>(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])"
+    r"|\d{1,2}\.\d{1,2}\.\d{2})(?![\w.]\d|\w)"
 )
+_SPELT_DAY: Final = re.compile(  # Mar 12 '25, 12Mar2025, Mar-12-2025
+    r"(?<![^\W_])(?P<day>(?:(?P<m>[a-z]{3,9})\.?[ -]?\d{1,2}(?:st|nd|rd|th)?,?[ -]"
+    r"|\d{1,2}(?:st|nd|rd|th|\.)?[ /-]?(?P<n>[a-z]{3,9})\.?,?[ /-]?)"
+    r"(?:['’]?\d\d|(?:19|20)\d\d))(?!\w)"
+)
+_CALLED_DAY: Final = re.compile(  # date(2025, 3, 12)
+    r"(?<![^\W_])(?:date|datetime|localdate\.of|new date)"
+    r"\((?P<day>\d{4}, ?\d{1,2}, ?\d{1,2})[^()\n]{0,20}\)"
+)
+_WEEKDAY: Final = re.compile(
+    r"(?<![^\W_])(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\.?"
+    r"|montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag|lundi|mardi|mercredi|jeudi"
+    r"|vendredi|samedi|dimanche|lunes|martes|miercoles|jueves|viernes|sabado|domingo|lunedi"
+    r"|martedi|mercoledi|giovedi|venerdi|sabato|domenica),?[ ](?:the |den |der |le |el |il )?\Z"
+)
+_FIRST_WORD: Final = re.compile(r"([^\W\d_]{3,12})\.?,?[ ](?:the |den |der |le |el |il )?")
+_IN_CALL: Final = re.compile(r"(\d{4}), ?(\d{1,2}), ?(\d{1,2})")
+_DAY_ALONE: Final = re.compile(r"(?<![^\W_])(?:the |den |am )?\d{1,2}(?:st|nd|rd|th)(?![^\W_])")
 _MONTH_YEAR: Final = re.compile(
     r"(?<![^\W_])([a-z]{3,10})\.?,?[ ](de |of |del )?((?:19|20)\d\d)(?!\d)"
 )
@@ -141,6 +238,24 @@ class Answer:
     computed: str = ""
 
 
+_Weight = Literal["full", "short", "loose"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Meant:
+    """What a name means: whose verb it is (`own`), whether yes to it is no ("non-smoker").
+
+    A `short` one is an abbreviation that has other meanings ("DM"): it counts in labels and notes.
+    A `loose` one is no name, but tells it where its owner speaks: a drug.
+    """
+
+    root: RootName
+    language: str
+    own: bool = False
+    denied: bool = False
+    weight: _Weight = "full"
+
+
 @dataclass(frozen=True, slots=True)
 class _Name:
     start: int
@@ -150,6 +265,19 @@ class _Name:
     own: bool
     denied: bool = False
     """"Non-smoker": yes to it is no to the root."""
+    weight: _Weight = "full"
+    composed: bool = False
+    """Of two words that mean it together: "tablets" and "blood pressure"."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Composed:
+    """A fact that two words of one sentence name together."""
+
+    root: RootName
+    of: re.Pattern[str]
+    beside: re.Pattern[str]
+    without: re.Pattern[str] | None
 
 
 @functools.cache
@@ -159,14 +287,35 @@ def _lists() -> Mapping[str, Any]:
 
 
 @functools.cache
-def _words(name: str) -> frozenset[str]:
-    return frozenset(_lists()["statement"][name])
-
-
-@functools.cache
 def _phrases(name: str) -> re.Pattern[str]:
     listed = sorted(map(re.escape, _lists()["statement"][name]), key=len, reverse=True)
     return re.compile("|".join(listed))
+
+
+@functools.cache
+def _note_words() -> re.Pattern[str]:
+    body = "|".join(map(re.escape, sorted(word_list("notes"), key=len, reverse=True)))
+    return re.compile(rf"(?<![^\W_])(?:{body})(?![^\W_])")
+
+
+@functools.cache
+def _strong_words() -> frozenset[str]:
+    """Words of the owner that mean nothing else in another language."""
+    return word_list("own") - {"me", "ma", "mi", "am", "im", "ho", "io", "mon", "mia", "mio"}
+
+
+@functools.cache
+def _topic_words() -> re.Pattern[str]:
+    """A sentence that begins with what it is about: "as for", "when it comes to"."""
+    body = "|".join(sorted(map(re.escape, word_list("topics")), key=len, reverse=True))
+    return re.compile(rf"\s*(?:and |so |but |oh |now )?(?:{body})(?![^\W_])")
+
+
+@functools.cache
+def _served_words() -> re.Pattern[str]:
+    """A sentence that begins with whoever is served: "Pt is", "The client has"."""
+    body = "|".join(sorted(word_list("served"), key=len, reverse=True))
+    return re.compile(rf"\s*(?:(?:the|this|der|die|le|la|el|il|o|a) )?(?:{body})\.?(?=[ ,])")
 
 
 @functools.cache
@@ -216,6 +365,16 @@ def _days_of_months() -> re.Pattern[str]:
 
 
 @functools.cache
+def _months_alone() -> re.Pattern[str]:
+    """A month without day and year: "early March"."""
+    words = "|".join(sorted(_month_names().keys() - {"may", "mar"}, key=len, reverse=True))
+    return re.compile(
+        r"(?<![^\W_])(?:(?:early|late|mid|middle of|end of|start of|beginning of|anfang|ende|mitte)"
+        rf"[ -](?:{words}|may|mar)|(?:{words})|(?<=in )may)(?![^\W_])"
+    )
+
+
+@functools.cache
 def _seasons() -> re.Pattern[str]:
     words = "|".join(sorted(_lists()["days"]["seasons"], key=len, reverse=True))
     return re.compile(
@@ -256,10 +415,16 @@ def _pair(word: str, group: Literal["pairs", "sexes"], language: str) -> tuple[s
     return one, other, yes
 
 
+_LANGUAGES: Final = ("en", "de", "fr", "es", "it", "pt")
+
+
 class AnswerWords:
     """What typed roots are called and how they are answered."""
 
-    __slots__ = ("_names", "_pattern", "conditions", "dated", "kinds", "sexed", "titles")
+    __slots__ = (
+        *("_names", "_pattern", "composed", "conditions", "dated", "facts", "kinds", "sexed"),
+        "titles",
+    )
 
     def __init__(self, roots: Sequence[Root], days: Sequence[tuple[str, Sequence[str]]]) -> None:
         self.kinds: dict[RootName, RootType] = {root.name: root.type for root in roots}
@@ -267,14 +432,16 @@ class AnswerWords:
         self.dated = bool(days) or any(kind.name == "date" for kind in self.kinds.values())
         self.sexed: RootName | None = None
         self.conditions: list[RootName] = []
-        self._names: dict[str, tuple[RootName, str, bool]] = {}
+        self.facts: set[RootName] = set()  # those that the lists have words for
+        self.composed: list[_Composed] = []
+        self._names: dict[str, _Meant] = {}
         for root in roots:
             self._add(
                 root.name, [str(root.name).replace("_", " "), root.title or "", *root.aliases]
             )
             first, _, rest = (root.title or "").partition(" ")
             if root.type.name == "boolean" and first.lower() in _WHEN:
-                self._note(_folded(rest), (root.name, "en", False))
+                self._note([_folded(rest)], _Meant(root.name, "en"))
         for template, words in days:
             self._add(RootName(template), [*words])
         body = "|".join(
@@ -283,41 +450,68 @@ class AnswerWords:
         )
         self._pattern = re.compile(
             r"(?<![a-z0-9])(?:(?:is|has|am|are|ist|hat)_?)?"
-            r"(?P<denied>non[-_ ]?|nicht[-_ ]?|no[_ ])?"
+            r"(?P<denied>non[-_ ]?|nicht[-_ ]?|no[_ ])?(?:ex[-_ ]?)?"
             rf"(?P<name>{body})(?:_?(?:{_SUFFIXES}))?(?![a-z0-9])"
         )
 
     def _add(self, root: RootName, words: Sequence[str]) -> None:
         keys = [_folded(word) for word in words if word]
-        for key in keys:
-            self._note(key, (root, "en", False))
+        for fact in _lists()["facts"].values():
+            if set(keys) & set(fact["called"]):
+                self._note(fact.get("short", ()), _Meant(root, "en", weight="short"))
+        self._note(keys, _Meant(root, "en"))
         for fact in _lists()["facts"].values():
             if not set(keys) & set(fact["called"]):
                 continue
+            self.facts.add(root)
             if fact.get("sexes"):
                 self.sexed = root
             if fact.get("condition"):
                 self.conditions.append(root)
-            for language in ("en", "de", "fr", "es", "it", "pt"):
-                for word in fact.get(language, ()):
-                    self._note(word, (root, language, False))
-            for word in fact.get("own", ()):
-                self._note(word, (root, "en", True))
+            for language in _LANGUAGES:
+                self._note(fact.get(language, ()), _Meant(root, language))
+            self._note(fact.get("own", ()), _Meant(root, "en", own=True))
+            self._note(fact.get("denied", ()), _Meant(root, "en", denied=True))
+            self._note(fact.get("loose", ()), _Meant(root, "en", weight="loose"))
+            for pair in fact.get("together", ()):
+                of, beside = (_any_of(pair[part]) for part in ("of", "beside"))
+                without = _any_of(pair["without"]) if "without" in pair else None
+                self.composed.append(_Composed(root, of, beside, without))
 
-    def _note(self, key: str, meant: tuple[RootName, str, bool]) -> None:
-        self._names.setdefault(key, meant)
+    def _note(self, keys: Sequence[str], meant: _Meant) -> None:
+        for key in keys:
+            self._names.setdefault(key, meant)
 
     def names(self, text: str) -> Iterator[_Name]:
         """The names in a plain text, in order."""
         for match in self._pattern.finditer(text):
             key = re.sub(r"[\s_-]+", " ", match["name"])
             meant = self._names.get(key) or self._names.get(match["name"]) or self._spaced(key)
-            yield _Name(match.start(), match.end(), *meant, denied=match["denied"] is not None)
+            yield _Name(
+                match.start(),
+                match.end(),
+                meant.root,
+                meant.language,
+                meant.own,
+                denied=(match["denied"] is not None) is not meant.denied,
+                weight=meant.weight,
+            )
 
-    def _spaced(self, key: str) -> tuple[RootName, str, bool]:
+    def named(self, key: str) -> bool:
+        """Whether a name means any of the roots."""
+        return key in self._names
+
+    def _spaced(self, key: str) -> _Meant:
         """A name whose words were written as one: "lastperiod"."""
         bald = key.replace(" ", "")
         return next(m for name, m in self._names.items() if re.sub(r"[ _-]", "", name) == bald)
+
+
+def _any_of(words: Sequence[str]) -> re.Pattern[str]:
+    body = "|".join(
+        re.escape(word).replace(r"\ ", r"[\s_-]") for word in sorted(words, key=len, reverse=True)
+    )
+    return re.compile(rf"(?<![a-z0-9])(?:{body})(?![a-z0-9])")
 
 
 @functools.lru_cache(maxsize=64)
@@ -337,12 +531,21 @@ class AnswerReader:
         self._page = page
         self._text = page.plain
         self._words = words
-        short = [m.span() for m in _SHORT_DAY.finditer(page.plain)] if days or words.dated else []
-        self._days = _longest([*days, *short])
+        patterns = (_SHORT_DAY, _SPELT_DAY, _CALLED_DAY) if days or words.dated else ()
+        short = [
+            m.span("day")
+            for pattern in patterns
+            for m in pattern.finditer(page.plain)
+            if pattern is not _SPELT_DAY or (m["m"] or m["n"]) in _month_names()
+        ]
+        self._days = _longest(_with_weekday(page.plain, day) for day in _longest([*days, *short]))
         self._told = told
         self._clauses: tuple[Clause, ...] = ()
+        self._stretches = Stretches("", ())
         self._names: list[_Name] = []
         self._found: list[Answer] = []
+        self._labels = Spans()
+        self._noted = False
 
     def read(self, asked: Sequence[RootName] = ()) -> list[Answer]:
         """The answers, in order and without overlaps. `asked` was asked before this text."""
@@ -357,19 +560,25 @@ class AnswerReader:
         )
         self._names = sorted(names, key=lambda name: name.start)
         words = self._words
-        if not (names or asked or words.sexed or words.conditions or self._alone()):
+        composed = any(each.of.search(self._text) for each in words.composed)
+        if not (names or composed or asked or words.sexed or words.conditions or self._alone()):
             return []
         self._clauses = clauses(self._page)
+        self._stretches = Stretches(self._text, [clause.end for clause in self._clauses])
+        self._noted = self._told and _note_words().search(self._text) is not None
+        self._compose()
+        self._written()
         self._replies(asked)
+        self._boxes()
         if self._told and self._words.conditions:
             self._whole_lists()
         for name in self._names:
-            if self._subject(name.start) in ("other", "nobody"):
+            if self._whose(name) in ("other", "nobody") or self._labels.meet(name.start, name.end):
                 continue
             kind = kinds.get(name.root)
             if kind is None or kind.name == "date":
                 self._dated(name)
-            elif not self._labelled(name, kind):
+            elif not (self._labelled(name, kind) or self._topic(name, kind)):
                 self._stated(name, kind)
                 self._inflected(name, kind)
         self._columns()
@@ -393,26 +602,199 @@ class AnswerReader:
             )
         )
 
+    def _written(self) -> None:
+        """What was written here before, in a text that is read again: it stays as it is."""
+        titles = {_folded(title): root for root, title in self._words.titles.items()}
+        spans: list[tuple[int, int]] = []
+        for mark in _WRITTEN.finditer(self._text):
+            root = titles.get(mark["title"])
+            if root is not None:
+                spans.append(mark.span())
+                self._keep(
+                    Answer(
+                        start=mark.start(),
+                        end=mark.end(),
+                        root=root,
+                        said=None,
+                        write=_titled(self._words.titles[root]),
+                    )
+                )
+        if spans:
+            written = Spans(spans)
+            self._names = [n for n in self._names if not written.meet(n.start, n.end)]
+
+    def _compose(self) -> None:
+        """Names made of two words of a sentence, in place of what one of them would name."""
+        found: list[_Name] = []
+        quantities = Spans(self._quantities())
+        named: set[tuple[RootName, int]] = set()
+        for each in self._words.composed:
+            here: set[tuple[RootName, int]] = set()
+            for word in each.of.finditer(self._text):
+                first, last = self._stretches.sentence(word.start())
+                beside = each.beside.search(self._text, first, last)
+                if beside is None or _OTHERS.search(self._text, first, last):
+                    continue
+                if (each.root, first) in named:
+                    continue
+                if each.without is None or not each.without.search(self._text, first, last):
+                    # Beside the name of a quantity, whose number is read by itself.
+                    span = beside.span() if quantities.meet(*word.span()) else word.span()
+                    found.append(_Name(*span, each.root, "en", own=False, composed=True))
+                    here.add((each.root, first))
+            named |= here  # one pair of words names it
+        found += self._births()
+        if found:
+            taken = Spans((name.start, name.end) for name in found)
+            places = {(name.root, self._stretches.sentence(name.start)) for name in found}
+            rest = (
+                name
+                for name in self._names
+                if not taken.meet(name.start, name.end)
+                or (name.root, self._stretches.sentence(name.start)) in places
+            )
+            self._names = sorted([*rest, *found], key=lambda name: (name.start, -name.end))
+
+    def _births(self) -> Iterator[_Name]:
+        """Labels of a birthday in a text about a child, where no own one is declared."""
+        words = self._words
+        for each in words.composed:
+            if words.kinds[each.root].name != "date" or words.named("dob"):
+                continue
+            if each.beside.search(self._text):
+                for label in _BIRTH_LABEL.finditer(self._text):
+                    yield _Name(*label.span(), each.root, "en", own=False, composed=True)
+
+    def _whose(self, name: _Name) -> str:
+        """Whose the clause of a name is; of a composed name it is the owner's."""
+        before = _LAST_WORD.search(self._text, max(0, name.start - 12), name.start)
+        mine = before is not None and before[1] in _MY  # "since my stroke"
+        if name.composed or mine:
+            return "owner"
+        opener = self._stretches.opening(*self._stretches.sentence(name.start))
+        if name.weight == "short" and self._capital(name) and opener in word_list("own"):
+            return "owner"  # "I had a TIA": no aunt
+        return self._whose_at(name.start)
+
+    def _whose_at(self, at: int) -> str:
+        """Whose a clause is, where notes and reports of a doctor are the owner's."""
+        subject = self._subject(at)
+        if self._told and subject in ("other", "nobody", "unsaid"):
+            first, last = self._stretches.sentence(at)
+            if _served_words().match(self._text, first, last):
+                return "owner"
+            if _SOMEBODY.search(self._text, first, at):
+                return "owner"
+            words = {word.removesuffix("'s") for word in words_in(self._text, first, last)}
+            if word_list("finders") & words and word_list("reporting") & words:
+                return "owner"
+        return subject
+
     # -- what stands behind a name --------------------------------------------------------------
 
     def _labelled(self, name: _Name, kind: RootType) -> bool:
-        gap = _GAP.match(self._text, name.end)
+        if name.weight == "loose":
+            return False
+        flagged = _FLAGGED.search(self._text, max(0, name.start - 3), name.start)
+        signed = _SIGNED.match(self._text, name.end)
+        signed = signed or (_SPACE.match(self._text, name.end) if flagged else None)
+        found = self._known_at(signed.end(), name, kind) if signed else None
+        if found is not None:
+            return self._keep(found)
+        gap = _GAP.match(self._text, name.end) or _VALUE_LINE.match(self._text, name.end)
         if gap is not None:
             found = self._box_at(gap.end() - 1, name, kind) or self._known_at(gap.end(), name, kind)
             if found is not None and kind.name == "boolean":
                 found = self._with_comment(found)
-            if found is None and self._told and gap["mark"] in (":", "=", ":=", "=="):
-                found = self._unknown_at(gap.end(), name)
+            if found is None and self._told and self._marked(gap, name):
+                found = self._unknown_at(gap.end(), name, kind)
+                if found is not None and found.write is not None:
+                    found = self._with_comment(found)
             if found is not None:
                 return self._keep(found)
+        if name.composed:
+            return False
         loose = _LOOSE.match(self._text, name.end)
         found = None if loose is None else self._known_at(loose.end(), name, kind)
         if loose is None or found is None or self._text[found.start].isdigit():
             return False
+        if self._told and loose["verb"] and kind.name == "category" and self._habit(name):
+            return False  # a statement, which may be in any words
         # "diabetes, no" ends there; "diabetes, no children" says something else.
         if loose["verb"] is None and not _ENDS.match(self._text, found.end):
             return False
         return self._keep(found)
+
+    def _marked(self, gap: re.Match[str], name: _Name) -> bool:
+        """Whether any words behind a mark are the answer; behind a dash, if they are small ones."""
+        if gap["mark"] in (":", "=", ":=", "=="):
+            return True
+        first, last = self._stretches.sentence(name.start)
+        opens = not self._text[first : name.start].strip(" \t-*•")
+        word = self._stretches.opening(gap.end(), max(last, gap.end()))
+        small = word in small_words() or word[:1].isdigit()
+        return gap["mark"] in "-–—" and opens and small and name.root in self._words.facts
+
+    def _topic(self, name: _Name, kind: RootType) -> bool:
+        """What is answered behind a question or a topic that a name stands in.
+
+        "Have you ever had a stroke? Not that I know", "About the smoking: gave up in May."
+        """
+        text = self._text
+        if not self._told or name.root not in self._words.facts:
+            return False
+        first, last = self._stretches.sentence(name.start)
+        if self._stretches.mark(name.start) == "?":
+            start = last + 1
+            words = set(words_in(text, first, last))
+            asked = bool(words & word_list("asked")) or len(words) <= _ELLIPTIC
+        elif _topic_words().match(text, first, last):
+            over = _TOPIC_END.search(text, name.end, last)
+            if over is None:
+                return False
+            start, asked = over.end(), True
+        else:
+            start = text.find(":", name.end, last) + 1
+            label = word_list("verbs").isdisjoint(words_in(text, first, start))
+            if name.composed and not label:
+                return False
+            if not start or any(
+                name.end <= each.start < start and each.root != name.root for each in self._names
+            ):
+                return False
+            marks = _REPLY_MARKS.match(text, start)
+            known = marks is not None and self._known_at(marks.end(), name, kind)
+            asked = bool(known) or name.composed
+            asked = asked or not word_list("own").isdisjoint(words_in(text, first, last))
+        marks = _REPLY_MARKS.match(text, start)
+        at = start if marks is None else marks.end()
+        if not asked or at >= len(text) or _NO_ANSWER.match(text, at):
+            return False
+        _, end = self._stretches.sentence(at)
+        end = min(end, at + _UNKNOWN)
+        opener = self._stretches.opening(at, end)
+        asks = self._stretches.mark(at) == "?" or opener in word_list("asking") - _EITHER
+        if end <= at or asks or opener in word_list("requests"):
+            return False
+        while end > at and text[end - 1] in " \t\"'*_`":
+            end -= 1
+        found = self._known_at(at, name, kind)
+        if found is not None:
+            return self._keep(replace(found, end=max(end, found.end)))
+        return self._keep(self._unlisted(at, end, name, kind))
+
+    def _unlisted(self, start: int, end: int, name: _Name, kind: RootType) -> Answer:
+        """An answer in words that no list has: the released one is written as any is."""
+        first = self._original(start, start + 1)[:1]
+        case = str.title if first.isupper() else str
+        write = (
+            _worded(_cased(kind, first.lower() if case is str else "Aa"))
+            if kind.name == "category"
+            else _one_of("yes", "no", case)
+        )
+        if kind.name == "boolean" and name.denied:
+            write = _one_of("no", "yes", case)
+        return Answer(start=start, end=end, root=name.root, said=None, write=write)
 
     def _known_at(self, at: int, name: _Name, kind: RootType) -> Answer | None:
         """A known answer that stands here."""
@@ -460,16 +842,26 @@ class AnswerReader:
             if first.isupper() is self._original(*other.span(1)).isupper():
                 return answer
             return replace(answer, end=other.end(), said=None, write=None)
-        behind = re.compile(
-            rf"(?:,? |, ?|[ ]?[-–—][ ]?)(?:{_phrases('comment').pattern})(?=\s*(?:[.,;!?)\n]|\Z))"
-        )
-        end = answer.end
-        while (more := behind.match(text, end)) is not None:
-            end = more.end()
+        line = text.find("\n", answer.end)
+        bracket = _BRACKET.match(text, answer.end)
+        end = answer.end if bracket is None else bracket.end()
+        last = len(text) if line < 0 else line
+        reached, over = end, 0
+        while over < _COMMENTS and (piece := _PIECE.match(text, reached, last)) is not None:
+            words = words_in(text, *piece.span("said"))
+            if any(piece.start() <= each.start < piece.end() for each in self._names):
+                break
+            small = all(word in small_words() or word.isdigit() for word in words)
+            small = small or not word_list("telling").isdisjoint(words)
+            reached, over = piece.end(), over + 1
+            if small and not all(map(str.isdigit, words)):
+                end, over = reached, 0
         return replace(answer, end=end)
 
     def _category_at(self, at: int, root: RootName, kind: RootType) -> Answer | None:
         match = _answers_of(kind.answers).match(self._text, at)
+        if match is None and kind.ordered and root in self._words.facts:
+            return self._code_at(at, root, kind)
         if match is None:
             return None
         return Answer(
@@ -477,16 +869,29 @@ class AnswerReader:
             end=match.end(),
             root=root,
             said=_answer_in(kind.answers, match[0]),
-            write=_worded(_case(self._original(at, match.end()))),
+            write=_worded(_cased(kind, self._original(at, match.end()))),
         )
 
-    def _unknown_at(self, at: int, name: _Name) -> Answer | None:
+    def _code_at(self, at: int, root: RootName, kind: RootType) -> Answer | None:
+        """The number of an answer in its order, as forms code it: "item 1 = 0"."""
+        code = _CODE.match(self._text, at)
+        if code is None or int(code[0]) >= len(kind.answers):
+            return None
+        return Answer(
+            start=at,
+            end=code.end(),
+            root=root,
+            said=kind.answers[int(code[0])],
+            write=lambda kind, number: str(kind.answers.index(kind.written(number))),
+        )
+
+    def _unknown_at(self, at: int, name: _Name, kind: RootType) -> Answer | None:
         """Whatever stands behind a label, if it is no number of it, no type and no other name."""
         text = self._text
         stop = re.compile(r"[\n,;|}\]]|\.(?=\s|\Z)").search(text, at)
         end = len(text) if stop is None else stop.start()
         said = text[at:end].rstrip(" \"'*_`)")
-        if not said or len(said) > _UNKNOWN or said[0] in "[{<(":
+        if not said or len(said) > _UNKNOWN or _NO_ANSWER.match(said):
             return None
         if _FIGURE.match(said) or _TYPE_WORDS.match(said):
             return None
@@ -494,6 +899,8 @@ class AnswerReader:
             return None
         if _DATA_CENTRE.fullmatch(said) and not self._tells(said, name):
             return None
+        if kind.name == "boolean" or name.root in self._words.facts:
+            return self._unlisted(at, at + len(said), name, kind)
         return Answer(start=at, end=at + len(said), root=name.root, said=None, write=None)
 
     def _tells(self, said: str, name: _Name) -> bool:
@@ -522,6 +929,8 @@ class AnswerReader:
                 if column.header.start <= name.start and name.end <= column.header.end
             ]
             for name in under[:1]:
+                if self._labels.meet(name.start, name.end):
+                    continue  # boxes in columns
                 kind = self._words.kinds.get(name.root)
                 for cell in column.cells if kind is not None else ():
                     start = cell.start
@@ -535,6 +944,9 @@ class AnswerReader:
                         )
                     elif (found := self._known_at(start, name, kind)) is not None:
                         self._keep(found)
+                    elif self._told and kind.name == "boolean":
+                        end = start + len(self._text[start : cell.end].rstrip(" \t\"'*_`"))
+                        self._keep(self._unlisted(start, end, name, kind))
 
     def _replies(self, asked: Sequence[RootName]) -> None:
         """The text's first words, which answer what was asked before it."""
@@ -572,38 +984,40 @@ class AnswerReader:
     # -- what is said of oneself ----------------------------------------------------------------
 
     def _stated(self, name: _Name, kind: RootType) -> None:
-        """Said of oneself, the whole of it: "have never smoked"."""
-        if kind.name != "boolean" or not self._told:
-            return
+        """Said of oneself, the whole stretch of it: "have never been one to smoke"."""
         text = self._text
-        if name.root == self._words.sexed and text[name.start : name.end] in _pairs("sexes"):
+        habit = kind.name == "category" and self._habit(name)
+        if not self._told or not (kind.name == "boolean" or habit):
             return
-        box = _CHECKBOX.search(text, max(0, name.start - 6), name.start)
-        if box is not None:
-            self._boxed(box, name)
+        if name.root == self._words.sexed and text[name.start : name.end] in _pairs("sexes"):
             return
         clause = clause_at(self._clauses, name.start)
         start, run = self._run_before(name.start, clause.start)
         end = self._run_behind(name.end)
-        joined = _CONTRACTED.match(text, start)
-        if joined is not None:  # "I've got" leaves the "I" that "I have not" leaves
-            start = joined.end()
-        if _spoken_of(text, start, name, run) or _MEASURED.match(text, end):
+        if not name.composed and (_spoken_of(text, start, name, run) or _MEASURED.match(text, end)):
             return
-        asserted = (
-            name.own
-            or clause.subject == "owner"
-            or bool(_words("own") & set(run))
-            or self._listed(start)
-            or self._nothing_else()
-            or self._described(clause)
-        )
-        if not asserted:
+        if not self._asserted(name, clause, start, run):
             return
+        around = self._stretches.whole if name.composed else self._stretches.around
+        stretch = around(name.start, name.end)
+        before = ""
+        understood = stretch is None
+        if stretch is None:
+            if habit or name.composed:
+                return
+            joined = _CONTRACTED.match(text, start)
+            if joined is not None:  # "I've got" leaves the "I" that "I have not" leaves
+                start, before = joined.end(), " "
+        else:
+            first, last = self._between_others(name, stretch.start, stretch.end)
+            words = {*words_in(text, first, start), *words_in(text, end, last)}
+            understood = words <= small_words() - word_list("no") - word_list("unsure")
+            start, end = first, last
+            before = "and " if stretch.joined and first == stretch.start else ""
         said: str | None = "yes"
-        if name.denied or _words("no") & {*run, *re.findall(r"[a-z']+", text[name.end : end])}:
+        if name.denied or word_list("no") & {*run, *words_in(text, name.end, end)}:
             said = "no"
-        if _words("unsure") & set(run):
+        if word_list("unsure") & set(run) or not understood or habit:
             said = None
         self._keep(
             Answer(
@@ -611,33 +1025,124 @@ class AnswerReader:
                 end=end,
                 root=name.root,
                 said=said,
-                write=_titled(self._title(name), " " if joined is not None else ""),
+                write=_titled(self._title(name), before),
+                hole=f"{before}{ANSWER_HOLE}",
             )
         )
-        mood = re.compile(rf"\s*(?:{_phrases('mood').pattern}),?[ ]").match(text, clause.start)
-        if mood is not None and mood.end() <= start:
-            first = mood.start() + len(mood[0]) - len(mood[0].lstrip())
-            self._keep(
-                Answer(
-                    start=first,
-                    end=mood.end(),
-                    root=name.root,
-                    said=None,
-                    write=lambda _kind, _number: "",
-                    hole="",
-                )
+
+    def _habit(self, name: _Name) -> bool:
+        return name.root in self._words.facts
+
+    def _asserted(self, name: _Name, clause: Clause, start: int, run: Sequence[str]) -> bool:
+        """Whether a name is said of the owner, and not only spoken of."""
+        text = self._text
+        if name.composed:
+            first, last = self._stretches.sentence(name.start)
+            spoken = {*words_in(text, first, last)} & (word_list("own") | word_list("ours"))
+            head = _FAMILY_HEAD.search(text, first, last)
+            if self._stretches.whole(name.start, name.end) is None or self._requested(name):
+                return False
+            measured = clause.subject == "unsaid" and any(
+                first <= start < last for start, _ in self._quantities()
             )
+            return measured or bool(
+                spoken or head or self._noted or self._whose_at(name.start) == "owner"
+            )
+        owned = self._whose(name) == "owner" or bool(word_list("own") & set(run))
+        if name.weight == "loose":
+            return owned and self._stretches.mark(name.start) != "?"
+        if name.weight == "short":
+            return self._capital(name) and (
+                self._noted or self._listed(start) or owned or bool(run)
+            )
+        if name.own or owned or self._listed(start) or self._nothing_else():
+            return True
+        if name.root == self._words.sexed:
+            return False  # "gender" tells nothing
+        if clause.subject != "unsaid" or self._requested(name):
+            return False
+        first, last = self._stretches.sentence(name.start)
+        if text[first:last].rstrip(" \t*_").endswith(":"):
+            return False  # the head of what follows
+        if self._described(clause) or self._noted:
+            return self._stretches.mark(name.start) != "?"
+        if word_list("finders") & set(words_in(text, first, last)):
+            return self._stretches.mark(name.start) != "?"
+        if _strong_words() & set(words_in(text, first, last)):
+            return self._stretches.around(name.start, name.end) is not None
+        names = [(each.start, each.end) for each in self._names]
+        return self._stretches.fragment(name.start, names) or self._profiled(name)
+
+    def _profiled(self, name: _Name) -> bool:
+        """Whether a name is an item of what describes somebody, or all that a label says.
+
+        "Male, 54, smoker, 83 kg", "Household: single parent".
+        """
+        text = self._text
+        first, last = self._stretches.sentence(name.start)
+        if self._stretches.mark(name.start) == "?" or self._stretches.heading(name.start):
+            return False
+        items = re.split(r"[,/]| - ", text[first:last])
+        told = bool(_SEX.search(text, first, last) or _AGED.search(text, first, last))
+        told = told or any(first <= n.start < last for n in self._page.numbers)
+        if len(items) > 1 and told and all(len(each.split()) <= _ITEM for each in items):
+            return True
+        label = text[first : name.start].rstrip(" \t*_")
+        return label.endswith(":") and not text[name.end : last].strip(" \t*_.)")
+
+    def _capital(self, name: _Name) -> bool:
+        """Whether an abbreviation is written as one: "DM", "no DM"."""
+        return self._original(name.start, name.end).split()[-1].isupper()
+
+    def _requested(self, name: _Name) -> bool:
+        """Whether a name stands in a request: "write about diabetes"."""
+        return self._stretches.opening(*self._stretches.sentence(name.start)) in word_list(
+            "requests"
+        )
+
+    def _between_others(self, name: _Name, start: int, end: int) -> tuple[int, int]:
+        """A stretch as far as other facts in it let it reach, which are read by themselves."""
+        text = self._text
+        others = [(n.start, n.end) for n in self._names if n.root != name.root]
+        others += self._quantities()
+        others += [m.span() for m in _AGED.finditer(text, start, end)]
+        if self._words.sexed is not None and not name.composed:
+            others += [m.span() for m in _SEX.finditer(text, start, end)]
+        numbers = [(n.start, n.end) for n in self._page.numbers if n.end <= name.start]
+        told = [n[1] for n in self._quantities() if start <= n[0] < name.start]
+        others += [n for n in numbers if told and n[0] >= told[0]]
+        begin, stop = start, end
+        for first, last in others:
+            if start <= first and last <= name.start:
+                start = max(start, last)
+            elif name.end <= first < end:
+                end = first
+        while begin < start < name.start and text[start] in " \t,-":
+            start += 1
+        while name.end < end < stop and text[end - 1] in " \t,-":
+            end -= 1
+        return start, end
+
+    def _quantities(self) -> list[tuple[int, int]]:
+        """Names of roots that are numbers, which have one close behind."""
+        return [
+            (name.start, name.end)
+            for name in self._page.names
+            if not name.subject
+            and not self._words.kinds.keys() & set(name.roots)
+            and any(name.end <= n.start <= name.end + _NEAR_NUMBER for n in self._page.numbers)
+        ]
 
     def _run_before(self, at: int, least: int) -> tuple[int, list[str]]:
         """The small words before a name that belong to what is said, from the last one back."""
         run: list[str] = []
-        known = _words("fill") | _words("no") | _words("unsure")
+        known = word_list("fill") | word_list("no") | word_list("unsure")
         while len(run) < _WORDS_BEFORE:
             match = _LAST_WORD.search(self._text, max(least, at - 24), at)
             if match is None:
                 break
             word = match[1].replace("’", "'")
-            own = word in _words("own")
+            own = word in word_list("own")
             if not own and word not in known:
                 break
             run.append(word)
@@ -659,22 +1164,82 @@ class AnswerReader:
                 return at
             at = match.end()
 
-    def _boxed(self, box: re.Match[str], name: _Name) -> None:
-        """A mark before a name: "[x] smoker"."""
-        group = "box" if box["box"] is not None else "sign"
-        mark = box[group]
-        if group == "box":
-            one, other, yes = "x", " ", mark != " "
-        else:
-            one, other, yes = _pair(mark, "pairs", "en")
-        self._keep(
-            Answer(
-                start=box.start(group),
-                end=box.end(group),
-                root=name.root,
-                said="yes" if yes else "no",
-                write=_one_of(one, other, str),
+    def _boxes(self) -> None:
+        """Boxes with or without a cross, and what stands behind each of them."""
+        text = self._text
+        boxes = list(_BOXES.finditer(text))
+        labels: list[tuple[int, int]] = []
+        head: _Name | None = None
+        last = -1
+        for place, box in enumerate(boxes):
+            stop = text.find("\n", box.end())
+            end = len(text) if stop < 0 else stop
+            if place + 1 < len(boxes):
+                end = min(end, boxes[place + 1].start())
+            if last < 0 or text[last : box.start()].strip():
+                head = self._head(box.start())
+            last = end
+            label = [n for n in self._names if box.end() <= n.start < end]
+            answer = self._boxed(box, text[box.end() : end].strip(" .,;|"), label, head)
+            if answer is not None:
+                labels.append((box.start(), end))
+                labels += [] if head is None else [(head.start, head.end)]
+                self._keep(answer)
+        self._labels = Spans(labels)
+
+    def _head(self, at: int) -> _Name | None:
+        """The name that stands over a box or on its line before it."""
+        line = self._text.rfind("\n", 0, at) + 1
+        if not self._text[line:at].strip(" \t-*•"):
+            line = self._text.rfind("\n", 0, max(0, line - 1)) + 1
+        over = [n for n in self._names if line <= n.start < at]
+        return over[0] if over else None
+
+    def _boxed(
+        self, box: re.Match[str], label: str, names: Sequence[_Name], head: _Name | None
+    ) -> Answer | None:
+        """A mark before what it is a mark for: a name, or an answer to what stands over it."""
+        group = next(each for each in ("square", "round", "sign") if box[each] is not None)
+        crossed = bool(box[group].strip()) and box[group] not in "☐✗✘❌"
+        marks = _SIGNS.get(box[group], ("x", " "))
+        start, end = box.span(group)
+        kinds = self._words.kinds
+        kind = None if head is None else kinds.get(head.root)
+        if head is not None and kind is not None and kind.name != "date":
+            if kind.name == "category":
+                found = _answers_of(kind.answers).search(label)
+                meant = None if found is None else _answer_in(kind.answers, found[0])
+                said = meant if crossed else None
+                write = _marked(meant, marks)
+                return Answer(start=start, end=end, root=head.root, said=said, write=write)
+            group_of: Literal["pairs", "sexes"] = (
+                "sexes" if head.root == self._words.sexed and label in _pairs("sexes") else "pairs"
             )
+            if label in _pairs(group_of):
+                _, _, yes = _pair(label, group_of, head.language)
+                return self._mark(start, end, head, marks, crossed, yes is not head.denied)
+        sexed = self._words.sexed
+        if sexed is not None and len(label) > 1 and label in _pairs("sexes"):
+            _, _, yes = _pair(label, "sexes", "en")
+            name = _Name(start, end, sexed, "en", own=False)
+            return self._mark(start, end, name, marks, crossed, yes)
+        named = next((n for n in names if n.root in kinds), None)
+        if named is None or kinds[named.root].name != "boolean" or named.weight == "loose":
+            return None
+        if self._subject(named.start) in ("other", "nobody"):
+            return None
+        denied = bool(word_list("no") & set(re.findall(r"[a-z']+", label)))
+        return self._mark(start, end, named, marks, crossed, not (named.denied or denied))
+
+    def _mark(
+        self, start: int, end: int, name: _Name, marks: tuple[str, str], crossed: bool, yes: bool
+    ) -> Answer:
+        return Answer(
+            start=start,
+            end=end,
+            root=name.root,
+            said="yes" if crossed is yes else "no",
+            write=_one_of(*(marks if yes else (marks[1], marks[0])), str),
         )
 
     def _listed(self, at: int) -> bool:
@@ -725,13 +1290,15 @@ class AnswerReader:
 
     def _nothing_else(self) -> bool:
         """Whether the text is nothing but names and what says yes or no: "no smoking, diabetes"."""
-        if re.search(r"[\t|\n]", self._text.strip()):  # a table, or a form
+        if re.search(r"[\t|\n:=]", self._text.strip()):  # a table, or a form
             return False
         rest = list(self._text)
         for name in self._names:
             rest[name.start : name.end] = " " * (name.end - name.start)
-        words = re.findall(r"[^\W_]+(?:'[^\W_]+)?", "".join(rest))
-        return set(words) <= _words("no") | {"and", "or", "und", "et", "y", "e"}
+        bare = re.sub(r"\([^()]*\)", " ", "".join(rest))
+        return "?" not in bare and all(
+            word in small_words() or word.isdigit() for word in words_in(bare, 0, len(bare))
+        )
 
     def _described(self, clause: Clause) -> bool:
         """Whether a clause that names nobody describes somebody: "54 y/o female smoker"."""
@@ -743,45 +1310,63 @@ class AnswerReader:
         text = self._text
         for match in _sex_words().finditer(text):
             clause = clause_at(self._clauses, match.start())
-            if clause.subject in ("other", "nobody"):
+            if self._whose_at(match.start()) in ("other", "nobody") and match[0] not in _SELF:
                 continue
             start, run = self._run_before(match.start(), clause.start)
-            told = bool(
-                _words("own") - {"my", "mein", "meine", "mon", "ma", "mi", "mio", "mia"} & set(run)
-            )
+            told = bool((word_list("own") - _MY) & set(run))
             aged = _AGED.search(text, max(clause.start, match.start() - 20), match.start())
             aged = aged or re.compile(r"[ ,]{1,2}\d{1,3}(?![\w.]\d|\w)").match(text, match.end())
-            copula = re.search(
-                r"\b(?:i am|i'm|im|as an?|ich bin|je suis|soy|sono|sou)\b[^.;\n]{0,30}\Z",
-                text[clause.start : match.start()],
-            )
+            if word_list("having") & set(run):
+                told = False  # "I have a son"
+            copula = _COPULA.search(text[clause.start : match.start()])
+            if match[0] in _PRONOUNS:
+                told = True
+            if match[0] in _TITLES:
+                told, aged = False, None
+                copula = _CALLED.search(text, max(0, match.start() - 24), match.start())
             if not (told or copula or (aged and clause.subject in ("owner", "unsaid"))):
                 continue
             language = next(
-                (each for by in _lists()["sexes"] for each, pair in by.items() if match[0] in pair),
+                (
+                    each
+                    for by in _lists()["sexes"]
+                    for each, pair in by.items()
+                    if match[0] in pair and each in _LANGUAGES
+                ),
                 "en",
             )
             one, other, yes = _pair(match[0], "sexes", language)
-            if _words("no") & set(run):
+            if word_list("no") & set(run):
                 write, said, begin = _titled(self._words.titles[root]), None, start
             else:
                 write = _one_of(one, other, _case(self._original(match.start(), match.end())))
                 said, begin = ("yes" if yes else "no"), match.start()
             self._keep(Answer(start=begin, end=match.end(), root=root, said=said, write=write))
 
+        for match in _SEX_ITEM.finditer(text):
+            # An item of what describes somebody: "Age 44, F, 172 cm", "44/F".
+            first, last = self._stretches.sentence(match.start(1))
+            numbered = any(first <= n.start < last for n in self._page.numbers)
+            if numbered and self._original(*match.span(1)).isupper():
+                self._keep(self._sex_letter(*match.span(1), root))
         for match in _AGE_AND_SEX.finditer(text):
-            if self._subject(match.start()) not in ("other", "nobody"):
-                one, other, yes = _pair(match[1], "sexes", "en")
-                case = _case(self._original(match.start(1), match.end(1)))
-                self._keep(
-                    Answer(
-                        start=match.start(1),
-                        end=match.end(1),
-                        root=root,
-                        said="yes" if yes else "no",
-                        write=_one_of(one, other, case),
-                    )
-                )
+            capital = self._original(*match.span(3)).isupper()
+            opens = not text[text.rfind("\n", 0, match.start()) + 1 : match.start()].strip()
+            if not (match[2] or capital or (opens and _ALONE.match(text, match.end()))):
+                continue  # metres
+            if self._whose_at(match.start()) not in ("other", "nobody"):
+                self._keep(self._sex_letter(*match.span(3), root))
+
+    def _sex_letter(self, start: int, end: int, root: RootName) -> Answer:
+        one, other, yes = _pair(self._text[start:end], "sexes", "en")
+        case = _case(self._original(start, end))
+        return Answer(
+            start=start,
+            end=end,
+            root=root,
+            said="yes" if yes else "no",
+            write=_one_of(one, other, case),
+        )
 
     def _alone(self) -> list[tuple[RootName, RootType]]:
         return [
@@ -809,12 +1394,16 @@ class AnswerReader:
         """The day that belongs to a name, whole, in part, or as so long ago."""
         clause = clause_at(self._clauses, name.start)
         text = self._text
+        if name.composed:
+            first, last = self._stretches.sentence(name.start)
+            clause = clause._replace(start=first, end=last)
         following = next(
             (n.start for n in self._names if n.start > name.start and n.root != name.root),
             len(text),
         )
         stop = clause.end
-        if _CLIPPED.search(text, max(name.end, stop - 6), stop):
+        # "d.o.b. 3 March" ends no sentence either.
+        if stop <= name.end + 2 or _CLIPPED.search(text, max(name.end, stop - 6), stop):
             line = text.find("\n", stop)
             stop = len(text) if line < 0 else line
         limit = min(stop, following, name.end + _REACH)
@@ -850,6 +1439,7 @@ class AnswerReader:
         """A day told by its month and year, its year, or how long ago it is."""
         for pattern in (
             *(_days_of_months(), _seasons(), _MONTH_YEAR, _ago(), _YEAR, _YEAR_IN_WORDS),
+            *(_months_alone(), _DAY_ALONE),
         ):
             parts = pattern.finditer(self._text, start, end)
             if pattern is _MONTH_YEAR:
@@ -912,7 +1502,13 @@ class AnswerReader:
         return True
 
 
-def _longest(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _with_weekday(text: str, day: tuple[int, int]) -> tuple[int, int]:
+    """A day with its weekday before it, which tells of it."""
+    before = _WEEKDAY.search(text, max(0, day[0] - 14), day[0])
+    return day if before is None else (before.start(), day[1])
+
+
+def _longest(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Spans in order, of those that overlap the longest."""
     kept: list[tuple[int, int]] = []
     for start, end in sorted(spans, key=lambda span: span[0] - span[1]):
@@ -927,7 +1523,7 @@ def _spoken_of(text: str, start: int, name: _Name, run: Sequence[str]) -> bool:
     if re.search(rf"(?<![^\W_])(?:{_phrases('spoken_of').pattern})(?: an?| the)? \Z", before):
         return True
     behind = re.compile(rf"[ -](?:{_phrases('spoken_behind').pattern})(?![^\W_])")
-    return behind.match(text, name.end) is not None and not set(run) & _words("own")
+    return behind.match(text, name.end) is not None and not set(run) & word_list("own")
 
 
 @functools.cache
@@ -946,6 +1542,7 @@ def _sex_words() -> re.Pattern[str]:
 def _answers_of(answers: tuple[str, ...]) -> re.Pattern[str]:
     """The answers of a category, whatever stands between their words."""
     spelt = [re.sub(r"(?:\\[ -]|_)+", r"[\\s_-]*", re.escape(_folded(each))) for each in answers]
+    spelt = [each.replace(r"[\s_-]*to[\s_-]*", r"[\s_-]*(?:to|or|–)?[\s_-]*") for each in spelt]
     return re.compile(rf"(?<![^\W_])(?:{'|'.join(sorted(spelt, key=len, reverse=True))})(?![^\W_])")
 
 
@@ -959,8 +1556,11 @@ def _stems(answers: tuple[str, ...]) -> re.Pattern[str] | None:
 
 
 def _answer_in(answers: Sequence[str], written: str) -> str | None:
-    bald = re.sub(r"[\s_-]", "", written)
-    return next((each for each in answers if re.sub(r"[\s_-]", "", _folded(each)) == bald), None)
+    return next((each for each in answers if _bald(_folded(each)) == _bald(written)), None)
+
+
+def _bald(text: str) -> str:
+    return re.sub(r"(?<=\d)(?:to|or|–)(?=\d)|[\s_-]", "", re.sub(r"[\s_-]", "", text))
 
 
 def _case(written: str) -> Callable[[str], str]:
@@ -970,8 +1570,18 @@ def _case(written: str) -> Callable[[str], str]:
     return str.title if written[:1].isupper() else str
 
 
+def _cased(kind: RootType, written: str) -> Callable[[str], str]:
+    """The same for a category: where some answers begin with a figure, no case is told by all."""
+    return str if any(each[:1].isdigit() for each in kind.answers) else _case(written)
+
+
 def _one_of(one: str, other: str, case: Callable[[str], str]) -> Writer:
     return lambda _kind, number: case(one if number >= _HALF else other)
+
+
+def _marked(meant: str | None, marks: tuple[str, str]) -> Writer:
+    """The mark of the box for one answer of a category; a box for none of them stays empty."""
+    return lambda kind, number: marks[0] if kind.written(number) == meant else marks[1]
 
 
 def _worded(case: Callable[[str], str]) -> Writer:
@@ -995,10 +1605,16 @@ def _released_day(kind: RootType, number: float) -> date:
 def _day_in(written: str, language: str) -> tuple[str | None, Writer]:
     """What a day says in ISO form, if its form can say only one day, and how one is written there.
 
-    A month is written in the name's language: the language that it was written in would tell some
-    months from others ("April" is one in two). In figures with slashes day and month may stand
-    either way round: they are not learnt from, and written back in ISO form.
+    A weekday before it is left out. A month is written in the name's language: the language that
+    it was written in would tell some months from others ("April" is one in two). In figures with
+    slashes day and month may stand either way round: they are not learnt from, and written back
+    in ISO form.
     """
+    weekday = _FIRST_WORD.match(written)
+    if weekday is not None and _folded(weekday[1]) not in _month_names():
+        written = written[weekday.end() :]
+    if (call := _IN_CALL.fullmatch(written)) is not None:
+        return _iso(call[1], call[2], call[3]), _formatted("{0:%Y}, {0.month}, {0.day}", "")
     if (iso := _ISO.match(written)) is not None:
         return _iso(iso[1], iso[2], iso[3]), _formatted("{0:%Y-%m-%d}", "")
     if re.fullmatch(r"\d{8}", written):

@@ -161,7 +161,7 @@ def test_a_year_in_words_leaves_as_the_released_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "My daughter's 5th birthday is in May.",
+        "My niece's 5th birthday is in May.",
         "The fall of 1989 changed Europe.",
         "Unfortunately the build fails on node 18.",
         "Conditions: sunny, 20 degrees",
@@ -257,7 +257,10 @@ def arguments(spelling: TypedSpelling, writing: str) -> dict[str, object]:
 
 @pytest.mark.parametrize(
     ("way", "people"),
-    [("text", 200), ("mcp", 30), pytest.param("mcp", 200, marks=pytest.mark.slow)],
+    [
+        *(("text", 200), ("json", 30), ("mcp", 30)),
+        *(pytest.param(way, 200, marks=pytest.mark.slow) for way in ("json", "mcp")),
+    ],
 )
 def test_of_fresh_people_answers_are_right_as_often_as_the_mechanism_says(
     tmp_path: Path, way: str, people: int
@@ -272,11 +275,17 @@ def test_of_fresh_people_answers_are_right_as_often_as_the_mechanism_says(
         offers.learn("tools/list", {}, {"tools": [{"name": "visit", "inputSchema": {}}]})
         rewriter = RequestRewriter(Arguments(one), offers)
         for root in RIGHT:
-            spelling = DRAWN[root][int(rng.integers(len(DRAWN[root])))]
+            drawn = [s for s in DRAWN[root] if s.json or way != "json"]
+            spelling = drawn[int(rng.integers(len(drawn)))]
             writing = spelling.writings[0]
             if way == "text":
                 left = channel.sanitize(writing, source="owner").text
                 said = told(root, spelling, left, one)
+            elif way == "json":
+                values = [json.loads(each) for each in spelling.writings]
+                (made, *others) = (channel.sanitize_json(each).value for each in values)
+                assert all(each == made for each in others)
+                said = one.release(root) in (True, ANSWERS["region"][0], DAYS["born"][0])
             else:
                 asked = {"name": "visit", "arguments": arguments(spelling, writing)}
                 made = rewriter.params("tools/call", asked)["arguments"]

@@ -498,7 +498,10 @@ class TextChannel:
         page = read_page(text, self._person.roots, self._person.formulas)
         doubts: list[Claim] = []
         read: list[tuple[int, int]] = []
-        edits += self._answered(page, look, Spans(taken))
+        answered = self._answered(page, look, taken)
+        # Of what an answer's words have in them nothing is left to be replaced.
+        over = Spans((edit.start, edit.end) for edit in answered)
+        edits = [edit for edit in edits if not over.meet(edit.start, edit.end)] + answered
         taken = [*sure, *((edit.start, edit.end) for edit in edits)]
         asks = look.source == "model" and "?" in text  # "And you?"
         if page.numbers or page.names or asks:  # most texts have nothing of it
@@ -575,7 +578,7 @@ class TextChannel:
                     if not claim.idle:
                         doubts.append(claim)
 
-    def _answered(self, page: Page, look: TextLook, taken: Spans) -> list[Edit]:
+    def _answered(self, page: Page, look: TextLook, taken: Sequence[tuple[int, int]]) -> list[Edit]:
         """Answers that are no numbers: yes or no, a category's word, a day."""
         reader = answer_reader(page, self._person, look.source)
         if reader is None:
@@ -583,7 +586,8 @@ class TextChannel:
         edits = []
         for answer in reader.read(look.expectation.asked):
             start, end = page.folded.span(answer.start, answer.end)
-            if not taken.meet(start, end):
+            # What is within goes with it: "as Jane Roe I never smoked".
+            if all(b <= start or end <= a or (start <= a and b <= end) for a, b in taken):
                 edits.append(self._answer(answer, start, end, look))
         look.asked = reader.asks()
         return edits

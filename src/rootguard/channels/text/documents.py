@@ -38,6 +38,8 @@ _BOUND_KEYS = frozenset(
 )
 _LETTERED = {"h": "height", "w": "weight"}
 """Letters that say what they are if both stand in one object."""
+_LEAST_PATH = 2  # keys that say more together than the last one alone
+_LONGEST_ANSWER = 80  # characters of a value that may be one word or day
 _LEAST_COLUMNS = 2  # a list in a list is a table; one column is a list of values
 _COLUMN_NAME = re.compile(r"(?=.{1,60}\Z)[^\W\d_]")
 _LARGEST = 1e300  # conversions multiply, and must stay finite
@@ -333,8 +335,10 @@ class Walk:
 
     def _text(self, text: str, path: tuple[str, ...]) -> str:
         label = _label(path)
-        context = f"{label}: " if label else ""
-        made = self._channel.sanitize_text(text, context, self._looking(self._expected(label)))
+        made = self._under_path(text, path)
+        if made is None:
+            context = f"{label}: " if label else ""
+            made = self._channel.sanitize_text(text, context, self._looking(self._expected(label)))
         self._answered(made.heard.answered)
         if made.replaced:
             self._counts.update(made.replaced)
@@ -342,14 +346,28 @@ class Walk:
         self._missing |= made.missing
         return made.text
 
+    def _under_path(self, text: str, path: tuple[str, ...]) -> Sanitization | None:
+        """A short text by its whole path, if that names what its last key does not."""
+        told = [key for key in path if not _says_nothing(key)]
+        if len(told) < _LEAST_PATH or len(text) > _LONGEST_ANSWER:
+            return None
+        context = f"{' '.join(told)}: "
+        edits = self._channel.read(text, context, self._looking(NOTHING))
+        if not any(edit.kind == "root" for edit in edits):
+            return None
+        return self._channel.sanitize_text(text, context, self._looking(NOTHING))
+
     def _truth(self, value: bool, *, path: tuple[str, ...]) -> object:
         """True or false under a key, which may be the answer to a yes or no that is declared."""
         label = _label(path)
         if not label:
             return value
         written = "true" if value else "false"
-        edits = self._channel.read(written, f"{label}: ", self._looking(NOTHING))
-        edit = next((each for each in edits if each.start == 0), None)
+        told = [key for key in path if not _says_nothing(key)]
+        edit = None
+        for context in dict.fromkeys((label, " ".join(told))):
+            edits = self._channel.read(written, f"{context}: ", self._looking(NOTHING))
+            edit = edit or next((each for each in edits if each.start == 0), None)
         if edit is None:
             return value
         self._counts.update((edit.kind,))

@@ -1,0 +1,237 @@
+"""From where to where a statement about one fact reaches.
+
+A yes or no can be said in more ways than any list has, but it is said in one stretch of a sentence:
+"I'd be lying if I called myself a smoker", "the clinic ruled out diabetes in May". Here is where
+that stretch begins and ends, by marks and small words alone: commas that part thoughts and those
+that part the items of a list, "and" before a new subject, a request that only quotes it. Whose the
+fact is, and what is written in its place, is decided by `answers`. The lists are in `answers.toml`.
+"""
+
+import functools
+import importlib.resources
+import re
+import tomllib
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+_MARKS: Final = ".!?…;\n。！？；"
+_WORD: Final = re.compile(r"[^\W_]+(?:['’/][^\W_]+)*")
+_BREAK: Final = re.compile(r"[,:()\[\]{}|\t\"“”]|(?<=\s)[-–—]+(?=\s)|—")
+_OPENING: Final = re.compile(r"\s*(?:[-*•>]\s+|\d{1,2}[.)]\s+)?")
+_BULLET: Final = re.compile(r"\s*(?:[-*•>]\s+)?[*_`']*")
+_BRACKET: Final = re.compile(r"[ ]?\([^()\n]{1,40}\)")
+_HEADING: Final = re.compile(r"\s*#{1,6}\s")
+_COMMENTS: Final = 3  # pieces of a sentence in a row that may only comment on what was said
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Where a statement stands; `joined` if an "and" or "but" before it goes with it."""
+
+    start: int
+    end: int
+    joined: bool = False
+
+
+@functools.cache
+def _lists() -> Mapping[str, Any]:
+    source = importlib.resources.files("rootguard.reading") / "answers.toml"
+    lists: Mapping[str, Any] = tomllib.loads(source.read_text("utf-8"))["statement"]
+    return lists
+
+
+@functools.cache
+def word_list(name: str) -> frozenset[str]:
+    """The words of one list about statements."""
+    return frozenset(_lists()[name])
+
+
+@functools.cache
+def small_words() -> frozenset[str]:
+    """Words that say nothing but how or how much something is so."""
+    names = ("own", "no", "unsure", "fill", "verbs", "amounts")
+    phrases = (word for name in ("tail", "comment", "mood") for word in _lists()[name])
+    return frozenset().union(*map(word_list, names), *(phrase.split() for phrase in phrases))
+
+
+@functools.cache
+def _joints() -> re.Pattern[str]:
+    """A word that joins two thoughts, before what begins the second."""
+    both = "|".join(sorted(word_list("joining"), key=len, reverse=True))
+    under = "|".join(sorted(word_list("subordinate"), key=len, reverse=True))
+    begins = sorted({*word_list("own"), *word_list("begins")}, key=len, reverse=True)
+    body = "|".join(map(re.escape, begins))
+    return re.compile(
+        rf"(?<![^\W_])(?:(?P<both>{both})|(?P<under>{under})) (?=(?:{body})(?![^\W_]))"
+    )
+
+
+def words_in(text: str, start: int, end: int) -> list[str]:
+    """The words between two places."""
+    return [word.replace("’", "'") for word in _WORD.findall(text, start, end)]
+
+
+class Stretches:
+    """The sentences of a plain text, and the stretches of statements in them."""
+
+    __slots__ = ("_stops", "_text")
+
+    def __init__(self, text: str, ends: Sequence[int]) -> None:
+        """`ends` are the ends of its clauses, of which those at a mark end a sentence."""
+        self._text = text
+        self._stops = [end - 1 for end in ends if end and text[end - 1] in _MARKS]
+
+    def sentence(self, at: int) -> tuple[int, int]:
+        """The sentence or line that a place stands in, without the mark that ends it."""
+        text = self._text
+        place = bisect_left(self._stops, at)
+        start = self._stops[place - 1] + 1 if place else 0
+        end = self._stops[place] if place < len(self._stops) else len(text)
+        while end > start and text[end - 1] in _MARKS:
+            end -= 1
+        return start, end
+
+    def mark(self, at: int) -> str:
+        """What ends the sentence at a place: a mark, or nothing."""
+        _, end = self.sentence(at)
+        return self._text[end : end + 1]
+
+    def opening(self, start: int, end: int) -> str:
+        """The first word of a stretch."""
+        gap = _OPENING.match(self._text, start, end)
+        word = _WORD.search(self._text, start if gap is None else gap.end(), end)
+        return "" if word is None else word[0].replace("’", "'")
+
+    def heading(self, at: int) -> bool:
+        """Whether a place stands in a heading."""
+        return _HEADING.match(self._text, self.sentence(at)[0]) is not None
+
+    def around(self, start: int, end: int) -> Stretch | None:
+        """The stretch of what is said by a name at this place; None if only its words tell it.
+
+        That is so in questions ("can I eat figs with diabetes?") and in requests that do not
+        quote their owner ("write about diabetes").
+        """
+        text = self._text
+        first, last = self.sentence(start)
+        pieces = self._pieces(first, last)
+        at = max(0, bisect_left([piece.start for piece in pieces], start + 1) - 1)
+        piece = pieces[at]
+        low, high, joined = piece.start, piece.end, piece.joined
+        while high < end and at + 1 < len(pieces):  # a name with a mark within
+            at += 1
+            high = pieces[at].end
+        opener = self.opening(low, high)
+        asks = self.mark(start) == "?"
+        if asks and (high >= last or opener in word_list("asking")):
+            return None
+        if opener in word_list("requests"):
+            quoted = re.compile(
+                rf"(?<![^\W_])(?:{'|'.join(map(re.escape, word_list('own')))})(?![^\W_])"
+            ).search(text, low, start)
+            if quoted is None:
+                return None
+            low = quoted.start()
+        elif not joined:
+            low = self._back(pieces, at, low)
+        for behind in pieces[at + 1 : at + 1 + _COMMENTS]:
+            if text[behind.start - 1] != "," or not self._only_small(behind):
+                break
+            high = behind.end
+        if opener in word_list("roles"):  # "As a smoker I want to know more"
+            own = re.compile(r"(?<![^\W_])(?:i|ich|je|yo|io|eu)(?![^\W_])").search(text, end, high)
+            high = high if own is None else own.start()
+        low = self._past_bullet(low, start)
+        bracket = _BRACKET.match(text, high, last)
+        if bracket is not None:  # "diabetes (diet only)"
+            high = bracket.end()
+        while high > end and text[high - 1] in " \t\n*_`'":
+            high -= 1
+        return Stretch(low, high, joined)
+
+    def _past_bullet(self, low: int, high: int) -> int:
+        """Where a stretch begins behind spaces and the mark of a list's item."""
+        mark = _BULLET.match(self._text, low, high)
+        return low if mark is None else mark.end()
+
+    def _asks(self, piece: Stretch) -> bool:
+        return self.opening(piece.start, piece.end) in word_list("asking") - {"any"}
+
+    def whole(self, start: int, end: int) -> Stretch | None:
+        """The whole sentence of a name; what stands before a colon stays: "Family history: ..."."""
+        text = self._text
+        low, high = self.sentence(start)
+        if self.mark(start) == "?":
+            asking = [p for p in self._pieces(low, high) if self._asks(p)]
+            high = asking[0].start - 1 if asking else low
+            if high < end:
+                return None
+        colon = text.rfind(":", low, start)
+        low = low if colon < 0 else colon + 1
+        low = self._past_bullet(low, start)
+        while high > end and text[high - 1] in " \t\n*_`'":
+            high -= 1
+        return Stretch(low, high)
+
+    def _pieces(self, first: int, last: int) -> list[Stretch]:
+        """A sentence cut at its marks and where a new thought begins."""
+        text = self._text
+        cuts: list[tuple[int, int, bool]] = []  # the end of one, the start of the next
+        for mark in _BREAK.finditer(text, first, last):
+            at = mark.start()
+            within = text[at] == "," and text[at - 1 : at].isdigit() and text[at + 1 : at + 2]
+            if not (within and within.isdigit()):
+                cuts.append((at, mark.end(), False))
+        for joint in _joints().finditer(text, first, last):
+            if joint["both"] is not None:
+                cuts.append((joint.start(), joint.start(), True))
+            else:
+                cuts.append((joint.start(), joint.end(), False))
+        pieces, begin, joined = [], first, False
+        for stop, start, both in sorted(cuts):
+            if stop > begin:
+                pieces.append(Stretch(begin, stop, joined))
+            begin, joined = max(begin, start), both
+        pieces.append(Stretch(begin, last, joined))
+        return pieces
+
+    def _back(self, pieces: Sequence[Stretch], at: int, low: int) -> int:
+        """Where a piece begins that needs those before it: an item of a list, or after "sadly,"."""
+        text = self._text
+        bare = word_list("verbs").isdisjoint(words_in(text, low, pieces[at].end))
+        for before in reversed(pieces[:at]):
+            if text[before.end : before.end + 1] != ",":
+                break
+            words = words_in(text, before.start, before.end)
+            moody = bool(words) and word_list("moods").issuperset(words)
+            if moody:
+                low = before.start
+            elif not bare:
+                break
+            elif not word_list("verbs").isdisjoint(words):
+                return before.start  # "I don't have asthma, gout or diabetes"
+        return low
+
+    def _only_small(self, piece: Stretch) -> bool:
+        words = words_in(self._text, piece.start, piece.end)
+        # A number alone is an age or another value.
+        return not all(map(str.isdigit, words)) and all(
+            word in small_words() or word.isdigit() for word in words
+        )
+
+    def fragment(self, at: int, names: Collection[tuple[int, int]]) -> bool:
+        """Whether a sentence is nothing but names and small words, as notes have them."""
+        first, last = self.sentence(at)
+        if self.mark(at) == "?" or self.heading(at):
+            return False
+        rest = list(self._text[first:last])
+        for start, end in names:
+            if first <= start and end <= last:
+                rest[start - first : end - first] = " " * (end - start)
+        words = words_in("".join(rest), 0, len(rest))
+        if not all(word in small_words() or word.isdigit() for word in words):
+            return False
+        # A line with nothing but a name may be a heading or an item; a sentence is not.
+        return self.mark(at) == "." or not word_list("verbs").isdisjoint(words)
