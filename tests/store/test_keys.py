@@ -198,6 +198,27 @@ def test_a_reserved_key_that_keeps_vanishing_is_given_up(
         place.reserve()
 
 
+@pytest.mark.parametrize("step", ["hardlink_to", "replace"])
+def test_a_draft_that_another_opener_cleared_away_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    taken: list[Path] = []
+    real = getattr(Path, step)
+
+    def late(path: Path, other: Path) -> object:
+        draft = other if step == "hardlink_to" else path
+        if not taken:
+            taken.append(draft)
+            draft.unlink()
+        return real(path, other)
+
+    monkeypatch.setattr(Path, step, late)
+    keys._write(tmp_path / "a.key", "text", replace=step == "replace")
+    assert taken
+    assert [each.name for each in tmp_path.iterdir()] == ["a.key"]
+    assert (tmp_path / "a.key").read_text() == "text"
+
+
 def test_a_key_that_cannot_be_written_or_read_says_why(tmp_path: Path) -> None:
     (tmp_path / "taken").touch()
     place = KeyPlace(file=tmp_path / "taken" / "k.key", account="")

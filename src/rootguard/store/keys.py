@@ -391,23 +391,28 @@ def _drafts(file: Path) -> list[Path]:
 
 def _write(file: Path, text: str, *, replace: bool) -> None:
     """Write a file in one step that lasts; without `replace`, one that is there stays."""
-    draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
-    try:
-        with told(file):
-            _make_directory(file.parent)
-            with os.fdopen(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as out:
-                out.write(text)
-                out.flush()
-                os.fsync(out.fileno())
-            if replace:
-                draft.replace(file)
-            else:
-                with suppress(FileExistsError):
-                    file.hardlink_to(draft)
-            sync_directory(file.parent)
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
+    # Whoever settles a key clears away what killed writers left beside it, and cannot tell the
+    # draft of a living one from those: it is then written once more, and each time by one fewer.
+    for last in (*(False,) * _TRIES, True):
+        draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+        try:
+            with told(file), nullcontext() if last else suppress(FileNotFoundError):
+                _make_directory(file.parent)
+                opened = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+                with os.fdopen(opened, "w") as out:
+                    out.write(text)
+                    out.flush()
+                    os.fsync(out.fileno())
+                if replace:
+                    draft.replace(file)
+                else:
+                    with suppress(FileExistsError):
+                        file.hardlink_to(draft)
+                sync_directory(file.parent)
+                return
+        finally:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
 
 
 def refusal_of(error: OSError, folder: Path) -> str:
