@@ -57,6 +57,8 @@ def session(master: str, **settings: str) -> SparkSession:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": "4",
         "spark.log.level": "ERROR",
+        # A short run is over before the second compiler pays, and one thread collects its garbage.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.ui.showConsoleProgress": "false",
     }
     for name, value in {**usual, **settings}.items():
