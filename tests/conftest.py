@@ -30,6 +30,7 @@ os.environ["ROOTGUARD_CACHE"] = ""
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
+@pytest.hookimpl(optionalhook=True)  # planted faults are tried without xdist
 def pytest_xdist_auto_num_workers() -> int | None:
     """Three workers for two processors: a third of the time a test waits for programs it started.
 
