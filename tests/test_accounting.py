@@ -16,6 +16,7 @@ from rootguard.accounting import (
     Guarantee,
     Ledger,
     RootGuarantee,
+    RootTotals,
     Slopes,
     accumulated_level,
     advantage_bound,
@@ -25,13 +26,22 @@ from rootguard.accounting import (
     slopes,
 )
 from rootguard.errors import FormulaError, FormulaNameError, UnknownNameError
-from rootguard.events import LevelDerived, ProfileErased, RequestRefused, RootNoised, RootRefined
+from rootguard.events import (
+    LevelDerived,
+    ProfileErased,
+    RequestRefused,
+    RootCharged,
+    RootNoised,
+    RootRefined,
+    TableCharged,
+    TableDrawKept,
+)
 from rootguard.expressions import Node, evaluate, gradient, names, parse
 from rootguard.graph import Graph
 from rootguard.mechanisms import MECHANISMS, mechanism
 from rootguard.mechanisms.base import Floats
 from rootguard.template import catalog, load_template
-from rootguard.values import Domain, MechanismName
+from rootguard.values import Domain, MechanismName, RootName, RootType
 
 NAMES: list[MechanismName] = list(MECHANISMS)
 
@@ -680,3 +690,134 @@ def test_promises_cannot_change() -> None:
     (slope,) = slopes(parse("x"), HUNDRED)
     with pytest.raises(FrozenInstanceError):
         slope.flattest = 9.0  # type: ignore[misc]
+
+
+def test_what_a_root_has_cost_is_counted_by_draws_and_their_first_price() -> None:
+    ledger = Ledger([noised("age", 7), noised("age", 5, 2)])
+    ledger.record(RootRefined(principal="ana", root="age", version=1, micro_epsilon=2, level=9))
+    ledger.record(TableCharged(principal="ana", root="ast", draws=3, micro_epsilon=33))
+    ledger.record(
+        RootCharged(
+            principal="ana",
+            root="alt",
+            version=4,
+            draws=2,
+            micro_epsilon=50,
+            first=20,
+            mechanism="laplace",
+        )
+    )
+    assert ledger.totals == {
+        "age": RootTotals(micro=14, draws=2, first=7, mechanism="geometric"),
+        "ast": RootTotals(micro=33, draws=3, first=11),
+        "alt": RootTotals(micro=50, draws=2, first=20, mechanism="laplace"),
+    }
+    assert ledger.draws == {"age": 2, "ast": 3, "alt": 2}
+    assert ledger.first_prices == {"age": 7, "ast": 11, "alt": 20}
+    assert [ledger.mechanism_of(root) for root in ("age", "ast", "ghost")] == ["geometric", "", ""]
+
+
+def test_a_draw_kept_from_a_table_has_a_mechanism_and_no_price() -> None:
+    kept = TableDrawKept(principal="ana", root="age", version=1, level=9, mechanism="laplace")
+    ledger = Ledger([kept])
+    assert (ledger.micro, ledger.spent, ledger.draws, ledger.first_prices) == ({}, {}, {}, {})
+    assert ledger.total == 0
+    assert ledger.mechanism_of("age") == "laplace"
+    drawn = ledger.with_tables({RootName("age"): [(9, 2), (4, 1)]})
+    assert drawn.totals == {"age": RootTotals(micro=22, draws=3, first=9, mechanism="laplace")}
+    assert ledger.micro == {}
+    # A root that was refined only, under an older ledger, has cost something for no draw.
+    fine = RootRefined(principal="ana", root="age", version=1, micro_epsilon=2, level=9)
+    assert Ledger([fine]).totals == {"age": RootTotals(micro=2, draws=0, first=0)}
+    assert Ledger([fine]).draws == {"age": 0}
+
+
+REGION = RootGuarantee(
+    root="region",
+    unit="",
+    epsilon=Fraction(1, 4),
+    step=1.0,
+    mechanism="randomised-response",
+    type=RootType(name="category", answers=("a", "b", "c")),
+)
+JOB = replace(
+    REGION,
+    root="job",
+    mechanism="distances",
+    type=replace(REGION.type, distances=((0.0, 0.5, 3.0), (0.5, 0.0, 2.5), (3.0, 2.5, 0.0))),
+)
+FEMALE = replace(
+    REGION, root="female", epsilon=Fraction(0), mechanism="public", type=RootType(name="boolean")
+)
+
+
+def test_answers_are_one_apart_or_by_their_table_and_public_ones_are_told() -> None:
+    promise = Guarantee(principal="ana", roots=(REGION, JOB, FEMALE), computed=(), identifiers=0)
+    assert promise.advantage({"region": 2}) == pytest.approx(math.tanh(0.25 / 2))
+    assert promise.advantage({"region": 0}) == 0
+    assert promise.advantage({"job": 2.5}) == pytest.approx(math.tanh(0.25 * 2.5 / 2))
+    assert promise.advantage({"female": 1}) == 1.0
+    assert promise.advantage({"female": 0}) == 0.0
+    assert promise.advantage({"female": 0, "region": 1}) == pytest.approx(math.tanh(0.25 / 2))
+    assert [root.advantage for root in promise.roots] == pytest.approx(
+        [math.tanh(0.125), math.tanh(0.125), 1.0]
+    )
+    # Epsilon 1/4 leaves four steps below one half; of answers there is one.
+    assert [root.hidden_within for root in promise.roots] == [1.0, 1.0, 0.0]
+    assert replace(REGION, epsilon=Fraction(2)).hidden_within == 0.0
+    assert promise.total == Fraction(1, 2)
+
+
+def test_a_promise_about_answers_is_said_in_its_own_words() -> None:
+    assert str(REGION) == (
+        "region: epsilon 0.25 between any two answers (randomised-response); of two answers that "
+        "differ, the true one is guessed with an advantage of at most 0.124"
+    )
+    twice = replace(JOB, draws=2, mechanism="", title="Work")
+    assert str(twice) == (
+        "Work (job): epsilon 0.25 per unit of the declared distance between answers (tables, "
+        "noised 2 times); of two answers that differ by 1, the true one is guessed with an "
+        "advantage of at most 0.124"
+    )
+    assert str(FEMALE) == "female: public, released as it was given; nothing of it is hidden"
+    age = replace(guarantee().roots[0], draws=2, mechanism="")
+    assert str(age) == (
+        "age: epsilon 0.1 per step of 0.5 years (tables, noised 2 times); advantage at most 1/2 "
+        "within 5 years"
+    )
+    assert str(guarantee().roots[1]) == (
+        "ratio: epsilon 0.5 per step of 0.01 (laplace); advantage at most 1/2 within 0.02"
+    )
+    shown = REGION.to_dict()
+    assert shown["type"] == "category"
+    assert shown["per"] == "between any two answers"
+    assert shown["advantage"] == pytest.approx(math.tanh(0.125))
+    assert "public" not in shown
+    assert FEMALE.to_dict()["public"] is True
+
+
+def test_a_guarantee_tells_answers_other_templates_and_what_was_noised_again() -> None:
+    plain = guarantee()
+    assert "(or two answers)" not in str(plain)
+    assert str(plain).startswith("Each root is noised exactly once. Total epsilon 0.6 ")
+    assert "other templates" not in str(plain)
+    again = replace(REGION, draws=2)
+    more = replace(plain, roots=(*plain.roots, again), others=(JOB,), computed=())
+    text = str(more)
+    assert "Total epsilon 1.1 per grid step (or two answers)." in text
+    assert "So far noised: region 2 times. What" in text
+    assert f"Noised for this person under other templates:\n  {JOB}\n" in text
+    assert "computed from these" not in text
+    assert more.draws_of("region") == 2
+    assert more.epsilon_of("job") == Fraction(1, 4)
+    assert list(more.to_dict()["other_roots"]) == ["job"]  # type: ignore[call-overload]
+    page = more._repr_html_()
+    assert all(cell in page for cell in ("region", "0.25", "5 years", "0.02<"))
+
+
+def test_an_amplification_is_tight_up_to_a_tenth_above_what_is_attained() -> None:
+    edge = Slopes(root="x", amplification=1.1 * 2.0, attained=2.0, flattest=0.0)
+    assert edge.tight
+    assert not replace(edge, amplification=math.nextafter(2.2, 3.0) + 1e-12).tight
+    nothing = Slopes(root="x", amplification=0.0, attained=0.0, flattest=0.0)
+    assert (nothing.tight, nothing.remark) == (True, "")

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint, minimize
 
 from rootguard import allocation as allocating
-from rootguard.allocation import EPSILON_MIN, Plan, make_plan, read_budget, sensitivities
+from rootguard.allocation import (
+    EPSILON_MIN,
+    Plan,
+    make_plan,
+    plan_at,
+    read_budget,
+    remarks,
+    scaled,
+    sensitivities,
+)
 from rootguard.errors import (
     BudgetError,
     FormulaNameError,
@@ -24,7 +33,7 @@ from rootguard.graph import Graph
 from rootguard.mechanisms import MECHANISMS, mechanism
 from rootguard.mechanisms.base import Floats, Indices
 from rootguard.template import Template, catalog, load_template, parse_template
-from rootguard.values import AllocationName, MechanismName
+from rootguard.values import AllocationName, MechanismName, RootName
 
 NAMES: list[MechanismName] = list(MECHANISMS)
 ALLOCATIONS: list[AllocationName] = ["uniform", "closed-form", "optimal"]
@@ -610,3 +619,159 @@ def test_a_budget_that_is_the_minimum_up_to_rounding_gives_every_root_the_minimu
 def test_what_the_minimum_takes_too_much_is_taken_back_from_the_largest() -> None:
     units = allocating._whole_micro([LEAST, 1e-7, 0.6, 0.4], Fraction(1), EPSILON_MIN)
     assert units == [EPSILON_MIN, EPSILON_MIN, Fraction("0.598"), Fraction("0.4")]
+
+
+ANSWERS = """
+name = "t"
+title = "T"
+[roots.region]
+type = "category"
+values = ["a", "b", "c"]
+[roots.smoker]
+type = "boolean"
+[roots.female]
+type = "boolean"
+public = true
+[roots.age]
+lower = 0
+upper = 100
+grid = 101
+[target]
+name = "s"
+formula = '(6 if region == "a" else 0) + 4 * smoker + 2 * female + age'
+"""
+
+
+@pytest.fixture(scope="module")
+def answers() -> Template:
+    return parse_template(ANSWERS, file="t.toml")
+
+
+def test_a_plan_at_given_epsilons_costs_their_sum(answers: Template) -> None:
+    given = {
+        answers.roots[RootName(n)].name: Fraction(1, d) for n, d in (("region", 2), ("smoker", 4))
+    }
+    plan = plan_at(answers, given | {answers.roots[RootName("age")].name: Fraction(1)})
+    found = {str(share.root): share.epsilon for share in plan.shares}
+    assert found == {
+        "region": Fraction(1, 2),
+        "smoker": Fraction(1, 4),
+        "female": Fraction(0),
+        "age": Fraction(1),
+    }
+    assert plan.budget == Fraction(7, 4)
+    assert plan.allocation == "goals"
+    assert plan["smoker"].expected_error == pytest.approx(1 / (1 + math.exp(0.25)))
+    assert plan["female"].expected_error == 0
+    assert {str(share.root): share.sensitivity for share in plan.shares} == pytest.approx(
+        {"region": 4, "smoker": 4, "female": 2, "age": 1}
+    )
+
+
+def test_a_plan_is_scaled_to_a_smaller_budget_and_to_no_other(answers: Template) -> None:
+    plan = make_plan(answers, Fraction(3), allocation="uniform")
+    assert scaled(plan, None) is plan
+    assert scaled(plan, Fraction(3)) is plan
+    assert scaled(plan, Fraction(4)) is plan
+    half = scaled(plan, Fraction(3, 2))
+    assert {str(s.root): s.epsilon for s in half.shares} == {
+        "region": Fraction(1, 2),
+        "smoker": Fraction(1, 2),
+        "female": Fraction(0),
+        "age": Fraction(1, 2),
+    }
+    assert half.budget == Fraction(3, 2)
+    assert half["smoker"].expected_error == pytest.approx(1 / (1 + math.exp(0.5)))
+    # No root is left with nothing, which would be no noise at all.
+    least = scaled(plan, Fraction(1, 10**7))
+    assert [s.epsilon * 10**6 for s in least.shares] == [1, 1, 0, 1]
+    assert least.budget == Fraction(3, 10**6)
+    # A part of a micro-epsilon is not spent.
+    odd = scaled(plan, Fraction("1.0000019"))
+    assert odd["age"].epsilon == Fraction("0.333333")
+
+
+def test_an_answer_is_near_chance_up_to_a_fifth_of_the_way_to_certainty(answers: Template) -> None:
+    """Of two answers that is six right ones of ten, at ln 1.5; of three 7 of 15, at ln 1.75."""
+
+    def said(region: float, smoker: float) -> tuple[str, ...]:
+        roots = {"region": region, "smoker": smoker, "age": 0.001}
+        given = {
+            answers.roots[RootName(name)].name: Fraction(epsilon) for name, epsilon in roots.items()
+        }
+        return remarks(plan_at(answers, given))
+
+    assert said(math.log(1.75) + 1e-6, math.log(1.5) + 1e-6) == ()
+    region, smoker = said(math.log(1.75) - 1e-6, math.log(1.5) - 1e-6)
+    assert region == (
+        "region would be near chance at this budget (right in 47% of cases): make it public, drop "
+        "it, or spend 1.2 more on it (right in 75%)"
+    )
+    assert smoker == (
+        "smoker would be a coin toss at this budget (right in 60% of cases): make it public, drop "
+        "it, or spend 0.7 more on it (right in 75%)"
+    )
+
+
+def test_primes_are_counted_from_two() -> None:
+    assert [allocating._prime(place) for place in range(1, 10)] == [2, 3, 5, 7, 11, 13, 17, 19, 23]
+
+
+def test_a_slope_is_taken_a_hundredth_of_a_step_wide_and_within_the_bounds() -> None:
+    domain = small_grids(11).roots[RootName("x0")].domain
+    around = {0.5: [0.4995, 0.5005], 0.0: [0.0, 0.001], 1.0: [0.999, 1.0], 0.9996: [0.999, 1.0]}
+    for value, points in around.items():
+        assert allocating._around(value, domain) == pytest.approx(points)
+
+
+def test_a_mean_difference_is_per_unit_of_distance_where_there_is_a_value(
+    answers: Template,
+) -> None:
+    def difference(root: str, *rows: list[float]) -> float:
+        values = [np.array(row) for row in rows]
+        along = [0.0, 1.0, 3.0][: len(rows)] if root == "age" else [0.0, 1.0, 2.0][: len(rows)]
+        return allocating._difference(answers.roots[RootName(root)], along, values)
+
+    # On a line between neighbours, which are 1 and 2 apart; all answers are 1 apart.
+    assert difference("age", [0.0, 1.0], [1.0, 3.0], [5.0, 3.0]) == pytest.approx((1 + 2 + 2) / 4)
+    assert difference("region", [0.0], [1.0], [5.0]) == pytest.approx((1 + 5 + 4) / 3)
+    assert difference("age", [0.0, math.nan], [1.0, 3.0]) == 1.0
+    assert difference("age", [math.nan], [math.nan]) == 0.0
+    table = ((0.0, 2.0, 4.0), (2.0, 0.0, 8.0), (4.0, 8.0, 0.0))
+    root = answers.roots[RootName("region")]
+    apart = dataclasses.replace(root, type=dataclasses.replace(root.type, distances=table))
+    values = [np.array([0.0]), np.array([1.0]), np.array([5.0])]
+    found = allocating._difference(apart, [0.0, 1.0, 2.0], values)
+    assert found == pytest.approx((1 / 2 + 5 / 4 + 4 / 8) / 3)
+
+
+def test_people_give_an_answer_as_often_as_the_population_does(answers: Template) -> None:
+    """What smokers of one region pay counts by their share; of what no one says there is none."""
+    shared = ANSWERS.replace('values = ["a", "b", "c"]', 'values = ["a", "b", "c"]\n{}')
+    shared = shared.split("formula")[0] + "formula = '8 * smoker * (region == \"a\") + age'\n"
+    for shares, part in (("", 1 / 3), ("shares = [0.5, 0.25, 0.25]", 1 / 2)):
+        template = parse_template(shared.format(shares), file="t.toml")
+        found = sensitivities(template, Graph.of(template))
+        assert found[template.roots[RootName("smoker")].name] == pytest.approx(8 * part, abs=0.3)
+        assert found[template.roots[RootName("age")].name] == pytest.approx(1.0)
+        assert found[template.roots[RootName("female")].name] == 0
+
+
+def test_what_is_above_the_minimum_is_stretched_to_the_budget() -> None:
+    assert allocating.fitted([1.001, 3.001], 2.002) == pytest.approx([0.501, 1.501])
+    assert allocating.fitted([0.0, 0.001], 2.002) == pytest.approx([1.001, 1.001])
+    assert allocating.fitted([0.0, 5.0], 2.002) == pytest.approx([0.001, 2.001])
+
+
+def test_a_step_that_takes_a_root_below_the_minimum_leaves_the_others_the_rest() -> None:
+    moved = allocating._newton([1.0, 1.0, 0.0011], [0.0, 0.0, -9.0], [-2.0, -2.0, -2.0], 2.001)
+    assert moved == pytest.approx([1.0, 1.0, LEAST])
+    # All below it: whatever the lines say, nobody has more to give.
+    assert allocating._newton([0.0011] * 2, [0.0, 0.0], [-2.0, -2.0], 0.0001) == [LEAST, LEAST]
+
+
+def test_a_micro_epsilon_that_is_left_goes_where_rounding_took_most() -> None:
+    units = allocating._whole_micro([0.2000003, 0.3000008, 0.4999999], Fraction(1), EPSILON_MIN)
+    assert units == [Fraction("0.2"), Fraction("0.3"), Fraction("0.5")]
+    units = allocating._whole_micro([0.2, 0.3000008, 0.3000001], Fraction("0.800002"), EPSILON_MIN)
+    assert units == [Fraction("0.2"), Fraction("0.300001"), Fraction("0.300001")]

@@ -209,3 +209,219 @@ def test_a_jump_is_as_steep_as_the_cell_in_which_it_was_cornered() -> None:
     (steep, bound), _ = search.slope("x")
     assert bound == math.inf
     assert steep > 1e6
+
+
+LN_2, LN_3, LN_4, LN_5, LN_10 = (math.log(number) for number in (2, 3, 4, 5, 10))
+E_2, E_4 = math.exp(2), math.exp(4)
+SIDES = box(
+    a=(2.0, 4.0), b=(-4.0, -2.0), c=(-1.0, 2.0), d=(1.0, 3.0), f=(0.25, 0.5), g=(-3.0, -1.0)
+)
+Ends = tuple[float, float]
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "slopes", "elasticities"),
+    [
+        ("a", (2, 4), {"a": (1, 1)}, {"a": (1, 1)}),
+        ("c", (-1, 2), {"c": (1, 1)}, None),
+        ("-a", (-4, -2), {"a": (-1, -1)}, {"a": (1, 1)}),
+        ("a * d", (2, 12), {"a": (1, 3), "d": (2, 4)}, {"a": (1, 1), "d": (1, 1)}),
+        ("a / d", (2 / 3, 4), {"a": (1 / 3, 1), "d": (-4, -2 / 9)}, {"a": (1, 1), "d": (-1, -1)}),
+        ("a ** 3", (8, 64), {"a": (12, 48)}, {"a": (3, 3)}),
+        (
+            *("a ** d", (2, 64), {"a": (1, 48), "d": (2 * LN_2, 64 * LN_4)}),
+            {"a": (1, 3), "d": (LN_2, 3 * LN_4)},
+        ),
+        ("a + d", (3, 7), {"a": (1, 1), "d": (1, 1)}, {"a": (0.4, 0.8), "d": (0.2, 0.6)}),
+        ("a - g", (3, 7), {"a": (1, 1), "g": (-1, -1)}, {"a": (0.4, 0.8), "g": (0.2, 0.6)}),
+        ("b + g", (-7, -3), {"b": (1, 1), "g": (1, 1)}, {"b": (0.4, 0.8), "g": (0.2, 0.6)}),
+        # Of a difference that does not vanish only the definition says it.
+        (
+            *("a - f", (1.5, 3.75), {"a": (1, 1), "f": (-1, -1)}),
+            {"a": (2 / 3.75, 4 / 1.5), "f": (-0.5 / 1.5, -0.25 / 3.75)},
+        ),
+        ("a - d", (-1, 3), {"a": (1, 1), "d": (-1, -1)}, None),
+        ("sqrt(a)", (2**0.5, 2), {"a": (0.25, 0.5**1.5)}, {"a": (0.5, 0.5)}),
+        ("abs(g)", (1, 3), {"g": (-1, -1)}, {"g": (1, 1)}),
+        ("exp(a)", (E_2, E_4), {"a": (E_2, E_4)}, {"a": (2, 4)}),
+        ("ln(a)", (LN_2, LN_4), {"a": (0.25, 0.5)}, {"a": (0.5 / LN_4, 2 / LN_2)}),
+        (
+            *("log2(a / f)", (2, 4), {"a": (0.25 / LN_2, 0.5 / LN_2), "f": (-4 / LN_2, -2 / LN_2)}),
+            {"a": (0.125 / LN_2, 1 / LN_2), "f": (-1 / LN_2, -0.125 / LN_2)},
+        ),
+        (
+            *("log10(a / d)", (math.log10(2 / 3), math.log10(4))),
+            *({"a": (0.25 / LN_10, 0.5 / LN_10), "d": (-1 / LN_10, -1 / 3 / LN_10)}, None),
+        ),
+        ("ln(c * c)", (-math.inf, LN_4), {"c": (-math.inf, math.inf)}, None),
+        ("min(a, d)", (1, 3), {"a": (0, 1), "d": (0, 1)}, {"a": (0, 1), "d": (0, 1)}),
+        ("max(a, g)", (2, 4), {"a": (1, 1)}, {"a": (1, 1)}),
+        ("min(a, g)", (-3, -1), {"g": (1, 1)}, {"g": (1, 1)}),
+        ("max(a, 2 * a)", (4, 8), {"a": (1, 2)}, {"a": (1, 1)}),
+        # c alone has no elasticity, as it may be 0, so that of the greater one is by definition.
+        ("max(a, c)", (2, 4), {"a": (0, 1), "c": (0, 1)}, {"a": (0, 2), "c": (-0.5, 1)}),
+        ("clip(a, d, 3)", (2, 3), {"a": (0, 1), "d": (0, 1)}, {"a": (0, 1), "d": (0, 1)}),
+        (
+            *("exp(a) - 1", (E_2 - 1, E_4 - 1), {"a": (E_2, E_4)}),
+            {"a": (2 / (1 - 1 / E_2), 4 / (1 - 1 / E_4))},
+        ),
+        (
+            *("1 - exp(a)", (1 - E_4, 1 - E_2), {"a": (-E_4, -E_2)}),
+            {"a": (2 / (1 - 1 / E_2), 4 / (1 - 1 / E_4))},
+        ),
+        ("exp(c) - 1", (1 / math.e - 1, E_2 - 1), {"c": (1 / math.e, E_2)}, None),
+        ("ln(1 + a)", (LN_3, LN_5), {"a": (0.2, 1 / 3)}, {"a": (0.8 / LN_5, 2 / 3 / LN_3)}),
+        ("log(a + 1)", (LN_3, LN_5), {"a": (0.2, 1 / 3)}, {"a": (0.8 / LN_5, 2 / 3 / LN_3)}),
+        # 1 + c comes to 0, where the logarithm has no end.
+        ("ln(1 + c)", (-math.inf, LN_3), {"c": (1 / 3, math.inf)}, None),
+    ],
+)
+def test_enclosures_are_those_that_calculus_gives(
+    text: str, value: Ends, slopes: dict[str, Ends], elasticities: dict[str, Ends] | None
+) -> None:
+    found = module._enclose(parse(text), SIDES)
+    assert found is not None
+    assert ends_of({"": found.value}) == {"": pytest.approx(value, rel=1e-9)}
+    for bounds, known in ((found.slopes, slopes), (found.elasticities, elasticities)):
+        assert (bounds is None) == (known is None)
+        ends = ends_of(bounds or {})
+        assert ends.keys() == (known or {}).keys()
+        for name, pair in (known or {}).items():
+            assert ends[name] == pytest.approx(pair, rel=1e-9)
+
+
+def ends_of(bounds: Mapping[str, Interval]) -> dict[str, Ends]:
+    return {name: (each.lower, each.upper) for name, each in bounds.items()}
+
+
+def test_a_formula_is_taken_apart_where_two_operations_lie_between() -> None:
+    def inner(text: str) -> Node | None:
+        parts = module._outer_and_inner(parse(text))
+        return parts and parts[1]
+
+    assert inner("exp(-(a * b))") == parse("a * b")
+    assert inner("3 / (1 + exp(a - b))") == parse("a - b")
+    assert inner("exp(a * b)") is None
+    assert inner("a * b") is None
+    assert inner("exp(-(2 * a))") is None
+    parts = module._outer_and_inner(parse("3 / (1 + exp(a - b))"))
+    assert parts is not None
+    assert parts[0] == parse("3 / (1 + exp(inner))")
+
+
+def test_a_side_is_cut_by_ratio_where_it_has_a_sign_and_else_in_half() -> None:
+    cuts = {(1, 4): 2, (-4, -1): -2, (0, 4): 2, (-4, 0): -2, (-2, 4): 1, (3, 3): 3}
+    for ends, cut in cuts.items():
+        assert module._middle(Interval(*map(float, ends))) == pytest.approx(cut)
+    last = Interval(math.nextafter(3.0, 0.0), 3.0)
+    assert last.lower <= module._middle(last) <= last.upper
+    widths = {(1, 8): math.log(8), (0, 8): 8, (-1, 8): 9, (-8, -1): 7}
+    for ends, width in widths.items():
+        assert module._width(Interval(*map(float, ends))) == pytest.approx(width)
+
+
+def test_a_slope_has_a_sign_where_it_is_bounded_and_never_of_the_other_one() -> None:
+    signs: dict[Ends, int] = {
+        (0, 1): 1,
+        (1, 2): 1,
+        (0, 0): 1,
+        (-1, 0): -1,
+        (-2, -1): -1,
+        (-1, 1): 0,
+    }
+    signs |= {(0, math.inf): 0, (1, math.inf): 0, (-math.inf, 0): 0, (-math.inf, -1): 0}
+    assert {ends: module._sign(Interval(*map(float, ends))) for ends in signs} == signs
+
+
+def test_a_step_ends_at_the_side_of_the_box() -> None:
+    side = Interval(2.0, 6.0)
+    moved = [module._moved((9.0, 3.0), 1, side, step) for step in (0.25, -0.25, 1.0, -1.0)]
+    assert moved == [(9.0, 4.0), (9.0, 2.0), (9.0, 6.0), (9.0, 2.0)]
+
+
+def test_what_lies_in_both_may_be_one_point_and_is_the_first_where_nothing_does() -> None:
+    one = Interval(1.0, 3.0)
+    others = [Interval(2.0, 4.0), Interval(3.0, 4.0), Interval(4.0, 5.0), Interval(0.0, 2.0), None]
+    met = [module._meet(one, other) for other in others]
+    assert met == [Interval(2.0, 3.0), Interval(3.0, 3.0), one, Interval(1.0, 2.0), one]
+
+
+def test_the_allowance_is_the_work_shared_by_all_cells_and_measures() -> None:
+    small = Extremes(parse("a * b"), box(a=(1.0, 2.0), b=(1.0, 2.0)))
+    assert small._allowance == 400_000 // (3 * 2 * 6)
+    many = {f"x{number}": Interval(1.0, 1.0) for number in range(150)}
+    assert Extremes(parse(" + ".join(many)), many)._allowance == 2
+
+
+def test_only_a_formula_with_a_name_twice_is_asked_at_the_ends_of_its_sides() -> None:
+    sides = box(a=(1.0, 2.0), b=(1.0, 2.0))
+    assert not Extremes(parse("a - b"), sides)._repeats
+    assert Extremes(parse("a - b / a"), sides)._repeats
+    single = module._enclosed(parse("a - a / 2"), sides, repeats=False)
+    twice = module._enclosed(parse("a - a / 2"), sides, repeats=True)
+    assert single is not None
+    assert twice is not None
+    assert ends_of({"": single.value}) == {"": pytest.approx((0.0, 1.5))}
+    assert ends_of({"": twice.value}) == {"": pytest.approx((0.5, 1.0))}
+
+
+def test_the_spread_is_that_of_the_points_that_have_a_value() -> None:
+    assert Extremes(parse("7 - 3 * x"), box(x=(1.0, 100.0)))._spread() == 297.0
+    assert Extremes(parse("sqrt(x)"), box(x=(-1.0, 4.0)))._spread() == 0.0
+    assert Extremes(parse("sqrt(x)"), box(x=(-4.0, -1.0)))._spread() == 0.0
+
+
+def test_a_cell_is_cut_across_the_side_that_widens_its_bound_most() -> None:
+    """The bound is of the value, which b changes by 9 and a by 1; ties go to the widest side."""
+    wide = box(a=(1.0, 2.0), b=(1.0, 10.0))
+    search = Extremes(parse("a + b"), wide)
+    first, second = search._halves(tuple(wide.values()), lambda each: each.value.upper)
+    assert (first[0], second[0]) == (wide["a"], wide["a"])
+    assert (first[1].lower, second[1].upper) == (1.0, 10.0)
+    assert first[1].upper == second[1].lower == pytest.approx(math.sqrt(10))
+    equal = box(a=(1.0, 2.0), b=(1.0, 10.0))
+    cell = (Interval(1.0, 2.0), Interval(1.0, 2.0))
+    first, second = Extremes(parse("a * b"), equal)._halves(cell, lambda each: each.value.upper)
+    assert first[0].upper == second[0].lower == pytest.approx(math.sqrt(2))
+    point = (Interval(2.0, 2.0), Interval(3.0, 3.0))
+    assert not list(search._halves(point, lambda each: each.value.upper))
+
+
+def hump(**options: float) -> tuple[float, float, int]:
+    """What is met of a hump of 25, its bound, and how many cells were looked at."""
+    search = Extremes(parse("a * (10 - a)"), box(a=(1.0, 9.0)))
+    search._allowance = int(options.pop("allowance", search._allowance))
+    met, bound = search.supremum(lambda each: each.value.upper, **options)  # type: ignore[arg-type]
+    return met, bound, len(search._cells)
+
+
+def test_a_search_ends_within_two_percent_or_later_within_five(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    met, bound, cells = hump()
+    assert met == pytest.approx(25.0)
+    assert 1.0 <= bound / met <= 1.02
+    assert cells == 15
+    monkeypatch.setattr(module, "_FEW_CUTS", 6)
+    met, bound, cells = hump()
+    assert 1.02 < bound / met <= 1.05
+    assert cells == 13
+    # The cut after the few is the first that may be coarser.
+    monkeypatch.setattr(module, "_FEW_CUTS", 7)
+    assert hump()[2] == 15
+
+
+def test_a_search_ends_with_its_cuts_its_cells_or_what_is_known() -> None:
+    assert [hump(cuts=cuts)[2] for cuts in (0, 1, 2)] == [1, 3, 5]
+    # Two cells more than the allowance at most: a cut is not made by half.
+    assert [hump(allowance=allowed)[2] for allowed in (1, 2, 3, 4)] == [3, 5, 5, 7]
+    assert hump(known=25.1)[1:] == (25.1, 1)
+    assert hump(scale=10_000.0)[2] == 1
+    assert hump(scale=25.0)[2] == 15
+
+
+def test_a_peak_at_the_middle_of_a_half_ends_the_search() -> None:
+    peak = parse(f"max(0, 1 - 1000 * abs(x - {math.sqrt(10.0)!r}))")
+    search = Extremes(peak, box(x=(1.0, 100.0)))
+    assert search.supremum(lambda each: each.value.upper) == pytest.approx((1.0, 1.0))
+    assert len(search._cells) == 3
