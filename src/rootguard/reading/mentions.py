@@ -862,24 +862,12 @@ def _inserted(page: Page, owner_names: Collection[str]) -> dict[int, RootName | 
         return found
     for match in _INSERTED.finditer(page.plain):
         columns = _cells(match[1], match.start(1))
-        named = [
-            next(
-                (n.roots[0] for n in page.names if start <= n.start < end and len(n.roots) == 1),
-                None,
-            )
-            for start, end in columns
-        ]
         by_name = any(_NAMED.search(page.plain, *column) for column in columns)
         for row in re.finditer(r"\(([^()]*)\)", match[2]):
             if by_name and not any(caseless(name) in row[1] for name in owner_names):
                 continue
             cells = _cells(row[1], match.start(2) + row.start(1))
-            if len(cells) != len(columns):
-                continue
-            for (start, end), root in zip(cells, named, strict=True):
-                inside = [n for n in page.numbers if start <= n.start < end]
-                if root is not None and len(inside) == 1:
-                    found[inside[0].start] = root
+            found |= _in_order(page, columns, cells)
     return found
 
 
@@ -888,16 +876,22 @@ def _unpacked(page: Page) -> dict[int, RootName | None]:
     found: dict[int, RootName | None] = {}
     for match in _UNPACKED.finditer(page.plain) if "=" in page.plain else ():
         targets, values = _cells(match[1], match.start(1)), _cells(match[2], match.start(2))
-        named = [
-            next((n.roots[0] for n in page.names if start <= n.start < end), None)
-            for start, end in targets
-        ]
-        if len(targets) != len(values) or not any(named):
-            continue
-        for (start, end), root in zip(values, named, strict=True):
-            inside = [n for n in page.numbers if start <= n.start < end]
-            if root is not None and len(inside) == 1:
-                found[inside[0].start] = root
+        found |= _in_order(page, targets, values)
+    return found
+
+
+def _in_order(
+    page: Page, named: Sequence[tuple[int, int]], cells: Sequence[tuple[int, int]]
+) -> dict[int, RootName | None]:
+    """The number of each cell, and the quantity that the place of the same rank names."""
+    found: dict[int, RootName | None] = {}
+    for (low, high), (start, end) in zip(named, cells, strict=False):
+        if len(named) != len(cells):
+            break
+        roots = [n.roots[0] for n in page.names if low <= n.start < high and len(n.roots) == 1]
+        inside = [n for n in page.numbers if start <= n.start < end]
+        if roots and len(inside) == 1:
+            found[inside[0].start] = roots[0]
     return found
 
 

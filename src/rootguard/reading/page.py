@@ -540,8 +540,8 @@ class Form:
     series: Series = "none"
 
     @classmethod
-    def of(cls, measure: Measure, unit: str) -> "Form":
-        """A root's plain form in a unit."""
+    def of(cls, measure: Measure, unit: str, **written: Any) -> "Form":  # noqa: ANN401
+        """A root's form in a unit; the plain one, but for how it is `written`."""
         return cls(
             own=measure.unit,
             unit=unit,
@@ -549,6 +549,7 @@ class Form:
             decimals=measure.decimals,
             lower=measure.domain.lower,
             upper=measure.domain.upper,
+            **written,
         )
 
     def read(self, value: float) -> float | None:
@@ -830,13 +831,9 @@ def _quantity(
         if not measure.holds(value * factor, first) and measure.holds(other * factor, second):
             value, group, decimal = other, "", ","
     chosen = unit or measure.unit_of(value * factor)
-    form = Form(
-        own=measure.unit,
-        unit=chosen,
-        substance=measure.substance,
-        decimals=measure.decimals,
-        lower=measure.domain.lower,
-        upper=measure.domain.upper,
+    form = Form.of(
+        measure,
+        chosen,
         sort=_sort(text, number),
         series=_series(text, number) if after == number.end else "none",
         factor=factor,

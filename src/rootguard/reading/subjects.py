@@ -84,20 +84,17 @@ _HEADING = re.compile(r"[ \t]*#{1,6} ")
 _BESIDE_NAME = re.compile(r"(?: [^\W\d_]+)?[,(: ]{1,3}\d{1,3}(?![\d.,:/]*\d)")
 
 
-_REPORTED = re.compile(
-    r" (?:in|from|of|described in) (?:the|this|that|a|an|our|my) "
-    r"(?:case|study|trial|paper|report|article|book|film|story|vignette|textbook|exam)\b"
+_REPORTED = re.compile(  # and whom the writer looks after: "the patient in my clinic"
+    r"s? (?:in|at|from|of|described in) (?:the|this|that|a|an|our|my) "
+    r"(?:case|study|trial|paper|report|article|book|film|story|vignette|textbook|exam"
+    r"|clinic|practice|ward|office|surgery|unit|department|care)\b"
 )
 _NEXT_TO = re.compile(r" (?:next to|beside|opposite|across from|ahead of|behind) (?:me|us)\b")
 _ME_MUCH = re.compile(r"[:=]?\s\d")
 _ASIDE = re.compile(r"\A( [^\W\d_]+)? \(\d{1,3}(?: ?[a-z]{1,3})?\)")
 _HEARSAY = re.compile(r"\W*(?:i|we) (?:have |just |once )?(?:read|heard|saw|found|googled)\b")
 _CASE = re.compile(r"\s*(?:clinical |exam |sample )?(?:case|vignette|scenario)(?: \d{1,2})?:")
-_IN_BED = re.compile(
-    r" (?:in|on|from) (?:bed|room|ward|bay) "
-    r"|s? (?:in|at|of|from) (?:my|our)"
-    r" (?:clinic|practice|ward|office|surgery|unit|department|care)\b"
-)
+_IN_BED = re.compile(r" (?:in|on|from) (?:bed|room|ward|bay) ")
 _LABELLED = re.compile(
     r" (?:[A-EX-Z](?=[:,.] ?\w| [^\W\d])|#?[1-9]\d{0,3}(?=[:,. ] ?[^\W\d]))"
 )  # "Patient B: age 45"
