@@ -145,6 +145,7 @@ _CHOICE = re.compile(  # a unit may stand behind either
     r"\b(?:which|choos\w+|sizes?)\b[^.?!\n]{0,80}?"
     r"(\d[\d.]*(?: ?[a-z]{1,4})? (?:or|oder|ou|o|czy) (?:an? |the )?\d[\d.]*)"
 )
+_USUAL = re.compile(r"(?<!my )(?<!mine )\b(?:normal|typical|usual|ideal|healthy|recommended) \Z")
 _CELL_CONSTANT = re.compile(r"=[a-z_(][\w()*/+. -]{0,40}[*/×÷] ?\Z")  # =B2*C2/405
 _CONSTANT = re.compile(r"[a-z_]\w* ?[*/×÷+-] ?\Z")
 _HYPHEN = re.compile(r" ?[-–—] ?")
@@ -202,7 +203,7 @@ _COUNTED = re.compile(
     r"|\b(?:price|rent|fare|cost|budget)(?: range| limit| cap)?\?\W*\Z"
 )
 _PAY = re.compile(
-    r"\)?( ?k| grand| thousand)?(?: ?[$€£]| usd| eur| euros?| dollars| gbp| pounds)?"
+    r"\)?( ?k| grand| thousand)?(?: ?[$€£]| (?:usd|euros?|eur|dollars|gbp|pounds)\b)?"
     r"(?: (?:gross|net|netto|brutto|brut|before tax|after tax|pretax))? ?(?=\S)"
 )
 _AT_AGE = re.compile(
@@ -222,6 +223,10 @@ _EARNS = re.compile(
     r"\bi (?:only |just |still |now |currently |barely )*"
     r"(?:get|clear|net|gross|make|earn|pull in|take)"
     r"(?: only| just| about| around| roughly| maybe)* ?[$€£]?\Z"
+)
+_PAID = re.compile(  # pay is before or after tax: "6020 euros net a month", "85k gross a year"
+    r"( ?k| grand| thousand)?(?: ?[$€£]| (?:usd|euros?|eur|dollars|gbp|pounds)\b)?"
+    r" (?:gross|net|netto|brutto|bruto|brut|before tax|after tax|pretax)\b"
 )
 _FLOWS: Final = {"in": "income", "out": "spending"}
 _FLOW_AFTER = re.compile(
@@ -598,7 +603,7 @@ class _Reader:
             or (whose == "unsaid" and self._is_about_nobody(number, mention))
         ):
             standing, reason = "nobody", "general"
-        elif self._is_reference(number) or self._is_aim(number):
+        elif self._is_reference(number) or self._is_aim(number) or self._is_usual(number):
             standing, reason = "nobody", "range"
         elif self._is_supposed(number):
             standing, reason = "nobody", "general"
@@ -857,6 +862,14 @@ class _Reader:
             return True
         start = max(clause_at(self.said, number.start).start, number.start - _SENTENCE // 2)
         return _WANTED.search(text, start, number.start) is not None
+
+    def _is_usual(self, number: WrittenNumber) -> bool:
+        """Whether the name before it says what is usual: "my AST is 23, normal AST 40"."""
+        at = bisect_right(self.names, number.start, key=lambda name: name[0]) - 1
+        if at < 0 or number.start - self.names[at][1] > _BARE:
+            return False
+        name = self.names[at][0]
+        return _USUAL.search(self.page.plain, max(0, name - _BARE * 2), name) is not None
 
     def _is_supposed(self, number: WrittenNumber) -> bool:
         """Whether it only might be: "what if I earned 12000 a month", "pretend I weighed 70"."""
@@ -1472,6 +1485,9 @@ class _Reader:
         if whose != "owner" and self._is_of_money(number):
             return Claim(start=start, end=end, standing="nobody", reason="share")
         terse = self._is_terse(number)
+        paid = (terse or whose == "owner") and not self.expected.elsewhere
+        if paid and _PAID.match(self.page.plain, number.end) and self._is_pay(number):
+            return Claim(start=start, end=end, standing="likely", reason="one_of_several")
         mine = self._is_owners(whose) or (whose == "unsaid" and (terse or self._is_body(number)))
         if whose == "owner" or (mine and not self._is_anothers(number)):
             fitting = self._fitting(number)

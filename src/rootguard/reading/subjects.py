@@ -58,7 +58,7 @@ _FULL_NAME = re.compile(
     r"(?:(?P<verb>'s)| (?P<did>[a-z]{2,12}))\b"
 )
 _ONE_NAME = re.compile(  # "Napoleon died at age 51", "LeBron's weight"
-    r"(?P<name>[A-Z](?<![\w'.-].)[a-z]{2,20}(?:[A-Z][a-z]{1,20})?)"
+    r"(?P<name>[A-Z](?<![\w'.-].)(?:[a-z]{2,20}(?:[A-Z][a-z]{1,20})?|[a-z][A-Z][a-z]{1,20}))"
     r"(?:'s(?= [a-z])| (?P<did>died|married|scored|reigned|starred)\b)"
 )
 _IS_MUCH = re.compile(r" (?:about |around |only |now |already )?\d")
@@ -90,7 +90,7 @@ _REPORTED = re.compile(  # and whom the writer looks after: "the patient in my c
     r"|clinic|practice|ward|office|surgery|unit|department|care)\b"
 )
 _NEXT_TO = re.compile(r" (?:next to|beside|opposite|across from|ahead of|behind) (?:me|us)\b")
-_ME_MUCH = re.compile(r"[:=]?\s\d")
+_ME_MUCH = re.compile(r"[:=]?\s\d|[:=]\s")
 _ASIDE = re.compile(r"\A( [^\W\d_]+)? \(\d{1,3}(?: ?[a-z]{1,3})?\)")
 _HEARSAY = re.compile(r"\W*(?:i|we) (?:have |just |once )?(?:read|heard|saw|found|googled)\b")
 _CASE = re.compile(r"\s*(?:clinical |exam |sample )?(?:case|vignette|scenario)(?: \d{1,2})?:")
@@ -363,8 +363,8 @@ class _Cutting:
             case "me":
                 if self._before(start) in _set("object", "told"):
                     return None  # "tell me about", "give me a comparison"
-                if _ME_MUCH.match(self._text, end) and self._joint(0, start) >= start - 2:
-                    return _Marker(start, end, "owner")  # "Wife 51, me 54"
+                if _ME_MUCH.match(self._text, end) and self._joint(0, start) >= start - len("and "):
+                    return _Marker(start, end, "owner")  # "Wife 51, me 54", "me: AST 23"
                 return _Marker(start, end, "owner", "weak")
             case "him":
                 if word == "them" and self._antecedent == "unsaid":
