@@ -149,32 +149,34 @@ def test_a_missing_or_an_extra_field_is_refused(event: Event) -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "field", "value"),
+    ("kind", "field", "value"),
     [
-        (0, "micro_epsilon", "225001"),
-        (0, "micro_epsilon", 1.5),
-        (0, "micro_epsilon", True),
-        (0, "micro_epsilon", None),
-        (0, "version", "2"),
-        (0, "root", 3),
-        (0, "principal", None),
-        (0, "root", 1.5),
-        (4, "rests_on", "age"),
-        (4, "rests_on", [1]),
-        (4, "rests_on", None),
-        (4, "levels", 7),
-        (4, "levels", ["7"]),
-        (4, "levels", [True]),
-        (4, "value", None),
-        (4, "value", False),
-        (6, "turn", 1.0),
-        (6, "reason", 4),
-        (7, "times", "2"),
+        (RootNoised, "micro_epsilon", "225001"),
+        (RootNoised, "micro_epsilon", 1.5),
+        (RootNoised, "micro_epsilon", True),
+        (RootNoised, "micro_epsilon", None),
+        (RootNoised, "version", "2"),
+        (RootNoised, "root", 3),
+        (RootNoised, "principal", None),
+        (RootNoised, "root", 1.5),
+        (ValueReleased, "rests_on", "age"),
+        (ValueReleased, "rests_on", [1]),
+        (ValueReleased, "rests_on", None),
+        (ValueReleased, "levels", 7),
+        (ValueReleased, "levels", ["7"]),
+        (ValueReleased, "levels", [True]),
+        (ValueReleased, "value", None),
+        (ValueReleased, "value", False),
+        (RequestRefused, "turn", 1.0),
+        (RequestRefused, "reason", 4),
+        (TokenRefused, "times", "2"),
     ],
 )
-def test_a_field_of_the_wrong_type_is_refused(event: int, field: str, value: object) -> None:
+def test_a_field_of_the_wrong_type_is_refused(kind: type[Event], field: str, value: object) -> None:
+    record = to_record(next(event for event in EVENTS if type(event) is kind))
+    assert field in record
     with pytest.raises(EventError):
-        from_record({**to_record(EVENTS[event]), field: value})
+        from_record({**record, field: value})
 
 
 @pytest.mark.parametrize(
@@ -210,6 +212,7 @@ def test_a_refinement_costs_something_and_less_than_its_level() -> None:
 
 def test_a_root_may_be_noised_at_no_cost_and_a_refusal_counts_one_token_at_least() -> None:
     free = RootNoised(principal="ana", root="age", version=1, micro_epsilon=0, mechanism="laplace")
+    assert from_record(to_record(free)) == free
     assert cost(free) == cost(ProfileErased(principal="ana")) == 0
     assert cost(EVENTS[0]) == 225_001
     assert TokenRefused(turn=1, identifier="phone", times=1).times == 1
@@ -222,3 +225,29 @@ def test_events_are_frozen() -> None:
         first = dataclasses.fields(event)[0].name
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(event, first, "eve")
+
+
+def test_each_event_costs_what_it_drew_and_no_other_does() -> None:
+    costs = {type(event).__name__: cost(event) for event in EVENTS if cost(event)}
+    assert costs == {
+        "RootNoised": 225_001,
+        "RootRefined": 4,
+        "TableCharged": 10_000,
+        "RootCharged": 200_000,
+    }
+
+
+def test_tables_are_charged_for_one_draw_or_more() -> None:
+    least = TableCharged(principal="ana", root="age", draws=1, micro_epsilon=1)
+    assert cost(least) == 1
+    for draws, micro in ((0, 1), (1, 0)):
+        with pytest.raises(EventError, match="one draw or more"):
+            TableCharged(principal="ana", root="age", draws=draws, micro_epsilon=micro)
+
+
+def test_a_request_was_sent_unless_there_is_a_reason_why_not() -> None:
+    sent = [event.sent for event in EVENTS if isinstance(event, PlacesRefused)]
+    assert sent == [True, False, False]
+    once = ChangedPlace(path="x", change="value", root="ast", times=1, source="tool")
+    event = PlacesRefused(turn=5, reason="", rule="", places=(once,))
+    assert from_record(json.loads(json.dumps(to_record(event)))) == event

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rootguard import graph as graphs
 from rootguard.allocation import make_plan
 from rootguard.errors import CycleError, FormulaNameError, NameTakenError, UnknownNameError
 from rootguard.expressions import Variable, evaluate, names, parse, to_text
@@ -352,6 +353,11 @@ def test_a_root_is_not_explained_by_one_that_rests_on_it() -> None:
 def test_one_root_does_not_stand_for_two_inputs() -> None:
     mine = template("non_hdl (mg/dL)", "fat (mg/dL) | tc, hdl", target="non_hdl")
     assert recognise(mine) == ()
+
+
+def test_a_constant_explains_no_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphs, "_known_formulas", lambda: {"age": [("t", "y", parse("30"), ())]})
+    assert recognise(template("age (y)", "wt (kg)", target="age")) == ()
 
 
 @pytest.mark.parametrize("name", CATALOG)

@@ -7,6 +7,7 @@ import math
 import pickle
 import traceback
 from collections.abc import Callable
+from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 
@@ -21,10 +22,13 @@ from rootguard.values import (
     MAX_GRID,
     UNKNOWN_UNIT,
     Domain,
+    Form,
     Raw,
     RootName,
     RootQuantity,
+    RootType,
     Sanitized,
+    days_of,
     mechanism_named,
     normalised,
     parse_epsilon,
@@ -474,3 +478,158 @@ def test_a_domain_cannot_change() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         domain.size = 3  # type: ignore[misc]
     assert hash(domain) == hash(Domain(lower=0, upper=1, size=2))
+
+
+# First and last of each stretch that Unicode says to draw nothing for, and what lies beside it.
+UNSEEN = (
+    *("\x00", "\x08", "\x0e", "\x1b", "\x7f", "\x84", "\x86", "\x9f", "\u034f", "\u115f", "\u1160"),
+    *("\u17b4", "\u17b5", "\u180b", "\u180f", "\u2065", "\u2800", "\u3164", "\ufe00", "\ufe0f"),
+    *("\uffa0", "\ufff0", "\ufff8", "\U000e0000", "\U000e0fff"),
+)
+BESIDE = (
+    *("!", "~", "\u034e", "\u0350", "\u115e", "\u1161", "\u17b3", "\u17b6", "\u180a", "\u1810"),
+    *("\u27ff", "\u2801", "\u3163", "\u3165", "\ufdff", "\ufe10", "\uff9f", "\uffa1", "\uffef"),
+    *("\ufffc", "\U000dffff", "\U000e1000"),
+)
+
+
+def test_characters_that_nobody_can_see_make_no_other_name() -> None:
+    for unseen in UNSEEN:
+        assert normalised(f"an{unseen}a") == "ana", ascii(unseen)
+    for beside in BESIDE:
+        assert normalised(f"an{beside}a") != "ana", ascii(beside)
+    assert normalised("  Ana\t") == normalised("\u00a0ＡＮＡ\u200b ") == "ana"
+
+
+DAYS = Domain(lower=0, upper=20_000, size=20_001)
+REGION = RootType(name="category", answers=("north", "South", "12"))
+KINDS: dict[str, RootType] = {
+    "number": RootType(),
+    "count": RootType(name="count"),
+    "boolean": RootType(name="boolean"),
+    "category": REGION,
+    "date": RootType(name="date"),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "number"),
+    [
+        ("number", 5.5, 5.5),
+        ("number", "5", None),
+        ("number", True, None),
+        ("count", 5.0, 5.0),
+        ("count", 5.5, None),
+        ("count", "5", None),
+        ("count", None, None),
+        *(("boolean", given, 1.0) for given in (True, np.True_, 1, 1.0, "Yes", "on", " T ")),
+        *(("boolean", given, 0.0) for given in (False, np.False_, 0, 0.0, "No", "off", "f")),
+        *(("boolean", given, None) for given in (2, 0.5, "perhaps", None, 1j)),
+        ("category", " NORTH ", 0.0),
+        ("category", "south", 1.0),
+        ("category", 12, 2.0),
+        ("category", 12.0, 2.0),
+        ("category", 12.5, None),
+        ("category", "west", None),
+        ("category", "yes", None),
+        ("category", True, None),
+        ("category", None, None),
+        ("date", date(1970, 1, 1), 0.0),
+        ("date", " 1970-01-02 ", 1.0),
+        ("date", datetime(2024, 10, 4, 23, 59), 20_000.0),
+        ("date", date(2024, 10, 5), None),
+        ("date", date(1969, 12, 31), None),
+        ("date", "19700102", None),
+        ("date", "1970-13-02", None),
+        ("date", 1.0, None),
+        ("date", "soon", None),
+    ],
+)
+def test_a_value_is_taken_in_the_forms_of_its_type_and_in_no_other(
+    kind: str, given: object, number: float | None
+) -> None:
+    found = KINDS[kind].inside(given, DAYS)
+    assert (found, type(found)) == (number, type(number))
+
+
+def test_an_object_that_raises_is_no_value() -> None:
+    class Sly:
+        def __getattribute__(self, name: str) -> object:
+            raise RuntimeError("54.7")
+
+    assert [kind.inside(Sly(), DAYS) for kind in KINDS.values()] == [None] * 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "form", "text"),
+    [
+        ("number", 5.5, 5.5, "5.5"),
+        ("count", 4.6, 5, "5"),
+        ("boolean", 0.5, True, "yes"),
+        ("boolean", 0.49, False, "no"),
+        ("category", 0.4, "north", "north"),
+        ("category", 1.0, "South", "South"),
+        ("category", 2.0, "12", "12"),
+        ("category", 7.0, "12", "12"),
+        ("category", -3.0, "north", "north"),
+        ("date", 0.4, date(1970, 1, 1), "1970-01-01"),
+        ("date", 20_000.0, date(2024, 10, 4), "2024-10-04"),
+    ],
+)
+def test_a_number_is_given_out_in_the_form_of_its_type(
+    kind: str, number: float, form: Form, text: str
+) -> None:
+    found = KINDS[kind].outside(number)
+    assert (found, type(found)) == (form, type(form))
+    assert KINDS[kind].written(number) == text
+
+
+def test_a_type_says_what_it_wants_what_hides_it_and_what_epsilon_counts() -> None:
+    assert {name: kind.wanted for name, kind in KINDS.items()} == {
+        "number": "a finite number",
+        "count": "a whole number",
+        "boolean": "yes or no",
+        "category": "one of north, South, 12",
+        "date": "a date within its bounds, such as 2024-05-31,",
+    }
+    ordered = dataclasses.replace(REGION, ordered=True)
+    table = dataclasses.replace(REGION, distances=((0.0, 1.0), (1.0, 0.0)))
+    kinds = [*KINDS.values(), ordered, table]
+    assert [kind.on_a_line for kind in kinds] == [True, True, False, False, True, True, False]
+    assert [kind.plain for kind in kinds] == [True] + [False] * 6
+    answered, step = "between any two answers", "per grid step"
+    declared = "per unit of the declared distance between answers"
+    assert [each.apart() for each in kinds] == [
+        step,
+        step,
+        answered,
+        answered,
+        step,
+        step,
+        declared,
+    ]
+    hidden = [kind.mechanism("laplace") for kind in kinds]
+    assert hidden == [
+        *("laplace", "laplace", "randomised-response", "randomised-response"),
+        *("laplace", "laplace", "distances"),
+    ]
+
+
+def test_a_store_keeps_with_the_unit_what_the_answers_are() -> None:
+    assert [kind.unit("kg") for kind in KINDS.values()] == [
+        *("kg", "kg", "kg", "one of north, South, 12", "days since 1970-01-01"),
+    ]
+    ordered = dataclasses.replace(REGION, ordered=True)
+    assert ordered.unit("") == "ordered one of north, South, 12"
+    table = dataclasses.replace(REGION, distances=((0.0, 1.0), (1.0, 0.0)))
+    assert table.unit("") == "one of north, South, 12 at distances 36647c0e26a1326c"
+    # Up to 160 characters as they are, then by their hash.
+    long = RootType(name="category", answers=("a" * 79, "b" * 79))
+    assert long.unit("") == f"one of {'a' * 79}, {'b' * 79}"
+    longer = RootType(name="category", answers=("a" * 79, "b" * 80))
+    assert longer.unit("") == "one of 2 answers (b5c420326b5bd034)"
+
+
+def test_days_are_counted_from_the_first_of_1970() -> None:
+    assert [days_of(day) for day in (date(1969, 12, 31), date(1970, 1, 1))] == [-1, 0]
+    assert days_of(date(2000, 3, 1)) == 11_017
