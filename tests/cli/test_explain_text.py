@@ -355,7 +355,7 @@ def answered(folder: Path) -> str:
     ("text", "expected"),
     [
         ("Smoker: no, AST 61", [("smoker", "no", "teach"), ("ast", "61", "teach")]),
-        ("I have never smoked.", [("smoker", "have never smoked", "teach")]),
+        ("I have never smoked.", [("smoker", "I have never smoked", "teach")]),
         ("My region is south", [("region", "south", "teach")]),
         ("Region: nowhere known", [("region", "nowhere known", "redact")]),
         ("I was born on 3 March 1980", [("born", "3 March 1980", "teach")]),

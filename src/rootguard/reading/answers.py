@@ -15,6 +15,7 @@ import functools
 import importlib.resources
 import re
 import tomllib
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -67,6 +68,7 @@ _LOOSE: Final = re.compile(
 _MEASURED: Final = re.compile(  # its value is a number, read as one: "My sex is 1"
     r"(?: or [a-z]+)?[ ](?:is|was|are|equals|ist|est|es|e|sind|set to)[ ]\d"
 )
+_MEASURED_NEAR: Final = 24  # characters: " en ayunas en sangre is "
 _ENDS: Final = re.compile(r"\s*(?:[.,;!?)|\n]|\Z)")
 _BOXES: Final = re.compile(
     r"\[(?P<square>[ \t]{0,3}[x✓✔]?[ \t]{0,3})\](?=[ \t]*[^\W_])(?<!\[\])"
@@ -547,10 +549,28 @@ class AnswerReader:
         self._labels = Spans()
         self._noted = False
 
+    def _is_measured(self, name: _Name, measured: Spans) -> bool:
+        """Whether it is a quantity's name with a number behind it, a few words off."""
+        number = bisect_left(self._page.numbers, name.end, key=lambda each: each.start)
+        near = number < len(self._page.numbers) and (
+            self._page.numbers[number].start - name.end <= _MEASURED_NEAR
+        )
+        return near and measured.meet(name.start, name.end)
+
     def read(self, asked: Sequence[RootName] = ()) -> list[Answer]:
         """The answers, in order and without overlaps. `asked` was asked before this text."""
         kinds = self._words.kinds
-        names = list(self._words.names(self._text))
+        # "My insulin level is 11.4" measures it; "I am on insulin" tells of a disease.
+        measured = Spans(
+            (name.start, name.end)
+            for name in self._page.names
+            if any(root is not None and root not in kinds for root in name.roots)
+        )
+        names = [
+            name
+            for name in self._words.names(self._text)
+            if name.weight != "loose" or not self._is_measured(name, measured)
+        ]
         known = Spans((name.start, name.end) for name in names)
         names += (
             _Name(name.start, name.end, root, "en", own=False)

@@ -285,7 +285,8 @@ class _NotingReader:
             else replace(number, start=start, end=end)
             for number in found
         ]
-        return Sanitization(text=text, replaced={}, heard=heard)
+        released = sum(each.outcome in ("teach", "release") for each in found)
+        return Sanitization(text=text, replaced={"root": released} if released else {}, heard=heard)
 
     def sanitize_key(
         self,
