@@ -93,6 +93,11 @@ NEIGHBOURS = {
         *("tests/store/test_vault.py", "tests/store/test_journal.py", "tests/test_canary.py"),
         "tests/calibration/test_sessions.py",
     ),
+    # People by the thousand come as the rows of a table.
+    "session/crowds": ("tests/batch/test_store.py", "tests/batch/test_conflicts.py"),
+    "session/questions": (
+        *("tests/session/test_types.py", "tests/session/test_session.py", "tests/test_canary.py"),
+    ),
     "store": ("tests/session/test_person.py", "tests/test_canary.py"),
     "vault": (
         *(
@@ -119,6 +124,8 @@ FIRST = {
         "tests/reading/test_claims.py::test_every_conversation_is_read_as_it_was_recorded",
         "tests/reading/test_mentions.py::test_every_text_is_read_as_it_was_recorded",
     ),
+    "session/draws": ("tests/session/test_tiers.py", "tests/session/test_identity.py"),
+    "session/guard": ("tests/session/test_tiers.py",),
     "channels/detection": ("tests/channels/detection/test_names.py",),
     "channels/gateway/upstream": (
         *("tests/channels/gateway/test_replies.py", "tests/channels/gateway/test_limits.py"),
