@@ -9,6 +9,8 @@ import traceback
 import warnings
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -27,13 +29,22 @@ from rootguard.errors import (
     NoiseError,
     PrivateValueError,
     RootGuardError,
+    StoreMissingError,
     StoreUnavailableError,
     UnknownNameError,
 )
-from rootguard.events import PlacesRefused, RequestRefused, RootNoised, ValueReleased
+from rootguard.events import (
+    ChangedPlace,
+    PlacesRefused,
+    RequestRefused,
+    RootNoised,
+    TokenRefused,
+    ValueReleased,
+)
 from rootguard.session import Person, Profile, parse_profile
 from rootguard.session.declared import issue_tokens
 from rootguard.session.draws import PrivateValues, noise_once, sight_once
+from rootguard.session.person import few_places
 from rootguard.store import Record, Snapshot, Store
 from rootguard.values import MICRO, Principal, Raw, RootName
 from tests.support.canary import own_locals
@@ -551,3 +562,99 @@ def test_a_session_of_the_guard_still_needs_every_root() -> None:
     opened(store).sight("ast", 30)
     with pytest.raises(PrivateValueError, match=r"alt, plt$"):
         Guard.resume(load_template("fib4"), store=store)
+
+
+def place(path: str, change: str = "value", times: int = 1) -> ChangedPlace:
+    return ChangedPlace(path=path, change=change, root="ast", times=times, source="user")
+
+
+def test_few_places_are_written_down_as_they_are() -> None:
+    listed = tuple(place(f"messages[{number}]", times=2) for number in range(32))
+    assert few_places(iter(listed)) == listed
+    assert few_places(()) == ()
+    longest = (place("x" * 200),)
+    assert few_places(longest) == longest
+
+
+def test_equal_places_are_counted_together() -> None:
+    assert few_places([place("a", times=2), place("b"), place("a", times=2)]) == (
+        place("a", times=4),
+        place("b"),
+    )
+    assert few_places([place("a"), place("a", times=2), place("a", "token")]) == (
+        place("a", times=1),
+        place("a", times=2),
+        place("a", "token"),
+    )
+
+
+def test_places_past_the_thirty_second_lose_their_path_and_are_counted_by_kind() -> None:
+    listed = [place(f"m{number}") for number in range(32)]
+    more = [place("more", times=3), place("m31"), place("and more"), place("else", "token")]
+    assert few_places([*listed, *more]) == (
+        *listed[:31],
+        place("m31", times=2),
+        place("", times=4),
+        place("", "token"),
+    )
+
+
+def test_a_long_path_is_cut() -> None:
+    assert few_places([place("x" * 201)]) == (place("x" * 200),)
+    assert few_places([place("x" * 201), place("x" * 202)]) == (place("x" * 200, times=2),)
+
+
+def test_what_left_otherwise_than_written_is_in_the_transcript_once() -> None:
+    person = opened()
+    person.note_changes(())
+    assert person.transcript() == ()
+    person.note_changes([place("a"), place("a")])
+    person.note_refusal(ValueError("secret"), rule="text", places=[place("b")])
+    logged = AccessError("app")
+    logged.logged = True
+    person.note_refusal(logged, rule="text")
+    person.note_refusal(AccessError("app"), rule="policy")
+    person.refuse_tokens({"email": 2, "phone": 1})
+    assert person.transcript() == (
+        PlacesRefused(turn=1, reason="", rule="", places=(place("a", times=2),)),
+        PlacesRefused(turn=2, reason="ValueError", rule="text", places=(place("b"),)),
+        PlacesRefused(turn=3, reason="AccessError", rule="policy", places=()),
+        TokenRefused(turn=4, identifier="email", times=2),
+        TokenRefused(turn=5, identifier="phone", times=1),
+    )
+
+
+def test_a_profile_that_names_another_vault_is_refused_before_anything_is_drawn() -> None:
+    store = MemoryStore()
+    with pytest.raises(StoreMissingError, match="not the vault"):
+        opened(store, replace(PROFILE, vault="0f" * 16))
+    assert not store.records(OWNER)
+    opened(store, replace(PROFILE, vault=store.vault_id))
+    assert store.records(OWNER)
+
+
+def test_a_template_is_computed_once_all_its_roots_are_known() -> None:
+    person = opened()
+    assert person.computed("shock_index") is None
+    person.sight("hr", 70)
+    assert person.computed("shock_index") == person.target("shock_index")
+    assert person.computed("fib4") is None
+    assert person.computed("homa") is None
+
+
+def test_the_draw_of_a_date_is_told_to_its_owner_where_draws_are_kept_by_date() -> None:
+    store, today = MemoryStore(), datetime.now().astimezone().date()
+    person = opened(store, replace(PROFILE, on_change="daily"))
+    again = datetime.now().astimezone().date()
+    days = {today, again}
+    told = [value for day in days if (value := person.number_on("age", day)) is not None]
+    assert told == [person.number("age")]
+    (event, _) = person.transcript()
+    assert isinstance(event, ValueReleased)
+    assert event.name in {f"age on {day.isoformat()}" for day in days}
+    assert (event.turn, event.value, event.rests_on) == (1, told[0], ("age",))
+    assert event.levels == (noised(store, "age")[0].micro_epsilon,)
+    assert person.number_on("age", date(2001, 1, 1)) is None
+    assert person.number_on("age", min(days) - timedelta(days=1)) is None
+    assert person.number_on("nothing", today) is None
+    assert opened(profile=PROFILE).number_on("age", today) is None

@@ -1,6 +1,7 @@
 """What a policy lets a service ask, and what it refuses."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,7 @@ from rootguard import Guard, MemoryStore, Person, Session, load_policy, load_tem
 from rootguard.errors import AccessError, PolicyError
 from rootguard.events import RequestRefused
 from rootguard.session import parse_policy
+from rootguard.session.policy import read_file
 from rootguard.session.profile import parse_profile
 
 VALUES = {"age": 58, "ast": 61, "alt": 44, "plt": 220}
@@ -91,3 +93,43 @@ def test_a_path_that_is_none_is_refused_as_any_file_that_cannot_be_read(path: st
 def test_a_policy_that_no_reader_takes_is_refused(text: str) -> None:
     with pytest.raises(PolicyError, match="not TOML"):
         parse_policy(text, file="policy.toml")
+
+
+def test_a_file_beside_the_policy_is_read_up_to_its_size_and_no_further(tmp_path: Path) -> None:
+    path = tmp_path / "beside.json"
+    path.write_bytes(b"x" * 2048)
+    assert read_file(path, 2048, "split it") == b"x" * 2048
+    with pytest.raises(PolicyError, match="over 1 KiB") as refusal:
+        read_file(path, 2047, "split it")
+    assert (refusal.value.file, refusal.value.remedy) == (str(path), "split it")
+    for nowhere in (tmp_path, tmp_path / "none", "a\0b"):
+        with pytest.raises(PolicyError, match="cannot be read"):
+            read_file(nowhere, 2048, "split it")
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "problem"),
+    [
+        ('identifiers = "hide"', "services.tool.identifiers", "neither tokens nor restore"),
+        ("identifiers = true", "services.tool.identifiers", "neither tokens nor restore"),
+        ('text = "drop"', "services.tool.text", "no such rule"),
+        ("text = 1", "services.tool.text", "no such rule"),
+    ],
+)
+def test_a_rule_that_does_not_exist_is_refused_by_its_key(
+    line: str, key: str, problem: str
+) -> None:
+    with pytest.raises(PolicyError, match=problem) as refusal:
+        served(line)
+    assert refusal.value.key == key
+
+
+def test_the_rules_of_a_service_are_those_that_are_written_or_the_strictest() -> None:
+    head = '[tiers.a]\nbudget = 1\n[services.tool]\ntier = "a"\n'
+    usual = parse_policy(head, file="p.toml").services["tool"]
+    assert (usual.text, usual.identifiers) == ("guard", "tokens")
+    assert (usual.roots, usual.formulas) == (frozenset(), frozenset())
+    for text in ("guard", "identifiers", "keep"):
+        rules = f'{head}text = "{text}"\nidentifiers = "restore"\n'
+        access = parse_policy(rules, file="p.toml").services["tool"]
+        assert (access.text, access.identifiers) == (text, "restore")

@@ -10,6 +10,7 @@ import pytest
 
 from rootguard.errors import FileError, PolicyError, ProfileError, TemplateError
 from rootguard.session import Profile, load_profile, parse_profile
+from rootguard.session.profile import MAX_BYTES, save_goals, write_private
 from rootguard.values import Raw
 from tests.support.canary import own_locals
 
@@ -257,3 +258,104 @@ def test_a_wrong_template_or_policy_is_named_by_its_own_file(tmp_path: Path) -> 
     errors: tuple[FileError, ...] = (in_template.value, in_policy.value)
     for error in errors:
         assert "47.318264951" not in everything(error)
+
+
+HIDING = 'templates = ["fib4", "homa"]\n[hide]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "problem"),
+    [
+        (f"{HIDING}heart = 5\n", "hide.heart", "no root of these templates is called so"),
+        (f'{HIDING}"Jane Roe" = 5\n', "hide", "no root of these templates is called so"),
+        (f"{HIDING}age = [5]\n", "hide.age", "no distance"),
+        (f"{HIDING}age = 5000\n", "hide", "age"),
+        (f"advantage = 2\n{HIDING}", "advantage", "between 0 and 1"),
+        (f"advantage = 0.2\n{MINIMAL}", "advantage", "nothing is to be hidden"),
+        (f"budget = 1\n{HIDING}", "budget", "there is .hide. as well"),
+        (f'allocation = "uniform"\n{HIDING}', "allocation", "there is .hide. as well"),
+        (f"{HIDING}[budgets]\nfib4 = 1\n", "budgets", "there is .hide. as well"),
+        (f"lifetime = 0\n{MINIMAL}", "lifetime", "whole number, 1 or more"),
+        (f"lifetime = true\n{MINIMAL}", "lifetime", "whole number, 1 or more"),
+        (f"lifetime = 1.5\n{MINIMAL}", "lifetime", "whole number, 1 or more"),
+        (f'vault = "{"a" * 31}"\n{MINIMAL}', "vault", "not the id of a vault"),
+        (f'vault = "{"a" * 33}"\n{MINIMAL}', "vault", "not the id of a vault"),
+        (f"vault = {10**31}\n{MINIMAL}", "vault", "not the id of a vault"),
+        (f"{MINIMAL}[detection]\nkinds = [1]\n", "detection.kinds", "not a list of texts"),
+        (f'{MINIMAL}[detection]\nallow = "x"\n', "detection.allow", "not a list of texts"),
+    ],
+)
+def test_a_choice_that_cannot_be_is_refused_by_its_key(text: str, key: str, problem: str) -> None:
+    with pytest.raises(ProfileError, match=problem) as refusal:
+        parse_profile(text, file="me.toml")
+    assert refusal.value.key == key
+
+
+def test_distances_are_numbers_or_percentages_of_roots_by_any_of_their_names() -> None:
+    profile = parse_profile(f'{HIDING}age = 5\nast = "10%"\nglu = 2.5\n', file="me.toml")
+    assert dict(profile.hide) == {"age": 5, "ast": "10%", "glu": 2.5}
+    assert set(profile.goals) == {"fib4", "homa"}
+    assert profile.advantage == "0.5"
+    strict = parse_profile(f"advantage = 0.1\n{HIDING}age = 5\n", file="me.toml")
+    assert strict.advantage == "0.1"
+    for name, plan in strict.goals.items():
+        assert plan.budget < profile.goals[name].budget
+        assert strict.budgets[name] == plan.budget
+
+
+def test_the_smallest_lifetime_and_a_vault_are_taken_as_they_are_written() -> None:
+    profile = parse_profile(f'lifetime = 1\nvault = "{"0f" * 16}"\n{MINIMAL}', file="me.toml")
+    assert (profile.lifetime, profile.vault) == (1, "0f" * 16)
+    assert (parse_profile(MINIMAL, file="me.toml").lifetime, profile.calibrate) == (None, False)
+
+
+def test_goals_take_the_place_of_budgets_and_nothing_else_is_changed(tmp_path: Path) -> None:
+    path = tmp_path / "me.toml"
+    path.write_text(
+        'templates = ["fib4"]\nbudget = 1\nallocation = "uniform"\n# mine\nlifetime = 3\n'
+        "[budgets]\nfib4 = 2\n[values]\nage = 50\n",
+        encoding="utf-8",
+    )
+    save_goals(path, {"age": 7, "ast": 2.5})
+    assert path.read_text(encoding="utf-8") == (
+        'templates = ["fib4"]\n# mine\nlifetime = 3\n[values]\nage = 50\n'
+        "\n[hide]\nage = 7\nast = 2.5\n"
+    )
+    save_goals(path, {"age": 8})
+    assert dict(load_profile(path).hide) == {"age": 8}
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [each.name for each in tmp_path.iterdir()] == ["me.toml"]
+
+
+def test_goals_that_cannot_be_met_or_written_leave_the_profile_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "me.toml"
+    for text, goal in (
+        (MINIMAL, 5000.0),  # no such distance
+        ('templates = ["fib4"]\nbudget = """\n1"""\n', 7.0),  # half of a text would stay
+        ('templates = ["fib4"]\n[values]\nage = 50\n[values.hide]\n', 7.0),
+    ):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ProfileError):
+            save_goals(path, {"age": goal})
+        assert path.read_text(encoding="utf-8") == text
+
+
+def test_a_private_file_follows_no_link_that_lies_in_its_way(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("mine", encoding="utf-8")
+    (tmp_path / ".me.toml.new").symlink_to(other)
+    write_private(tmp_path / "me.toml", "text")
+    assert other.read_text(encoding="utf-8") == "mine"
+    assert (tmp_path / "me.toml").read_text(encoding="utf-8") == "text"
+    assert not (tmp_path / ".me.toml.new").exists()
+
+
+def test_a_profile_may_be_as_large_as_the_limit_and_no_larger(tmp_path: Path) -> None:
+    path = tmp_path / "me.toml"
+    path.write_text(MINIMAL + "#" * (MAX_BYTES - len(MINIMAL)), encoding="utf-8")
+    assert load_profile(path).principal == "owner"
+    path.write_text(MINIMAL + "#" * (MAX_BYTES - len(MINIMAL) + 1), encoding="utf-8")
+    with pytest.raises(ProfileError, match="up to 1024 KiB"):
+        load_profile(path)
+    with pytest.raises(ProfileError, match="no such file"):
+        load_profile(tmp_path / "none.toml")
