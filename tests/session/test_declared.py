@@ -10,12 +10,19 @@ from hypothesis import strategies as st
 from rootguard import MemoryStore
 from rootguard.errors import IdentifierError, StoreError, StoreUnavailableError
 from rootguard.identifiers import IssuedToken, IssuedTokens, Kind, MemoryTokens
+from rootguard.identifiers.formats import MAX_LENGTH
 from rootguard.session import Person, parse_profile
 from rootguard.session.declared import (
     Declarations,
     Letters,
     PersonConversation,
+    _after_comma,
     _day_of,
+    _ends,
+    _kind_of_widened,
+    _named,
+    _tied,
+    _widened,
     issue_tokens,
     patterns_of,
 )
@@ -512,3 +519,113 @@ def test_a_conversation_is_continued_by_its_id_and_one_that_is_not_known_restore
     lost = person.conversation("resp_of_another_process")
     assert lost is not first
     assert lost.restore_text(token) == "Ulf Brandtner"
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "tied"),
+    [
+        ("jane roe", "jane", False),
+        ("jane.roe", "jane", True),
+        ("jane@roe", "jane", True),
+        ("jane_roe", "jane", True),
+        ("jane-roe", "jane", False),
+        ("jane. roe", "jane", False),
+        ("jane.", "jane", False),
+        ("x.roe", "roe", True),
+        ("a x@roe", "roe", True),
+        (".roe", "roe", False),
+        ("x .roe", "roe", False),
+        ("x-roe", "roe", False),
+        ("roe", "roe", False),
+    ],
+)
+def test_a_word_is_tied_by_a_point_an_at_or_an_underscore_to_the_next(
+    text: str, word: str, tied: bool
+) -> None:
+    start = text.index(word)
+    assert _tied(text, start, start + len(word)) is tied
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("1,441", True),
+        ("x1,441", True),
+        ("21,441", True),
+        (",441", False),
+        ("a,441", False),
+        ("1.441", False),
+        ("1, 441", False),
+        ("441", False),
+    ],
+)
+def test_digits_go_on_from_the_left_after_a_digit_and_a_comma(text: str, found: bool) -> None:
+    assert _after_comma(text, len(text) - 3, len(text)) is found
+    assert not _after_comma("1,44a", 2, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Jane", True),
+        ("Jane's", True),
+        ("Jane’s car", True),
+        ("Jane' s", True),
+        ("Jane's's", False),
+        ("Jane'st", False),
+        ("Jane'd", False),
+        ("Janes", False),
+    ],
+)
+def test_a_name_ends_before_a_possessive_and_before_no_other_letters(
+    text: str, found: bool
+) -> None:
+    assert _ends(text, 0, 4) is found
+
+
+def test_a_name_inside_a_longer_word_or_an_address_is_taken_with_it_up_to_a_length() -> None:
+    assert _named("a Jane b", 2, 6) == (2, 6, "person")
+    assert _named("-Jane-", 1, 5) == (1, 5, "person")
+    assert _named("a xJane b", 3, 7) == (2, 7, "code")
+    assert _named("a Janey b", 2, 6) == (2, 7, "code")
+    assert _named("to jane@mail.org now", 3, 7) == (3, 16, "email")
+    assert _named("to x.jane@mail.org now", 5, 9) == (3, 18, "email")
+    assert _named("Jane x@mail.org", 0, 4) == (0, 4, "person")
+    assert _named("x@mail.org Jane", 11, 15) == (11, 15, "person")
+    most = MAX_LENGTH - 4
+    for before, after in ((most, 0), (0, most), (100, most - 100)):
+        word = f"{'x' * before}Jane{'x' * after}"
+        assert _named(word, before, before + 4) == (0, MAX_LENGTH, "code")
+        assert _named(f"x{word}", before + 1, before + 5) == (before + 1, before + 5, "person")
+
+
+def test_what_a_code_is_tied_to_belongs_to_it_up_to_a_length() -> None:
+    assert _widened("4415", 0, 4) == (0, 4)
+    assert _widened("a 4415 b", 2, 6) == (2, 6)
+    assert _widened("a x4415y b", 3, 7) == (2, 8)
+    assert _widened("a-4415-b", 2, 6) == (0, 8)
+    assert _widened("1,441 b", 2, 5) == (0, 5)
+    assert _widened("+14415", 2, 6) == (0, 6)
+    most = MAX_LENGTH - 4
+    assert _widened("1" * most + "4415", most, MAX_LENGTH) == (0, MAX_LENGTH)
+    assert _widened("1" * most + "14415", most + 1, MAX_LENGTH + 1) == (most + 1, MAX_LENGTH + 1)
+    assert _widened("4415" + "1" * most, 0, 4) == (0, MAX_LENGTH)
+    assert _widened("4415" + "1" * (most + 1), 0, 4) == (0, 4)
+
+
+@pytest.mark.parametrize(
+    ("written", "kind", "found"),
+    [
+        ("Jane", "person", "person"),
+        ("Jane-x", "person", "person"),
+        ("O'Brien", "person", "person"),
+        ("Jane4", "person", "code"),
+        ("j@x", "person", "email"),
+        ("4415", "code", "code"),
+        ("a@b.org", "code", "email"),
+    ],
+)
+def test_a_name_with_what_is_tied_to_it_is_a_name_only_as_one_chunk(
+    written: str, kind: Kind, found: str
+) -> None:
+    assert _kind_of_widened(written, kind) == found

@@ -3,6 +3,7 @@
 import gc
 import json
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from types import FunctionType
@@ -24,15 +25,18 @@ from rootguard.errors import (
     PlanError,
     PrivateValueError,
     RootGuardError,
+    StoreError,
     UnknownNameError,
 )
 from rootguard.events import PlacesRefused, RequestRefused, ValueReleased
 from rootguard.expressions import MAX_LENGTH
 from rootguard.graph import Graph
 from rootguard.sanitizer import sanitize, seal, select
+from rootguard.session.policy import parse_policy
 from rootguard.session.session import parsed
+from rootguard.store import Record
 from rootguard.template import parse_template
-from rootguard.values import Raw
+from rootguard.values import Principal, Raw, RootName
 
 FIB4 = load_template("fib4")
 PERSON = {"age": 54, "ast": 23, "alt": 30, "plt": 220}
@@ -429,3 +433,44 @@ def test_only_the_pinned_names_are_public() -> None:
     )
     for name in rootguard.__all__:
         assert hasattr(rootguard, name)
+
+
+def test_one_root_by_two_of_its_names_is_refused_by_its_own() -> None:
+    alias = FIB4.roots[RootName("ast")].aliases[0]
+    with pytest.raises(PrivateValueError, match=r"two values were given for: ast$"):
+        Guard.open(FIB4, values={**PERSON, alias: 30}, budget=1)
+
+
+@pytest.mark.parametrize("amount", [{"budget": 1}, {"epsilon": 1}, {"turns": 1}])
+def test_what_to_hide_and_a_budget_are_not_given_together(amount: dict[str, int]) -> None:
+    with pytest.raises(BudgetError, match="not both"):
+        Guard.open(FIB4, values=PERSON, hide={"age": 5}, **amount)  # type: ignore[arg-type]
+
+
+class Contended(MemoryStore):
+    """A store to which another writer always comes first."""
+
+    busy = False
+
+    def commit(
+        self, principal: Principal, draws: Sequence[Record], *, epoch: int | None = None
+    ) -> tuple[Record, ...]:
+        if not self.busy:
+            return super().commit(principal, draws, epoch=epoch)
+        return tuple(replace(record, fingerprint=b"other") for record in draws)
+
+
+def test_whoever_loses_every_race_is_told_and_nothing_is_released() -> None:
+    store = Contended()
+    opened(store=store)
+    policy = parse_policy(
+        '[tiers.low]\nbudget = "0.3"\n[services.app]\ntier = "low"\nroots = "*"', file="p.toml"
+    )
+    store.busy = True
+    with pytest.raises(StoreError, match="too many writers"):
+        opened(store=store, principal="another")
+    with pytest.raises(StoreError, match="too many writers"):
+        Guard.refine(FIB4, values=PERSON, budget=5, store=store)
+    with pytest.raises(StoreError, match="too many writers"):
+        Guard.serve(FIB4, store=store, policy=policy, service="app").release("ast")
+    assert not store.disclosures(Principal("owner"))

@@ -255,6 +255,11 @@ TABLE = [("fib4", *case) for case in FIB4] + [
 ]
 
 FORMULAS = [
+    (
+        "twice the average of AST and ALT",
+        "2 * ((ast + alt) / 2)",
+        "Twice (average of AST and ALT) is 2.",
+    ),
     ("age times platelets", "age * plt", "Age times platelets is 2."),
     ("sum(AST ALT)", "ast | alt", "AST is 2 U/L and ALT is 2 U/L."),
     ("AST to the power of minus one", "ast**-1", "AST to the power of (minus one) is 2."),
