@@ -885,9 +885,9 @@ def _in_order(
 ) -> dict[int, RootName | None]:
     """The number of each cell, and the quantity that the place of the same rank names."""
     found: dict[int, RootName | None] = {}
-    for (low, high), (start, end) in zip(named, cells, strict=False):
-        if len(named) != len(cells):
-            break
+    if len(named) != len(cells):
+        return found
+    for (low, high), (start, end) in zip(named, cells, strict=True):
         roots = [n.roots[0] for n in page.names if low <= n.start < high and len(n.roots) == 1]
         inside = [n for n in page.numbers if start <= n.start < end]
         if roots and len(inside) == 1:
