@@ -204,8 +204,7 @@ class Person(Answers):
         """Whether this root has a released value."""
         if root not in self._plans:
             return False
-        computed = self._home(root).graph[root].kind != "root"
-        return computed or self._view.holds(RootName(root))
+        return self._view.holds(RootName(root)) or self._home(root).graph[root].kind != "root"
 
     @property
     def formulas(self) -> tuple[tuple[str, tuple[RootName, ...]], ...]:

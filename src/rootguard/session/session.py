@@ -433,10 +433,16 @@ class _Part:
 
     def text_of(self, name: str) -> str:
         """The formula behind a name, as it is written; nothing for a root."""
+        if name in self.sanitized:
+            return ""
         if name not in self._texts:
             formula = self.graph[name].formula
             self._texts[name] = "" if formula is None else to_text(formula)
         return self._texts[name]
+
+    def has(self, name: str) -> bool:
+        """Whether it is a root with a value here, or a name of the template's graph."""
+        return name in self.sanitized or name in self.graph
 
     def rests_on(self, name: str) -> tuple[RootName, ...]:
         """The roots that a named value tells of."""
@@ -740,7 +746,7 @@ class Answers:
         return self._give("", text, value, rests_on)
 
     def _has(self, name: str) -> bool:
-        return any(name in part.graph for part in self._parts)
+        return any(part.has(name) for part in self._parts)
 
     def _having(self, wanted: frozenset[str]) -> _Part | None:
         """The first template that has all of these names."""
@@ -749,7 +755,7 @@ class Answers:
     def _home(self, name: str) -> _Part:
         """The first template that has a name."""
         for part in self._parts:
-            if name in part.graph:
+            if part.has(name):
                 return part
         raise UnknownNameError("value", name, self.names)
 

@@ -1,0 +1,374 @@
+"""Claims weighed: how much the words around a number speak for a value of the owner's own.
+
+The rules of `claims` say what they know a reason for. People write in more ways than anybody has
+thought of, so a number that no rule explains, or that a rule explains wrongly, is weighed: the
+rules' own verdict, what sort of words stand around it (`senses.toml`), which of the owner's
+quantities it could be by their public bounds, and what was asked before. A logistic model adds up
+weights of such features; `weights.json` has them, readable, made by `python -m tools.weights` from
+messages that were written and marked for it.
+
+What it may do is narrow. It puts a number in doubt that the rules would keep, and it keeps one that
+they only doubt. What a name ties to the owner stays the owner's, and nothing is ever taught or
+released by weight. It reads the owner's own words only, numbers are masked in it, and it never sees
+the owner's values: one text is weighed alike for everybody.
+"""
+
+import functools
+import importlib.resources
+import json
+import math
+import re
+import tomllib
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from rootguard.language.numbers import WrittenNumber
+from rootguard.reading.claims import Claim, Expectation, Source, Standing, TextReading
+from rootguard.reading.page import Measure, Page
+from rootguard.reading.subjects import clause_at
+
+DOUBTED: Final = 0.7
+"""From this probability on a number that the rules keep is put in doubt."""
+KEPT: Final[Mapping[Standing, float]] = {"open": 0.03, "likely": 0.01}
+"""Below these a number that the rules hide is kept. All three were chosen on messages that the
+weights were not made from, so that fewer values leave *and* fewer other numbers change than by the
+rules alone: docs/text.md has the figures."""
+_SENTENCE: Final = 30
+_AROUND: Final = 50
+"""Tokens on either side that are looked at, as a sentence and at all. A long text is read in pieces
+that share more than that, with the same result."""
+_NEXT: Final = 80  # characters to the number before or behind
+_JOINED: Final = 3  # as in "134/86" and "54, 23"
+_NEAR: Final = 300  # characters in which the rules' other verdicts count
+_MOST_NEAR: Final = 40  # on either side: a long list of numbers is not counted again for each
+_MOST_OWN, _MOST_DOUBTED = 3, 2
+_OPENING: Final = 5  # tokens that say what a message is: "Translate this", "Hello doctor"
+_WORD_BEFORE, _WORD_AFTER = 4, 3
+_SENSE_NEAR: Final = 4
+_SENSE_FAR: Final = 6
+_FARTHEST_NAME: Final = 8
+_MOST_BEFORE, _MOST_AROUND = 4, 6  # numbers that are counted
+_DECIMALS: Final = 3
+_LEAST_MONEY: Final = 200  # as a month's or year's amount; less is a price or a count
+_THOUSAND = re.compile(r" ?k(?![^\W_])")
+_YEARS: Final = (1900, 2100)
+_SIZES: Final = (
+    *(2, 3, 5, 10, 15, 20, 30, 45, 65, 90, 120, 160, 220, 300, 500, 1000, 2000, 5000),
+    *(10_000, 30_000, 100_000, 300_000, 1_000_000),
+)
+"""Edges between sizes of numbers, as coarse as ages, readings and amounts differ."""
+_TOKEN = re.compile(r"[^\W\d_]+(?:'[a-z]+)?|[^\w\s]|\n|_+")
+_ENDS: Final = frozenset((".", "!", "?", "\n", ";"))
+_NUMBER, _NAME = "#", "@"  # what stands for a number, and before the group of a quantity's name
+_PEOPLE: Final = ("self", "we", "you", "she_he", "they", "kin", "acquaintance", "animal")
+_PLURAL: Final = 4  # letters of a word that loses its s to be found
+
+
+@functools.cache
+def _senses() -> Mapping[str, tuple[str, ...]]:
+    source = importlib.resources.files("rootguard.reading") / "senses.toml"
+    found: dict[str, list[str]] = {}
+    for sense, words in tomllib.loads(source.read_text("utf-8")).items():
+        for word in words.split():
+            found.setdefault(word, []).append(sense)
+    return {word: tuple(senses) for word, senses in found.items()}
+
+
+@functools.lru_cache(maxsize=4096)  # most words of a text are met many times
+def _senses_of(token: str) -> tuple[str, ...]:
+    if token[0] in (_NUMBER, _NAME):
+        return (token,)
+    known = _senses()
+    found = known.get(token)
+    if found is None and len(token) > _PLURAL and token.endswith("s"):
+        found = known.get(token[:-1])
+    if found is None and "'" in token:
+        found = known.get(token.partition("'")[0])
+    return found or ()
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A logistic model: what each feature adds, in hundredths of a nat."""
+
+    bias: int
+    features: Mapping[str, int]
+
+    def odds(self, features: Sequence[str]) -> float:
+        """The probability that a number with these features is the owner's."""
+        known = self.features
+        total = self.bias + sum(known.get(feature, 0) for feature in features)
+        return 1 / (1 + math.exp(-total / 100))
+
+
+@functools.cache
+def weights() -> Weights:
+    """The weights that come with the package."""
+    source = importlib.resources.files("rootguard.reading") / "weights.json"
+    content = json.loads(source.read_text("utf-8"))
+    return Weights(content["bias"], content["features"])
+
+
+def weigh(
+    page: Page, reading: TextReading, source: Source, expectation: Expectation
+) -> tuple[Claim, ...]:
+    """The claims of a reading, of which some are in doubt now and some no longer."""
+    if source != "owner" or not reading.claims:
+        return reading.claims
+    model = weights()
+    found = []
+    for claim, features in featured(page, reading, expectation):
+        weighed: Standing = weighed_standing(claim, features, model)
+        if weighed == "nobody" and claim.standing != "nobody":
+            claim = Claim(start=claim.start, end=claim.end, standing=weighed, reason="weighed")
+        elif weighed != claim.standing:
+            claim = replace(claim, standing=weighed, reason="weighed")
+        found.append(claim)
+    return tuple(found)
+
+
+def weighed_standing(claim: Claim, features: Sequence[str], model: Weights) -> Standing:
+    """How a claim stands after it was weighed."""
+    if not features or claim.standing == "owner":
+        return claim.standing
+    least = KEPT.get(claim.standing)
+    if least is None:
+        return "open" if model.odds(features) >= DOUBTED else claim.standing
+    return claim.standing if model.odds(features) >= least else "nobody"
+
+
+def featured(
+    page: Page, reading: TextReading, expectation: Expectation, *, sure: bool = False
+) -> Iterator[tuple[Claim, list[str]]]:
+    """Each claim with its features; none for what is no number, nor, unless `sure`, the sure."""
+    places = {
+        page.folded.span(number.start, number.end)[0]: at for at, number in enumerate(page.numbers)
+    }
+    view: _View | None = None
+    for at, claim in enumerate(reading.claims):
+        place = places.get(claim.start)
+        if place is None or (claim.standing == "owner" and not sure):
+            yield claim, []
+            continue
+        view = view or _View(page, expectation)
+        number = page.numbers[place]
+        subject = clause_at(reading.clauses, number.start).subject
+        found = view.features(number, claim, subject, reading.sorts[place])
+        if found:
+            found += _beside(reading.claims, at)
+        yield claim, found
+
+
+def _rule(claim: Claim) -> str:
+    return f"{claim.standing}:{claim.reason}"
+
+
+def _beside(claims: Sequence[Claim], at: int) -> Iterator[str]:
+    """What the rules say of the numbers around it."""
+    here = claims[at]
+    for side, step in (("-", -1), ("+", 1)):
+        claim = claims[at + step] if 0 <= at + step < len(claims) else None
+        gap = 0 if claim is None else max(here.start - claim.end, claim.start - here.end)
+        if claim is None or gap > _NEXT:
+            yield f"{side}rule=none"
+            yield f"{side}standing=none {_rule(here)}"
+            continue
+        yield f"{side}rule={_rule(claim)}"
+        yield f"{side}standing={claim.standing} {_rule(here)}"
+        if gap <= _JOINED:
+            yield f"{side}joined={_rule(claim)}"
+    near = Counter[Standing]()
+    near.update(
+        claim.standing
+        for claim in claims[max(0, at - _MOST_NEAR) : at + 1 + _MOST_NEAR]
+        if claim is not here and abs(claim.start - here.start) <= _NEAR
+    )
+    own = min(near["owner"] + near["likely"], _MOST_OWN)
+    yield f"own near={own}"
+    yield f"own near={own} {here.standing}"
+    yield f"open near={min(near['open'], _MOST_DOUBTED)}"
+    yield f"other near={min(near['other'], _MOST_DOUBTED)}"
+    yield f"nobody near={min(near['nobody'], _MOST_BEFORE)}"
+
+
+def _group(measure: Measure) -> str:
+    """What sort of quantity it is, so that one template's words speak for another's."""
+    if measure.money:
+        return "money"
+    if measure.concept in ("age", "ht", "wt", "waist"):
+        return measure.concept
+    return "bp" if measure.concept in ("sbp", "dbp") else "lab"
+
+
+class _View:
+    """A page as tokens, of which numbers and names of quantities are masked."""
+
+    __slots__ = ("_cells", "_domains", "_expected", "_page", "_places", "_sentences", "_tokens")
+
+    def __init__(self, page: Page, expectation: Expectation) -> None:
+        self._page = page
+        measures = page.vocabulary.measures
+        self._domains: dict[str, list[tuple[float, float]]] = {}
+        for measure in measures.values():
+            bounds = (measure.domain.lower, measure.domain.upper)
+            self._domains.setdefault(_group(measure), []).append(bounds)
+        masked = [(number.start, number.end, _NUMBER) for number in page.numbers]
+        for name in page.names:
+            root = next((root for root in name.roots if root is not None), None)
+            if root is not None and not name.subject:
+                masked.append((name.start, name.end, _NAME + _group(measures[root])))
+        masked.sort(key=lambda each: (each[0], -each[1]))
+        text = page.plain.lower()
+        tokens: list[str] = []
+        self._places: dict[int, int] = {}
+        at = 0
+        for start, end, token in masked:
+            if start < at:
+                continue
+            tokens += _TOKEN.findall(text, at, start)
+            self._places[start] = len(tokens)
+            tokens.append(token)
+            at = end
+        tokens += _TOKEN.findall(text, at)
+        self._tokens = tokens
+        ends = (place for place, token in enumerate(tokens, 1) if token in _ENDS)
+        self._sentences = [0, *ends]
+        self._cells = sorted(cell.start for column in page.columns for cell in column.cells)
+        self._expected = [
+            name
+            for name, value in (
+                ("asked", expectation.asked),
+                ("topic", expectation.topic),
+                ("mentioned", expectation.mentioned),
+                ("elsewhere", expectation.elsewhere),
+                ("values", expectation.any_values),
+            )
+            if value
+        ]
+
+    def features(self, number: WrittenNumber, claim: Claim, subject: str, sort: str) -> list[str]:
+        """What speaks for or against, each with its kind."""
+        place = self._places.get(number.start)
+        if place is None:
+            return []
+        rule = f"{claim.standing}:{claim.reason}"
+        found = {
+            *(f"rule={rule}", f"standing={claim.standing}", f"sort={sort}", f"subject={subject}"),
+            *(f"rule={rule} {subject}", f"sort={sort} {subject}"),
+            *("named" if claim.root else "unnamed", "idle" if claim.idle else "told"),
+            *(f"after={each}" for each in self._expected),
+            *(f"after={each} {rule}" for each in self._expected),
+        }
+        fits = self._fits(number)
+        found.update(f"fits={fit}" for fit in fits)
+        found.update(f"fits={fit} {rule}" for fit in fits)
+        found.update(self._shape(number))
+        found.update(self._words(place, fits))
+        found.update(self._surroundings(place, fits, rule, claim.standing))
+        cell = bisect_right(self._cells, number.start)
+        if cell and number.start - self._cells[cell - 1] <= 2:
+            found.update(("cell", f"cell {rule}"))
+        return list(found)
+
+    def _fits(self, number: WrittenNumber) -> list[str]:
+        """The groups of quantities that it can be one of, by their bounds."""
+        value = number.value
+        if value is None:
+            return ["none"]
+        scale = 1000 if _THOUSAND.match(self._page.plain, number.end) else 1
+        found = []
+        for group, domains in self._domains.items():
+            if group == "money":
+                amount = value * scale
+                fits = amount >= _LEAST_MONEY and any(
+                    low <= amount <= high or low <= amount / 12 <= high for low, high in domains
+                )
+            else:
+                fits = any(low <= value <= high for low, high in domains)
+            if fits:
+                found.append(group)
+        return found or ["none"]
+
+    def _shape(self, number: WrittenNumber) -> Iterator[str]:
+        """How it is written and how large it is, coarsely."""
+        text = self._page.plain[number.start : number.end]
+        decimals = min(len(text.partition(".")[2]), _DECIMALS)
+        yield f"shape={number.sort} {decimals}{',' if ',' in text else ''}"
+        if number.value is None:
+            yield "size=none"
+            return
+        size = abs(number.value)
+        edge = bisect_right(_SIZES, size)
+        yield f"size={_SIZES[edge] if edge < len(_SIZES) else 'more'}"
+        if not decimals and _YEARS[0] <= size <= _YEARS[1]:
+            yield "year"
+
+    def _words(self, place: int, fits: Sequence[str]) -> Iterator[str]:
+        """The words next to it, and their senses."""
+        tokens = self._tokens
+        before = tokens[max(0, place - _SENSE_FAR) : place][::-1]
+        after = tokens[place + 1 : place + 1 + _SENSE_FAR]
+        for side, beside, most in (("-", before, _WORD_BEFORE), ("+", after, _WORD_AFTER)):
+            near = [*beside, "<edge>"][:most]
+            yield from (f"{side}{at}={token}" for at, token in enumerate(near, 1))
+            yield from (f"{side}1={near[0]} {fit}" for fit in fits)
+            for at, token in enumerate(beside, 1):
+                for sense in _senses_of(token):
+                    yield f"{side}{at}:{sense}"
+                    yield f"{side}:{sense}"
+                    if at <= _SENSE_NEAR:
+                        yield from (f"{side}:{sense} {fit}" for fit in fits)
+        left = _senses_of(before[0]) if before else ()
+        right = _senses_of(after[0]) if after else ()
+        yield from (f"-+:{a} {b}" for a in left for b in right)
+        if len(before) > 1:
+            yield from (f"--:{b} {a}" for a in left for b in _senses_of(before[1]))
+        if len(after) > 1:
+            yield from (f"++:{a} {b}" for a in right for b in _senses_of(after[1]))
+
+    def _surroundings(
+        self, place: int, fits: Sequence[str], rule: str, standing: str
+    ) -> Iterator[str]:
+        """The sentence, who is spoken of, which quantities are near, what the message is."""
+        tokens = self._tokens
+        at = bisect_right(self._sentences, place)
+        low = max(self._sentences[at - 1], place - _SENTENCE)
+        high = self._sentences[at] if at < len(self._sentences) else len(tokens)
+        high = min(high, place + 1 + _SENTENCE)
+        sentence = {sense for token in tokens[low:high] for sense in _senses_of(token)}
+        for sense in sentence:
+            yield f"sentence:{sense}"
+            yield f"sentence:{sense} {standing}"
+            yield from (f"sentence:{sense} {fit}" for fit in fits)
+        first, last = max(0, place - _AROUND), place + 1 + _AROUND
+        around = tokens[first:last]
+        yield from (
+            f"around:{sense}" for sense in {s for token in around for s in _senses_of(token)}
+        )
+        who, name = "nobody", ""
+        for token in reversed(tokens[first:place]):
+            if not name and token[0] == _NAME:
+                name = token
+            if who == "nobody":
+                who = next((s for s in _senses_of(token) if s in _PEOPLE), who)
+        yield f"who={who}"
+        yield f"who={who} {rule}"
+        if name:
+            yield f"name={name}"
+            yield from (f"name={name} {fit}" for fit in fits)
+        for near in range(low, high):
+            if tokens[near][0] == _NAME:
+                way = "-" if near < place else "+"
+                yield f"name{way}{min(abs(near - place), _FARTHEST_NAME)}={tokens[near]}"
+        numbers = tokens[first:place].count(_NUMBER)
+        yield f"numbers before={min(numbers, _MOST_BEFORE)}"
+        yield f"numbers={min(numbers + tokens[place:last].count(_NUMBER), _MOST_AROUND)}"
+        if not place or tokens[place - 1] == "\n":
+            yield "line"
+        if place < _AROUND:
+            opening = {s for token in tokens[:_OPENING] for s in _senses_of(token)}
+            yield from (f"opening:{sense}" for sense in opening)
+            yield from (f"opening={token}" for token in tokens[:_OPENING])
