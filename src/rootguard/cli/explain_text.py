@@ -54,6 +54,7 @@ REASONS: Final["Mapping[Reason, str]"] = {
     "general": "the sentence is about nobody in particular",
     "unbound": "nothing ties it to a quantity",
     "answer": "it answers a yes or no, a choice of words or a day that you declared",
+    "weighed": "the words around it were weighed, as no rule says it for sure",
     "value": "it could be a value, and nothing ties it to a quantity",
     "date": "it is a date",
     "time": "it is a time of day",

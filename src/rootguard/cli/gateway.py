@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rootguard.channels.gateway.channel import PersonChannel
     from rootguard.channels.gateway.workers import Work
     from rootguard.channels.text.arbiter import Arbitration
-    from rootguard.channels.text.channel import NumberPolicy
+    from rootguard.channels.text.channel import NumberPolicy, OtherNumberPolicy
     from rootguard.console import Console, Viewer
     from rootguard.session import Profile
     from rootguard.session.profile import DetectionChoice, UnknownFields
@@ -36,6 +36,7 @@ UNKNOWN_FIELD_CHOICES = ("refuse", "drop", "pass")
 _ARBITER_CONTEXT = 1024
 """Tokens: the examples have some 350, a sentence 120 at most."""
 _POLICIES = click.Choice(("pass", "redact", "block"))
+_OTHER_POLICIES = click.Choice(("pass", "careful", "redact", "block"))
 
 
 @click.command("gateway", epilog=EXIT_CODES)
@@ -80,7 +81,12 @@ _POLICIES = click.Choice(("pass", "redact", "block"))
     metavar="MODEL.gguf",
     help="A small language model that is asked about numbers in doubt, with all numbers masked.",
 )
-@preset_option("--other-numbers", _POLICIES, "pass", "All other numbers of no declared root.")
+@preset_option(
+    "--other-numbers",
+    _OTHER_POLICIES,
+    "pass",
+    "All other numbers of no declared root; careful doubts what could be yours by its words.",
+)
 @click.option(
     "--unknown-fields",
     type=click.Choice(UNKNOWN_FIELD_CHOICES),
@@ -124,7 +130,7 @@ def command(
     detect: str | None,
     numbers: "NumberPolicy",
     arbiter: str | None,
-    other_numbers: "NumberPolicy",
+    other_numbers: "OtherNumberPolicy",
     unknown_fields: "UnknownFields | None",
     allow_media: bool,
     rate: int,
@@ -342,7 +348,7 @@ def _opener(
     detect: str | None,
     *,
     near_private: "NumberPolicy",
-    elsewhere: "NumberPolicy",
+    elsewhere: "OtherNumberPolicy",
     unknown_fields: "UnknownFields | None",
     arbitration: "Arbitration | None",
 ) -> "Callable[[str], PersonChannel]":

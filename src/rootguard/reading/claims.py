@@ -52,6 +52,7 @@ Reason = Literal[
     "general",
     "unbound",
     "answer",
+    "weighed",
     OrdinarySort,
 ]
 Decision = Literal["release", "redact", "doubt", "keep"]
@@ -360,10 +361,15 @@ SILENCE: Final = Heard()
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class TextReading:
-    """The claims of a text, in order, and what it leaves to later texts."""
+    """The claims of a text, in order, and what it leaves to later texts.
+
+    `clauses` and the `sorts` of the page's numbers are what the rules saw, for who weighs them.
+    """
 
     claims: tuple[Claim, ...]
     heard: Heard
+    clauses: tuple[Clause, ...] = ()
+    sorts: tuple[OrdinarySort, ...] = ()
 
 
 @functools.cache
@@ -553,7 +559,12 @@ class _Reader:
             dangling=self._dangling(),
             header=self._header(),
         )
-        return TextReading(claims=tuple(claims), heard=heard)
+        return TextReading(
+            claims=tuple(claims),
+            heard=heard,
+            clauses=self.said,
+            sorts=tuple(sort for _, sort in sorted_numbers),
+        )
 
     def _names_one(self) -> bool:
         """Whether a few own words name one quantity alone: "is 214 much? total chol, my test"."""

@@ -32,6 +32,8 @@ from rootguard.reading.subjects import clause_at
 
 DOUBTED: Final = 0.7
 """From this probability on a number that the rules keep is put in doubt."""
+CAREFUL: Final = 0.15
+"""The same for who would rather lose a number than a value."""
 KEPT: Final[Mapping[Standing, float]] = {"open": 0.03, "likely": 0.01}
 """Below these a number that the rules hide is kept. All three were chosen on messages that the
 weights were not made from, so that fewer values leave *and* fewer other numbers change than by the
@@ -63,6 +65,7 @@ _SIZES: Final = (
 _TOKEN = re.compile(r"[^\W\d_]+(?:'[a-z]+)?|[^\w\s]|\n|_+")
 _ENDS: Final = frozenset((".", "!", "?", "\n", ";"))
 _NUMBER, _NAME = "#", "@"  # what stands for a number, and before the group of a quantity's name
+_TAKEN: Final = "_"  # what stands for an identifier or an answer; it has no sense
 _PEOPLE: Final = ("self", "we", "you", "she_he", "they", "kin", "acquaintance", "animal")
 _PLURAL: Final = 4  # letters of a word that loses its s to be found
 
@@ -113,15 +116,24 @@ def weights() -> Weights:
 
 
 def weigh(
-    page: Page, reading: TextReading, source: Source, expectation: Expectation
+    page: Page,
+    reading: TextReading,
+    source: Source,
+    expectation: Expectation,
+    taken: Sequence[tuple[int, int]] = (),
+    doubted: float = DOUBTED,
 ) -> tuple[Claim, ...]:
-    """The claims of a reading, of which some are in doubt now and some no longer."""
+    """The claims of a reading, of which some are in doubt now and some no longer.
+
+    `taken` are identifiers and answers, in places of the original: what they say must not count, as
+    what leaves in their place is the same whatever they say.
+    """
     if source != "owner" or not reading.claims:
         return reading.claims
     model = weights()
     found = []
-    for claim, features in featured(page, reading, expectation):
-        weighed: Standing = weighed_standing(claim, features, model)
+    for claim, features in featured(page, reading, expectation, taken):
+        weighed = weighed_standing(claim, features, model, doubted)
         if weighed == "nobody" and claim.standing != "nobody":
             claim = Claim(start=claim.start, end=claim.end, standing=weighed, reason="weighed")
         elif weighed != claim.standing:
@@ -130,18 +142,25 @@ def weigh(
     return tuple(found)
 
 
-def weighed_standing(claim: Claim, features: Sequence[str], model: Weights) -> Standing:
+def weighed_standing(
+    claim: Claim, features: Sequence[str], model: Weights, doubted: float = DOUBTED
+) -> Standing:
     """How a claim stands after it was weighed."""
     if not features or claim.standing == "owner":
         return claim.standing
     least = KEPT.get(claim.standing)
     if least is None:
-        return "open" if model.odds(features) >= DOUBTED else claim.standing
+        return "open" if model.odds(features) >= doubted else claim.standing
     return claim.standing if model.odds(features) >= least else "nobody"
 
 
 def featured(
-    page: Page, reading: TextReading, expectation: Expectation, *, sure: bool = False
+    page: Page,
+    reading: TextReading,
+    expectation: Expectation,
+    taken: Sequence[tuple[int, int]] = (),
+    *,
+    sure: bool = False,
 ) -> Iterator[tuple[Claim, list[str]]]:
     """Each claim with its features; none for what is no number, nor, unless `sure`, the sure."""
     places = {
@@ -153,7 +172,7 @@ def featured(
         if place is None or (claim.standing == "owner" and not sure):
             yield claim, []
             continue
-        view = view or _View(page, expectation)
+        view = view or _View(page, expectation, taken)
         number = page.numbers[place]
         subject = clause_at(reading.clauses, number.start).subject
         found = view.features(number, claim, subject, reading.sorts[place])
@@ -208,7 +227,9 @@ class _View:
 
     __slots__ = ("_cells", "_domains", "_expected", "_page", "_places", "_sentences", "_tokens")
 
-    def __init__(self, page: Page, expectation: Expectation) -> None:
+    def __init__(
+        self, page: Page, expectation: Expectation, taken: Sequence[tuple[int, int]]
+    ) -> None:
         self._page = page
         measures = page.vocabulary.measures
         self._domains: dict[str, list[tuple[float, float]]] = {}
@@ -216,6 +237,7 @@ class _View:
             bounds = (measure.domain.lower, measure.domain.upper)
             self._domains.setdefault(_group(measure), []).append(bounds)
         masked = [(number.start, number.end, _NUMBER) for number in page.numbers]
+        masked += ((*page.folded.place(start, end), _TAKEN) for start, end in taken)
         for name in page.names:
             root = next((root for root in name.roots if root is not None), None)
             if root is not None and not name.subject:

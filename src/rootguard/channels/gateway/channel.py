@@ -13,7 +13,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from rootguard.channels.detection import Detector, merge
 from rootguard.channels.faults import rule_of
 from rootguard.channels.text.arbiter import Arbitration
-from rootguard.channels.text.channel import NumberPolicy, TextChannel
+from rootguard.channels.text.channel import NumberPolicy, OtherNumberPolicy, TextChannel
 from rootguard.channels.text.documents import changed_place
 from rootguard.channels.text.edits import Change, JsonSanitization, Sanitization
 from rootguard.errors import PrivateValueError
@@ -59,7 +59,7 @@ class PersonChannel:
         *,
         detectors: Sequence[Detector] = (),
         near_private: NumberPolicy = "redact",
-        elsewhere: NumberPolicy = "pass",
+        elsewhere: OtherNumberPolicy = "pass",
         unknown_fields: UnknownFields = "refuse",
         arbitration: Arbitration | None = None,
     ) -> None:

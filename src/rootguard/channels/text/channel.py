@@ -70,6 +70,7 @@ from rootguard.reading.claims import (
 from rootguard.reading.mentions import write
 from rootguard.reading.ordinary import CodeLines
 from rootguard.reading.page import Page, columns, read_page
+from rootguard.reading.weighing import CAREFUL, DOUBTED, weigh
 from rootguard.session.declared import PersonConversation
 from rootguard.session.person import Person
 from rootguard.template import Root, Template
@@ -161,6 +162,9 @@ def _size_of(entry: Remembered) -> int:
 
 
 NumberPolicy = Literal["pass", "redact", "block"]
+OtherNumberPolicy = Literal["pass", "careful", "redact", "block"]
+"""For numbers that nothing ties to the owner. `careful`: those whose words speak for the owner at
+all are in doubt (`weighing.CAREFUL`), and the others pass."""
 MAX_CHARACTERS = 1_000_000
 """Read at once: some 200,000 words, about a second. Longer texts are read in pieces: a reader holds
 many times a text's size in memory, and detectors that others wrote take no more."""
@@ -206,14 +210,14 @@ class TextChannel:
         *,
         detectors: Sequence[Detector] = (),
         near_private: NumberPolicy = "block",
-        elsewhere: NumberPolicy = "pass",
+        elsewhere: OtherNumberPolicy = "pass",
         arbitration: Arbitration | None = None,
     ) -> None:
         self._person = person
         self._arbitration = arbitration
         self._detectors = tuple(detectors)
         self._near_private: NumberPolicy = near_private
-        self._elsewhere: NumberPolicy = elsewhere
+        self._elsewhere: OtherNumberPolicy = elsewhere
         self._memory = Memory()
 
     def __repr__(self) -> str:
@@ -514,8 +518,13 @@ class TextChannel:
                 begin=begin,
             )
             look.heard = look.heard or reading.heard
-            self._date(page, reading.claims, look)
-            edits += self._claimed(reading.claims, look, doubts)
+            # Behind a key or a header the rules know what it is; weights are of people's sentences.
+            claims = reading.claims
+            if not begin:
+                doubted = CAREFUL if self._elsewhere == "careful" else DOUBTED
+                claims = weigh(page, reading, look.source, look.expectation, taken, doubted)
+            self._date(page, claims, look)
+            edits += self._claimed(claims, look, doubts)
             # What is read as a range, a version or a time is no telephone or record number.
             read = [(each.start, each.end) for each in reading.claims if each.reason in _READ]
         if look.asked:

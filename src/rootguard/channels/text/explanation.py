@@ -34,6 +34,7 @@ from rootguard.reading.claims import (
     read_claims,
 )
 from rootguard.reading.page import Page, read_page
+from rootguard.reading.weighing import weigh
 from rootguard.session.declared import Declarations, PersonConversation
 from rootguard.session.person import formula_names
 from rootguard.template import Root, Template
@@ -151,8 +152,11 @@ class Explainer:
             expectation=expectation,
             begin=begin,
         )
-        outcomes = [self._outcome(source, claim) for claim in reading.claims]
-        for claim, outcome in zip(reading.claims, outcomes, strict=True):
+        claims = reading.claims
+        if not begin:
+            claims = weigh(page, reading, source, expectation, taken)
+        outcomes = [self._outcome(source, claim) for claim in claims]
+        for claim, outcome in zip(claims, outcomes, strict=True):
             if outcome in ("teach", "release", "redact"):
                 taken.append((claim.start, claim.end))
         # Detectors come last and may not cut what is decided, nor the name of a quantity, which
@@ -161,7 +165,7 @@ class Explainer:
         found = self._detected(whole, Spans(taken))
         numbers = [
             _explained(claim, source, outcome, found, begin)
-            for claim, outcome in zip(reading.claims, outcomes, strict=True)
+            for claim, outcome in zip(claims, outcomes, strict=True)
         ]
         heard = reading.heard
         if asked:
