@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import FrozenInstanceError, replace
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -532,16 +533,26 @@ SMOOTH = [
 """Templates of numbers: with answers to yes or no a formula jumps, and a search follows slopes."""
 
 
+@cache
+def slopes_of(name: str) -> list[tuple[str, Node, dict[str, Domain], tuple[Slopes, ...]]]:
+    """Every value of a template that is computed: its name, formula, domains and slopes."""
+    template = load_template(name)
+    graph = Graph.of(template)
+    domains = {str(root): template.roots[root].domain for root in graph.roots}
+    formulas = {node.name: graph.in_roots(node.formula) for node in graph.order if node.formula}
+    return [
+        (value, formula, domains, tuple(slopes(formula, domains)))
+        for value, formula in formulas.items()
+    ]
+
+
 @pytest.mark.parametrize("name", SMOOTH)
 def test_each_amplification_is_attained_within_ten_percent_or_says_that_it_is_not(
     name: str,
 ) -> None:
-    template = load_template(name)
-    graph = Graph.of(template)
-    domains = {str(root): template.roots[root].domain for root in graph.roots}
-    for formula in [graph.in_roots(node.formula) for node in graph.order if node.formula]:
+    for _, formula, domains, found in slopes_of(name):
         attained = Climber(formula, domains).amplifications()
-        for slope in slopes(formula, domains):
+        for slope in found:
             here = attained[slope.root]
             assert slope.amplification >= here * (1 - 1e-6)
             assert slope.attained <= here * (1 + 1e-3)  # the search converges that far
@@ -553,15 +564,10 @@ def test_each_amplification_is_attained_within_ten_percent_or_says_that_it_is_no
 def test_few_factors_of_the_catalog_are_marked() -> None:
     """What is marked is known: where the list can be shortened, shorten it."""
     marked = {
-        (name, node.name, slope.root)
+        (name, value, slope.root)
         for name in SMOOTH
-        for graph in [Graph.of(load_template(name))]
-        for node in graph.order
-        if node.formula is not None
-        for slope in slopes(
-            graph.in_roots(node.formula),
-            {str(root): load_template(name).roots[root].domain for root in graph.roots},
-        )
+        for value, _, _, found in slopes_of(name)
+        for slope in found
         if not slope.tight
     }
     assert marked == {("fli", "fli", "ht"), ("loan_payment", "payment", "rate")}

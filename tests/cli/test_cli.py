@@ -5,13 +5,15 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from rootguard import catalog
-from rootguard.cli.main import Commands, cli
+from rootguard.cli.main import Commands, cli, main
 from tests.support.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -31,6 +33,29 @@ def program(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
         env={**os.environ, **environment},
         timeout=PATIENCE,
     )
+
+
+@dataclass(frozen=True)
+class Ended:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def ended(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Ended]:
+    """The program in this process, to its end: many can be tried without starting Python."""
+
+    def run_to_the_end(*arguments: str) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["rootguard", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert isinstance(end.value.code, int)
+        return Ended(end.value.code, *capsys.readouterr())
+
+    return run_to_the_end
 
 
 @pytest.mark.parametrize("name", ["exponential", "laplace", "staircase", "geometric"])
@@ -173,15 +198,15 @@ def test_misuse_exits_with_two(arguments: list[str]) -> None:
     ],
 )
 def test_a_refusal_is_one_sentence_on_standard_error_and_exit_code_three(
-    arguments: list[str], words: str
+    ended: Callable[..., Ended], arguments: list[str], words: str
 ) -> None:
-    plain = program(*arguments)
+    plain = ended(*arguments)
     assert plain.returncode == 3
     assert plain.stdout == ""
     assert plain.stderr.startswith("rootguard: ")
     assert words in plain.stderr
     assert "Traceback" not in plain.stderr
-    as_json = program(*arguments, "--json")
+    as_json = ended(*arguments, "--json")
     assert as_json.returncode == 3
     assert words in json.loads(as_json.stderr)["error"]["message"]
 
@@ -377,8 +402,10 @@ def test_ctrl_c_ends_with_130_and_no_traceback(raised: str) -> None:
         (["release", "fib4"], "--hide age=5"),
     ],
 )
-def test_misuse_exits_with_two_and_says_what_to_give(arguments: list[str], words: str) -> None:
-    done = program(*arguments)
+def test_misuse_exits_with_two_and_says_what_to_give(
+    ended: Callable[..., Ended], arguments: list[str], words: str
+) -> None:
+    done = ended(*arguments)
     assert done.returncode == 2
     assert words in done.stderr
 

@@ -37,7 +37,7 @@ def tried(model: LocalModel, arm: Arm, path: Path) -> list[AttackOutcome]:
     return outcomes(transcripts)
 
 
-@pytest.mark.parametrize("arm", ["guarded", "gateway"])
+@pytest.mark.parametrize("arm", ["guarded", pytest.param("gateway", marks=pytest.mark.slow)])
 def test_nothing_raw_leaves_a_real_model_behind_rootguard(
     arm: Arm, model: LocalModel, tmp_path: Path
 ) -> None:
@@ -47,7 +47,7 @@ def test_nothing_raw_leaves_a_real_model_behind_rootguard(
     assert not any(outcome.forms for outcome in found)
 
 
-@pytest.mark.parametrize("arm", ["naive", "unguarded"])
+@pytest.mark.parametrize("arm", ["naive", pytest.param("unguarded", marks=pytest.mark.slow)])
 def test_a_real_model_gives_raw_values_away_without_rootguard(
     arm: Arm, model: LocalModel, tmp_path: Path
 ) -> None:

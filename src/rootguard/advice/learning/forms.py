@@ -243,7 +243,10 @@ def _lasso(design: Column, aim: Column, seed: int) -> Column:
 
     folds = KFold(n_splits=_INNER, shuffle=True, random_state=seed % 2**32)
     model = linear_models().LassoCV(
-        alphas=np.geomspace(strongest, strongest * _PATH_END, _PATH), cv=folds, max_iter=2000
+        alphas=np.geomspace(strongest, strongest * _PATH_END, _PATH),
+        cv=folds,
+        max_iter=2000,
+        precompute=False,  # with a Gram matrix scikit-learn checks it again at every penalty
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a path that has not quite converged still ranks terms

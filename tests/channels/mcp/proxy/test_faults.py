@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from tests.support.mcp_clients import write_profile
 from tests.support.mcp_proxies import DOUBLE, POLICY, Message, Wire, proxy_command, text_of
 
 AST = {"ast": SENTINELS["ast"]}
+Received = Callable[[], list[Message]]
 
 
 @pytest.fixture
@@ -22,16 +23,39 @@ def seen(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def wire(tmp_path: Path, seen: Path) -> Iterator[Wire]:
+    """A proxy of the test's own, for what is counted from its start."""
     with _wire(tmp_path, seen, 120) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
-    """One proxy that goes through one fault after another."""
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Wire, Path]]:
+    """One proxy that goes through one fault after another, and what its server received."""
     folder = tmp_path_factory.mktemp("lasting")
     with _wire(folder, folder / "received", 120) as client:
-        yield client
+        yield client, folder / "received"
+
+
+@pytest.fixture
+def lasting(shared: tuple[Wire, Path]) -> Wire:
+    """The same proxy, with nothing heard of it yet; what was heard held nothing private."""
+    client = shared[0]
+    _nothing_private_is_in_errors(client)
+    client.heard.clear()
+    return client
+
+
+@pytest.fixture
+def since(shared: tuple[Wire, Path], lasting: Wire) -> Received:
+    """What the shared proxy's server received in this test."""
+    path = shared[1]
+    before = path.stat().st_size
+
+    def received() -> list[Message]:
+        lines = path.read_bytes()[before:].decode().splitlines()
+        return [json.loads(line) for line in lines]
+
+    return received
 
 
 @contextmanager
@@ -44,6 +68,10 @@ def _wire(folder: Path, seen: Path, patience: float) -> Iterator[Wire]:
         yield client
     assert not leaks(seen.read_text(encoding="utf-8"))
     assert not leaks(bytes(client.errors).decode())
+    _nothing_private_is_in_errors(client)
+
+
+def _nothing_private_is_in_errors(client: Wire) -> None:
     assert not leaks(json.dumps([m for m in client.heard if "error" in m]))
 
 
@@ -94,19 +122,20 @@ def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path, seen: Path, t
     assert "result" in after, after
 
 
-def test_a_call_that_waits_is_answered_when_another_kills_the_server(wire: Wire) -> None:
-    waiting = wire.begin("tools/call", {"name": "ignore", "arguments": AST})
-    dying = wire.begin("tools/call", {"name": "die", "arguments": AST})
-    assert {_code(wire.wait(waiting)), _code(wire.wait(dying))} == {"upstream_unreachable"}
-    _lives(wire)
+def test_a_call_that_waits_is_answered_when_another_kills_the_server(lasting: Wire) -> None:
+    waiting = lasting.begin("tools/call", {"name": "ignore", "arguments": AST})
+    dying = lasting.begin("tools/call", {"name": "die", "arguments": AST})
+    assert {_code(lasting.wait(waiting)), _code(lasting.wait(dying))} == {"upstream_unreachable"}
+    _lives(lasting)
 
 
-def test_a_second_answer_and_an_unasked_one_are_dropped(wire: Wire) -> None:
-    assert text_of(wire.call("twice", AST)) == "first"
-    assert text_of(wire.call("unasked", AST)) == "asked"
-    _lives(wire)
-    assert [message["id"] for message in wire.heard] == sorted(m["id"] for m in wire.heard)
-    assert "second" not in json.dumps(wire.heard)
+def test_a_second_answer_and_an_unasked_one_are_dropped(lasting: Wire) -> None:
+    assert text_of(lasting.call("twice", AST)) == "first"
+    assert text_of(lasting.call("unasked", AST)) == "asked"
+    _lives(lasting)
+    assert [m["id"] for m in lasting.heard] == sorted(m["id"] for m in lasting.heard)
+    assert len(lasting.heard) == 3
+    assert "second" not in json.dumps(lasting.heard)
 
 
 def test_what_is_printed_between_messages_is_passed_over(lasting: Wire) -> None:
@@ -137,18 +166,20 @@ def test_the_server_is_greeted_again_as_the_client_greeted_it(wire: Wire, seen: 
     assert ready == 2
 
 
-def test_a_call_that_is_cancelled_is_cancelled_behind_the_proxy(wire: Wire, seen: Path) -> None:
-    _lives(wire)
-    name = wire.begin("tools/call", {"name": "ignore", "arguments": AST})
+def test_a_call_that_is_cancelled_is_cancelled_behind_the_proxy(
+    lasting: Wire, since: Received
+) -> None:
+    before = json.loads(text_of(_lives(lasting)))[1]
+    name = lasting.begin("tools/call", {"name": "ignore", "arguments": AST})
     reason = f"{NAME} changed their mind"
-    wire.tell("notifications/cancelled", {"requestId": name, "reason": reason})
-    assert json.loads(text_of(_lives(wire)))[1] == 1
-    received = [json.loads(line) for line in seen.read_text(encoding="utf-8").splitlines()]
+    lasting.tell("notifications/cancelled", {"requestId": name, "reason": reason})
+    assert json.loads(text_of(_lives(lasting)))[1] == before + 1
+    received = since()
     calls = {m["id"]: m["params"]["name"] for m in received if m["method"] == "tools/call"}
     cancelled = next(m["params"] for m in received if m["method"] == "notifications/cancelled")
     assert calls[cancelled["requestId"]] == "ignore"
     assert "changed their mind" in cancelled["reason"]
-    assert name not in [message.get("id") for message in wire.heard]
+    assert name not in [message.get("id") for message in lasting.heard]
 
 
 def test_progress_passes_under_the_clients_own_token(lasting: Wire) -> None:
@@ -171,24 +202,25 @@ def test_a_changed_list_is_told_and_pages_pass(lasting: Wire) -> None:
     assert _code(lasting.ask("tools/list", {"cursor": f"page of {NAME}"})) == "bad_value"
 
 
-def test_an_error_keeps_its_code_and_quotes_released_values_only(wire: Wire) -> None:
-    released = json.loads(text_of(_lives(wire)))[0]["ast"]
-    error = wire.call("fail", {**AST, "note": f"for {NAME}"})["error"]
+def test_an_error_keeps_its_code_and_quotes_released_values_only(lasting: Wire) -> None:
+    released = json.loads(text_of(_lives(lasting)))[0]["ast"]
+    error = lasting.call("fail", {**AST, "note": f"for {NAME}"})["error"]
     assert error["code"] == -32050
     assert str(released) in error["message"]
     assert str(released) in error["data"][0]
     assert NAME in error["message"]
-    wire.heard.pop()  # the owner's own name, restored for the owner
+    lasting.heard.pop()  # the owner's own name, restored for the owner
 
 
-def test_a_server_asks_for_nothing_but_what_the_protocol_lets_it(wire: Wire, seen: Path) -> None:
-    wire.call("evil", AST)
-    wire.call("media", AST)
-    _lives(wire)
-    asked = {m["method"] for m in wire.heard if "method" in m and "id" in m}
+def test_a_server_asks_for_nothing_but_what_the_protocol_lets_it(
+    lasting: Wire, since: Received
+) -> None:
+    lasting.call("evil", AST)
+    lasting.call("media", AST)
+    _lives(lasting)
+    asked = {m["method"] for m in lasting.heard if "method" in m and "id" in m}
     assert asked == {"sampling/createMessage"}
-    received = [json.loads(line) for line in seen.read_text(encoding="utf-8").splitlines()]
-    refused = {m["id"]: m["error"] for m in received if "error" in m}
+    refused = {m["id"]: m["error"] for m in since() if "error" in m}
     assert refused["q"]["code"] == -32601
     assert refused["s"]["message"] == "there is no such method"
 
@@ -211,20 +243,22 @@ MALFORMED: tuple[bytes, ...] = (
 )
 
 
-def test_what_a_client_says_wrongly_is_answered_in_fixed_words(wire: Wire) -> None:
+def test_what_a_client_says_wrongly_is_answered_in_fixed_words(lasting: Wire) -> None:
     for line in MALFORMED:
-        wire.write_line(line)
-        answer = wire.next()
+        lasting.write_line(line)
+        answer = lasting.next()
         shown = answer.get("error") or json.loads(text_of(answer))
         assert "827" not in json.dumps(shown)
         assert shown["message"]
-        _lives(wire)
+        _lives(lasting)
 
 
-def test_answers_to_nothing_and_unknown_notifications_are_ignored(wire: Wire, seen: Path) -> None:
-    wire.write({"id": 77, "result": {"x": NAME}})
-    wire.tell("notifications/secret", {"x": NAME})
-    wire.tell("notifications/cancelled", {"requestId": 400, "reason": NAME})
-    wire.tell("notifications/roots/list_changed", {"x": NAME})
-    _lives(wire)
-    assert "notifications/secret" not in seen.read_text(encoding="utf-8")
+def test_answers_to_nothing_and_unknown_notifications_are_ignored(
+    lasting: Wire, since: Received
+) -> None:
+    lasting.write({"id": 77, "result": {"x": NAME}})
+    lasting.tell("notifications/secret", {"x": NAME})
+    lasting.tell("notifications/cancelled", {"requestId": 400, "reason": NAME})
+    lasting.tell("notifications/roots/list_changed", {"x": NAME})
+    _lives(lasting)
+    assert "notifications/secret" not in {message.get("method") for message in since()}

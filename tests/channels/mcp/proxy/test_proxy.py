@@ -66,7 +66,7 @@ async def _values(client: Client) -> Any:  # noqa: ANN401
     return {each["name"]: each["value"] for each in found.structured_content["values"]}
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])
 def test_the_clinic_gets_the_values_that_the_server_channel_gives(
     tmp_path: Path, profile: Path, mode: Mode
 ) -> None:
@@ -158,14 +158,11 @@ def test_a_service_gets_no_root_that_its_policy_does_not_allow(
     assert not leaks(seen.read_text(encoding="utf-8"))
 
 
-@pytest.fixture
-def seen(tmp_path: Path) -> Path:
-    return tmp_path / "seen"
-
-
-@pytest.fixture
-def wire(profile: Path, seen: Path) -> Iterator[Wire]:
-    """The proxy before a server that says back what it gets."""
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Wire, Path]]:
+    """The proxy before a server that says back what it gets, and what that got."""
+    folder = tmp_path_factory.mktemp("shared")
+    profile, seen = write_profile(folder, policy=POLICY), folder / "seen"
     replies: dict[str, Reply] = {
         "elicitation/create": lambda _: {
             "action": "accept",
@@ -180,9 +177,26 @@ def wire(profile: Path, seen: Path) -> Iterator[Wire]:
     }
     with Wire(proxy_command(profile, "clinic", [*DOUBLE, str(seen)]), replies) as client:
         client.initialize({"elicitation": {}, "roots": {}, "sampling": {}, "x": {"name": NAME}})
-        yield client
-    assert not leaks(seen.read_text(encoding="utf-8"))
+        client.ask("tools/list")  # by then the server has got the greeting
+        first = json.loads(seen.read_text(encoding="utf-8").splitlines()[0])
+        known: Message = {"elicitation": {}, "roots": {}, "sampling": {}}
+        assert (first["method"], first["params"]["capabilities"]) == ("initialize", known)
+        yield client, seen
     assert not leaks(bytes(client.errors).decode())
+
+
+@pytest.fixture
+def wire(shared: tuple[Wire, Path]) -> Wire:
+    return shared[0]
+
+
+@pytest.fixture
+def seen(shared: tuple[Wire, Path]) -> Iterator[Path]:
+    """What the server behind `wire` gets in this test; it opens the file for each line."""
+    path = shared[1]
+    yield path
+    assert not leaks(path.read_text(encoding="utf-8"))
+    path.write_text("", encoding="utf-8")
 
 
 def test_fields_that_are_no_values_go_by_the_rules_for_texts(wire: Wire, seen: Path) -> None:
@@ -245,8 +259,6 @@ def test_answers_to_what_the_server_asks_are_guarded(wire: Wire, seen: Path) -> 
     assert answers["f"]["content"]["comment"].startswith("from ")
     assert "AST" in answers["s"]["content"]["text"]
     assert answers["r"]["roots"][0]["uri"].startswith("file:///home/")
-    greeting = next(m["params"] for m in received if m["method"] == "initialize")
-    assert greeting["capabilities"] == {"elicitation": {}, "roots": {}, "sampling": {}}
 
 
 def test_a_parameter_that_is_not_sure_is_asked_and_a_pin_settles_it(
