@@ -51,6 +51,9 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        # What is frozen no longer counts as long-lived, and everything else would be looked
+        # through whenever a quarter of the little that is left was made.
+        gc.set_threshold(20_000, 20, 20)
         gc.enable()
 
 

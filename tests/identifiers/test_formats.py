@@ -11,7 +11,7 @@ import pytest
 
 from rootguard.errors import IdentifierError
 from rootguard.identifiers import Identifiers, Kind, kind_of
-from tests.support.identifier_makers import MAKERS, OTHER_KEY, WRITTEN_DATES, fresh, same_classes
+from tests.support.identifier_makers import MAKERS, OTHER_KEY, fresh, same_classes, written_dates
 
 MANY = [500, pytest.param(10_000, marks=pytest.mark.slow)]
 
@@ -44,7 +44,7 @@ def test_the_format_predicates_tell_formats_apart() -> None:
         assert noticed > 50
     assert not same_classes("a1", "A1")
     assert not same_classes("a1", "a11")
-    assert "2024-02-30" not in WRITTEN_DATES[0]
+    assert "2024-02-30" not in written_dates()[0]
 
 
 @pytest.mark.parametrize(

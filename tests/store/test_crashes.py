@@ -70,26 +70,28 @@ def kill_writers(url: str, released: Path, kills: int, *, hasty: bool = False) -
 LONG = (pytest.mark.slow, pytest.mark.timeout(1800))
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(100, marks=LONG)])
+@pytest.mark.parametrize("kills", [10, pytest.param(100, marks=LONG)])
 def test_a_writer_killed_anywhere_loses_nothing_it_released(
     url: str, tmp_path: Path, kills: int
 ) -> None:
     kill_writers(url, tmp_path / "released", kills)
 
 
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_writer_killed_while_it_makes_the_store_leaves_nothing_in_the_way(
-    tmp_path: Path,
+    tmp_path: Path, every: int
 ) -> None:
-    for statement in range(1, 45):
+    for statement in range(1, 45, every):
         url = f"sqlite:///{tmp_path}/{statement}/vault.db"
         released = tmp_path / f"released {statement}"
         assert kill_a_writer(url, released, statement=statement, after=statement % 2 == 0)
 
 
+@pytest.mark.parametrize("every", [8, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_writer_killed_while_it_makes_a_servers_store_leaves_nothing_in_the_way(
-    new_postgres: Callable[[], str], tmp_path: Path
+    new_postgres: Callable[[], str], tmp_path: Path, every: int
 ) -> None:
-    for statement in range(1, 40, 4):
+    for statement in range(1, 40, every):
         released = tmp_path / f"released {statement}"
         assert kill_a_writer(new_postgres(), released, statement=statement, after=True)
 
@@ -99,17 +101,19 @@ def test_a_writer_that_releases_before_it_commits_is_caught(url: str, tmp_path: 
         kill_writers(url, tmp_path / "released", 30, hasty=True)
 
 
-def test_a_change_of_key_killed_anywhere_leaves_a_store_that_opens(url: str) -> None:
+# Of every third moment, one of two is before its statement and one after it.
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_change_of_key_killed_anywhere_leaves_a_store_that_opens(url: str, every: int) -> None:
     with closing(sql(url, None)) as store:
         fill(store)
         before = content(store)
-    for statement in range(1, 18):
-        for after in (False, True):
-            process = processes.Process(
-                target=rotate_until_killed, args=(dict(os.environ), url, statement, after)
-            )
-            process.start()
-            process.join(timeout=PATIENCE)
-            with closing(sql(url, None)) as store:
-                assert content(store) == before
-                assert store.verify() == ()
+    moments = [(statement, after) for statement in range(1, 18) for after in (False, True)]
+    for statement, after in moments[::every]:
+        process = processes.Process(
+            target=rotate_until_killed, args=(dict(os.environ), url, statement, after)
+        )
+        process.start()
+        process.join(timeout=PATIENCE)
+        with closing(sql(url, None)) as store:
+            assert content(store) == before
+            assert store.verify() == ()

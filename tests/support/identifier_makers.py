@@ -9,6 +9,7 @@ import re
 import string
 import tomllib
 from collections.abc import Callable
+from functools import cache
 from importlib import resources
 
 from rootguard.identifiers import Identifiers, Kind
@@ -90,13 +91,18 @@ DATES: list[Render] = [
     lambda d: f"{MONTHS[d.month - 1][:3]}. {d.day}, {d.year}",
 ]
 ALL_DAYS = [datetime.date(1900, 1, 1) + datetime.timedelta(days=n) for n in range(73_049)]
-WRITTEN_DATES = [{render(day) for day in ALL_DAYS} for render in DATES]
+
+
+@cache
+def written_dates() -> list[set[str]]:
+    """Every day in every form: a million texts, made where a test asks for them."""
+    return [{render(day) for day in ALL_DAYS} for render in DATES]
 
 
 def make_date(random_: random.Random) -> tuple[str, Callable[[str], bool]]:
     """ "12 May 2024" is written in several forms at once; its token is written in one of them."""
     text = random_.choice(DATES)(random_.choice(ALL_DAYS))
-    forms = [written for written in WRITTEN_DATES if text in written]
+    forms = [written for written in written_dates() if text in written]
     return text, lambda token: any(token in written for written in forms)
 
 

@@ -40,6 +40,14 @@ class Seen:
     """Of whom, and when the erasure was done."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Amount:
+    """How long a race lasts: so many steps of each thread, and until so many seconds are over."""
+
+    steps: int = 0
+    seconds: float = 0
+
+
 class _Worker:
     """One thread: keeps sessions for a while, so that some of them outlive an erasure."""
 
@@ -55,7 +63,7 @@ class _Worker:
         work: list[tuple[Callable[[Principal], None], int]] = [
             (self._open, 6),
             (self._resume, 4),
-            (self._refine, 2),
+            (self._refine, 5),  # refused, most often, since another thread has changed the values
             (self._serve, 4),
             (self._release, 8),
             (self._cap, 1),
@@ -126,15 +134,17 @@ class _Worker:
 
 
 def work_until(
-    url: str, number: int, threads: int, seconds: float, report: "Connection[Any, Any]"
+    url: str, number: int, threads: int, amount: Amount, report: "Connection[Any, Any]"
 ) -> None:  # pragma: no cover - runs in a process of its own
     """Work in several threads, then tell what was seen."""
     seen = [Seen() for _ in range(threads)]
     with closing(sql(url)) as store:
-        end = time.monotonic() + seconds
+        end = time.monotonic() + amount.seconds
 
         def run(place: int) -> None:
             worker = _Worker(store, 1000 * number + place, seen[place])
+            for _ in range(amount.steps):
+                worker.step()
             while time.monotonic() < end:
                 worker.step()
 

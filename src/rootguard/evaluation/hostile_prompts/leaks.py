@@ -83,12 +83,12 @@ class Leak:
 def find_leaks(text: str, sentinels: Sequence[Sentinel]) -> list[Leak]:
     """Each sentinel that a text holds, with the first form in which it was found."""
     found: dict[str, str] = {}
+    sought = [(sentinel.name, sentinel.text, sentinel.bare) for sentinel in sentinels]
     for form, view in _views(text):
-        for sentinel in sentinels:
-            if sentinel.name not in found and (
-                sentinel.text in view or any(sentinel.bare in run for run in _joined(view))
-            ):
-                found[sentinel.name] = form
+        runs = list(_joined(view))
+        for name, written, bare in sought:
+            if name not in found and (written in view or any(bare in run for run in runs)):
+                found[name] = form
     for sentinel in sentinels:
         if sentinel.name not in found and (arithmetic := _computed(text, sentinel.value)):
             found[sentinel.name] = arithmetic
