@@ -27,7 +27,7 @@ class RootNoised(_OfVersion):
     mechanism: str
 
     def __post_init__(self) -> None:
-        if self.micro_epsilon < 0:
+        if self.micro_epsilon < 0:  # zero is a public root, which is kept as it was given
             raise EventError("a root-noised event cannot give budget back")
 
 
@@ -195,6 +195,7 @@ Charge = Draw | RootReturned | TableCharged | RootCharged | ServiceCharged | Pro
 
 Event = Charge | ValueReleased | RequestRefused | TokenRefused | PlacesRefused
 
+# Stores and logs hold these words, so the law above is about them too: none is ever renamed.
 _KINDS: dict[str, type[Event]] = {
     "root-noised": RootNoised,
     "root-refined": RootRefined,
@@ -210,7 +211,9 @@ _KINDS: dict[str, type[Event]] = {
     "token-refused": TokenRefused,
     "places-refused": PlacesRefused,
 }
+# By the very class, not by isinstance: a `PlacesRefused` is a `RequestRefused` as well.
 _NAMES = {cls: kind for kind, cls in _KINDS.items()}
+# Asked for once: an event is written at every release, and `fields` looks through its class anew.
 _FIELDS = {cls: tuple(field.name for field in fields(cls)) for cls in _NAMES}
 _WHOLE = ("version", "micro_epsilon", "turn", "level", "times", "draws", "first")
 
@@ -241,7 +244,7 @@ def from_record(record: Mapping[str, object]) -> Event:
     expected = {field.name for field in fields(cls)}
     if set(content) != expected or not all(_fits(*field) for field in content.items()):
         raise EventError(f"a {kind} event does not have the fields it should")
-    for field in ("rests_on", "levels"):
+    for field in ("rests_on", "levels"):  # JSON has no tuples, and a frozen event holds no list
         if isinstance(items := content.get(field), list):
             content[field] = tuple(items)
     if isinstance(places := content.get("places"), list | tuple):
@@ -265,7 +268,7 @@ def _fits(field: str, value: object) -> bool:
         return isinstance(value, list | tuple) and all(type(micro) is int for micro in value)
     if field == "places":
         return isinstance(value, list | tuple) and all(map(_is_place, value))
-    if isinstance(value, bool):
+    if isinstance(value, bool):  # which Python takes for a whole number
         return False
     if field in _WHOLE:
         return isinstance(value, int)

@@ -58,6 +58,7 @@ PEOPLE, REPEATS = 1000, 1
 WATCHED = 400
 """People whose roots the adversary guesses."""
 CENSUS = 20_000
+"""People of every release that is not calibrated."""
 # More budget is worth having while doubling it improves the target by this many points.
 WORTH = 1.0
 # Grid steps between two people whom an adversary tries to tell apart: 1 % of a root's range.

@@ -1097,7 +1097,7 @@ _PARTING = re.compile(r"[\"'{}\[\]\n;|=<>]")
 _COPULAS = frozenset(("is", "was", "at", "of", "about", "around"))
 _UNIT = 2  # letters: "1875/mo on loans"
 _TERSE = 40  # characters: "ferritin 480", "my labs: ferritin 480"
-_FEW_WORDS = 4
+_FEW_WORDS = 4  # of the whole message: "my fasting sugar was 106.2", and no sentence of a text
 _LEAST_WORD = 20  # "one of them", "two ways", "ten times": smaller number words are seldom values
 _LONGEST_INDENT = 8  # characters before "12. Take iron": an indent and a quote mark
 

@@ -63,6 +63,7 @@ class MemoryStore:
         self._quantities: dict[RootName, RootQuantity] = {}
         self._tables: list[TableRun] = []
         self._partitions: dict[int, bytes] = {}
+        # 256 bits, as the keys of a store on disk have: one key for each use, none from another.
         self._fingerprint_key = os.urandom(32)
         self._identifier_key = os.urandom(32)
 
@@ -167,7 +168,7 @@ class MemoryStore:
             summary = person.summary.copy()  # nothing is changed if anything is refused
             new = summary.take(draws, self._drawn_in_tables(person))
             person.summary = summary
-            self._keep(person)
+            self._keep(person)  # not before: whoever was refused is not known afterwards
             for draw in new:
                 person.records[draw.place] = draw
                 person.events.append(draw.event)
@@ -250,7 +251,7 @@ class MemoryStore:
     ) -> tuple[LogEntry, ...]:
         with self._lock:
             person = self._find(principal)
-            kept = tuple(person.log)
+            kept = tuple(person.log)  # a copy, so that the rest needs no lock
             first = person.logged - len(kept) + 1
         numbered = enumerate(kept, start=first)
         if before is None:
@@ -274,7 +275,7 @@ class MemoryStore:
             return len(person.log), person.logged
 
     def tokens(self, principal: Principal, *, epoch: int | None = None) -> IssuedTokens:
-        self._find(principal)
+        self._find(principal)  # which refuses a name that nobody can see
         return _PersonTokens(self, principal, epoch)
 
     def tables(self) -> tuple[TableRun, ...]:
@@ -296,6 +297,7 @@ class MemoryStore:
                 for number in range(PARTITIONS)
                 if (new := merge(number, self.fingerprints(first + number), view)) is not None
             }
+            # Both last: `merge` and `report` may refuse, and then nothing was changed.
             self._tables += report()
             self._partitions |= merged
 
@@ -352,7 +354,7 @@ class MemoryStore:
         """Delete a profile: its name, values, fingerprints, ledger, tokens and audit log."""
         with self._lock:
             person = self._find(principal)
-            drawn = self._drawn_in_tables(person)
+            drawn = self._drawn_in_tables(person)  # before `_forget`, after which it is nothing
             events = person.summary.erasure(drawn, forget_unseen=forget_unseen)
             erased = _Person(person.name)
             erased.epoch, erased.tag = person.epoch + 1, self._tag(person.name)
@@ -360,7 +362,7 @@ class MemoryStore:
             erased.summary = PersonSummary.of(events)
             erased.summary.caps = person.summary.caps
             self._people[normalised(principal)] = erased
-            self.note(principal, events[-1])
+            self.note(principal, events[-1])  # in the new log: the old one is gone
             self._forget(person.name)
 
     def _forget(self, principal: Principal) -> None:
@@ -393,6 +395,7 @@ class MemoryStore:
         name = normalised(principal)
         if not name:
             raise StoreError("a person needs a name that can be seen; give another one")
+        # Somebody unknown is not entered here: a question must not make a person known.
         return self._people.get(name) or _Person(principal)
 
     def _of_epoch(self, principal: Principal, epoch: int | None) -> _Person:

@@ -1171,6 +1171,7 @@ def _charge(text: str, name: str) -> Charge:
     return _charge_of(before, after)(principal=name)
 
 
+# An event's text differs by root, version, level and mechanism: some dozens for each template.
 @functools.lru_cache(maxsize=4096)
 def _charge_of(before: str, after: str) -> Callable[..., Charge]:
     nobody = rows.charge(f'{before}"principal":""{after}')

@@ -207,6 +207,7 @@ class OtherPopulation:
                 logs = [f.sd / f.mean for f in (one, other) if f.shape == "lognormal"]
                 spreads = math.prod(math.sqrt(math.log1p(w * w)) for w in logs)
                 grown = math.expm1(latent * spreads) if len(logs) == 2 else latent * spreads
+                # Exactly 1 on the diagonal, which rounding would miss: it has to be a covariance.
                 pearson = 1.0 if i == j else grown / math.prod(logs)
                 row.append(pearson * one.sd * other.sd)
             rows.append(tuple(row))
@@ -260,7 +261,7 @@ class Template:
         object.__setattr__(self, "roots", MappingProxyType(dict(self.roots)))
         object.__setattr__(self, "derived", MappingProxyType(dict(self.derived)))
 
-    def __hash__(self) -> int:
+    def __hash__(self) -> int:  # a mapping proxy has none; of equal templates these parts are equal
         return hash((self.name, tuple(self.roots.values()), self.target))
 
     def __reduce__(self) -> tuple[object, ...]:  # a mapping proxy cannot be pickled
@@ -332,6 +333,7 @@ class Template:
                 values[root.name] = float(shares.index(max(shares)))
             elif not root.type.plain:
                 values[root.name] = root.domain.value(root.domain.nearest(values[root.name]))
+        # After the rounding above, which formulas have to see, and each after what it rests on.
         formulas = formulas_of(self.roots, self.derived)
         for name in in_order(formulas):
             with contextlib.suppress(FormulaError):  # no value here: a root keeps its middle
@@ -406,7 +408,7 @@ class Template:
                 mean=each.mean,
                 sd=each.sd,
                 shape=each.shape,
-                median=None,
+                median=None,  # these two are of the general population
                 log_sd=None,
             )
         return replace(
@@ -439,9 +441,11 @@ def in_order(formulas: Mapping[str, Node]) -> list[str]:
     return list(graphlib.TopologicalSorter(rests_on).static_order())
 
 
+# More than the catalogue has with all its forms and populations.
 @functools.lru_cache(maxsize=256)
 def _digest(template: Template) -> str:
     content = json.dumps(_canonical(template), separators=(",", ":"))
+    # Stores hold digests: another canonical form would need another number here.
     return hashlib.sha256(f"rootguard-template-1\n{content}".encode()).hexdigest()
 
 
