@@ -256,7 +256,9 @@ def test_a_ledger_goes_on_after_refining_and_erasing() -> None:
     assert told["charges"][-1]["total_after"] == pytest.approx(2.4)
 
 
-@pytest.mark.parametrize(("name", "turns"), [("fib4", "2k+1"), ("homa", "3k+1")])
+@pytest.mark.parametrize(
+    ("name", "turns"), [pytest.param("fib4", "2k+1", marks=pytest.mark.slow), ("homa", "3k+1")]
+)
 def test_the_outlook_is_the_table_of_explain(served: Served, name: str, turns: str) -> None:
     path = f"api/outlook?template={name}&mechanism=geometric&turns={turns.replace('+', '%2B')}"
     began = served.get(path)

@@ -35,7 +35,14 @@ def started(
     profile: Path, *, upstream: str, store: str, key: str = "", options: Sequence[str] = ()
 ) -> Iterator[Started]:
     """`rootguard gateway` on a free port, until it is told to stop; it must stop in peace."""
-    process = subprocess.Popen(
+    with _ready(_begun(profile, upstream=upstream, store=store, key=key, options=options)) as it:
+        yield it
+
+
+def _begun(
+    profile: Path, *, upstream: str, store: str, key: str, options: Sequence[str] = ()
+) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
         [
             *(sys.executable, "-c", _COMMAND, "--profile", str(profile), "--store", store),
             *("--port", "0", "--upstream", upstream, "--quiet", "--rate", "1000000", *options),
@@ -44,6 +51,11 @@ def started(
         env=os.environ | ({"ROOTGUARD_KEY": key} if key else {}),
         text=True,
     )
+
+
+@contextmanager
+def _ready(process: "subprocess.Popen[str]") -> Iterator[Started]:
+    """A gateway that was begun, once it listens."""
     stopped = False
     try:
         assert process.stdout is not None
@@ -69,10 +81,11 @@ def replicas(
     if key:
         open_store(store, key=bytes.fromhex(key), create=True).close()
     with ExitStack() as stack:
-        yield [
-            stack.enter_context(started(profile, upstream=upstream, store=store, key=key))
-            for _ in range(count)
-        ]
+        # All are begun before the first is waited for.
+        begun = [_begun(profile, upstream=upstream, store=store, key=key) for _ in range(count)]
+        for each in begun:
+            stack.callback(each.kill)  # also if another does not start
+        yield [stack.enter_context(_ready(each)) for each in begun]
 
 
 UPSTREAM = ("--upstream", "http://127.0.0.1:1/v1")

@@ -31,6 +31,7 @@ def test_three_gateways_on_one_postgresql_vault_behave_as_one(
         check_one_value(recording, store, key)
 
 
+@pytest.mark.slow  # by default `test_workers` has several processes on one such file
 def test_three_gateways_on_one_sqlite_vault_behave_as_one(profile: Path, tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'vault.sqlite3'}"
     with recording_upstream() as (upstream, recording):

@@ -189,7 +189,8 @@ def test_what_a_model_favours_anyway_is_taken_off() -> None:
     assert arbiter.is_owners("theirs X.") is False
 
 
-def test_a_small_model_tells_the_sentences_apart_better_than_chance() -> None:
+@pytest.mark.parametrize("each", [4, pytest.param(8, marks=pytest.mark.slow)])
+def test_a_small_model_tells_the_sentences_apart_better_than_chance(each: int) -> None:
     pytest.importorskip("xllamacpp", reason="the extra `llm` is not installed")
     from rootguard.evaluation.language_model import LocalModel, ModelError, default_model
 
@@ -200,7 +201,7 @@ def test_a_small_model_tells_the_sentences_apart_better_than_chance() -> None:
     arbiter = ModelArbiter(LocalModel(path, context=1024))
     scores: dict[str, list[float]] = {"owner": [], "nobody": []}
     for half, whose, clause in questions():
-        if half == "seen" and len(scores[whose]) < 8:
+        if half == "seen" and len(scores[whose]) < each:
             scores[whose].append(arbiter.score(clause))
-    assert [len(each) for each in scores.values()] == [8, 8]
+    assert [len(found) for found in scores.values()] == [each, each]
     assert mean(scores["owner"]) > mean(scores["nobody"])
