@@ -10,9 +10,9 @@ a comparison, and a branch that is not taken cannot spoil a row.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from functools import lru_cache, reduce
-from typing import Final, NamedTuple, assert_never, cast
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial, reduce
+from typing import Final, NamedTuple, NoReturn, assert_never, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,18 +118,8 @@ def _size(column: Column) -> float:
     return math.sqrt(squares)
 
 
-def _spare(operands: Iterable[Column | float]) -> Column | None:
-    """An operand that may be overwritten: an intermediate result, not a view of a column.
-
-    Every block is a slice, so a column has a base and an array that was made here has none.
-    """
-    for operand in operands:
-        if isinstance(operand, np.ndarray) and operand.base is None:
-            return operand
-    return None
-
-
 _Sized = tuple[Column | float, float]
+"""A value in each row, or the same in all, and a bound on its magnitude."""
 
 
 def _plain(node: nodes.Node, block: Mapping[str, Column], result: Column) -> _Sized:
@@ -144,16 +134,32 @@ def _plain(node: nodes.Node, block: Mapping[str, Column], result: Column) -> _Si
         if step.fixed is not None:
             found[at] = step.fixed
             continue
-        below = [cast("_Sized", found[place]) for place in step.places]
-        free = [value for (value, _), unused in zip(below, step.spare, strict=True) if unused]
-        out = result if at == end else _spare(free)
-        value, size = _plain_node(step.node, below, step.spare, block, out)
-        if not size <= _TRUSTED:
+        below = [found[place] for place in step.places]
+        out = result if at == end else _spare(below, step.spare)
+        made = step.way(cast("list[_Sized]", below), block, out)
+        if not made[1] <= _TRUSTED:
             raise _NeedsCareError
-        found[at] = value, size
+        found[at] = made
         for place in step.last:
             found[place] = None  # what nobody wants any more makes room in the cache
     return cast("_Sized", found[-1])
+
+
+def _spare(below: Sequence[_Sized | None], unused: tuple[bool, ...]) -> Column | None:
+    """A part that may be overwritten: an intermediate result, not a view of a column.
+
+    Every block is a slice, so a column has a base and an array that was made here has none.
+    """
+    for part, free in zip(below, unused, strict=True):
+        if free and part is not None:
+            value = part[0]
+            if isinstance(value, np.ndarray) and value.base is None:
+                return value
+    return None
+
+
+_Way = Callable[[list[_Sized], Mapping[str, Column], Column | None], _Sized]
+"""How a node is computed plainly, from its parts and the columns, perhaps into an array."""
 
 
 class _Step(NamedTuple):
@@ -167,6 +173,7 @@ class _Step(NamedTuple):
     """Parts that no later step wants."""
     fixed: tuple[float, float] | None
     """The value of a part without names, and its magnitude."""
+    way: _Way
 
 
 @lru_cache(maxsize=4096)
@@ -189,6 +196,7 @@ def _program(node: nodes.Node) -> tuple[_Step, ...]:
             spare=tuple(uses[place] == 1 for place in places),
             last=tuple({place for place in places if last[place] == at}),
             fixed=None if each.free else _fixed(each),
+            way=_way(each, reused=bool(places) and uses[places[0]] > 1),
         )
         for at, (each, places) in enumerate(made)
     )
@@ -202,74 +210,102 @@ def _fixed(node: nodes.Node) -> tuple[float, float] | None:
     return value, abs(value)
 
 
-def _plain_node(
-    node: nodes.Node,
-    below: list[_Sized],
-    spare: tuple[bool, ...],
-    block: Mapping[str, Column],
-    out: Column | None,
-) -> _Sized:
+def _way(node: nodes.Node, *, reused: bool) -> _Way:
+    """How to compute a node plainly; `reused` says that its first part is wanted again.
+
+    Chosen once for a formula, because to choose for each block would take longer than to compute a
+    short one.
+    """
     if not node.free:  # a constant that `_fixed` does not vouch for
-        raise _NeedsCareError
-    if isinstance(node, nodes.Variable):
-        return block[node.name], _size(block[node.name])
-    values = [value for value, _ in below]
+        return _without_trust
     match node:
+        case nodes.Variable(name):
+            return lambda _below, block, _out: (block[name], _size(block[name]))
         case nodes.Negate():
-            return np.negative(values[0], out=out), below[0][1]
+            return lambda below, _, out: (np.negative(below[0][0], out=out), below[0][1])
         case nodes.Arithmetic(operator):
-            (first, first_size), (second, second_size) = below
-            match operator:
-                case "+":
-                    return np.add(first, second, out=out), first_size + second_size
-                case "-":
-                    return np.subtract(first, second, out=out), first_size + second_size
-                case "*":
-                    return np.multiply(first, second, out=out), first_size * second_size
-                case "/":
-                    quotient = np.divide(first, second, out=out)
-                    return quotient, _size(quotient)
-                case "**":
-                    if second_size > nodes.MAX_EXPONENT and np.any(
-                        np.abs(second) > nodes.MAX_EXPONENT
-                    ):
-                        raise _NeedsCareError
-                    power = _power(first, second)
-                    if power is first and not spare[0]:
-                        power = power.copy()  # else who overwrites it overwrites both
-                    if isinstance(second, float) and second in (0.5, 1.0, 2.0):
-                        return power, first_size**second
-                    return power, _size(power)
-                case _:
-                    assert_never(operator)
+            return partial(_plain_power, reused=reused) if operator == "**" else _WAYS[operator]
         case nodes.Compare(relation):
-            first, second = values
-            return np.asarray(_RELATIONS[relation](first, second)).astype(np.float64), 1.0
+            compare = _RELATIONS[relation]
+            return lambda below, *_: (_truth(compare(below[0][0], below[1][0])), 1.0)
         case nodes.Not():
-            return np.equal(values[0], 0.0).astype(np.float64), 1.0
+            return lambda below, *_: (_truth(np.equal(below[0][0], 0.0)), 1.0)
         case nodes.Logic(connective):
-            truths = [np.not_equal(value, 0.0) for value in values]
-            decided = np.logical_and(*truths) if connective == "and" else np.logical_or(*truths)
-            return decided.astype(np.float64), 1.0
+            decide = np.logical_and if connective == "and" else np.logical_or
+            return lambda below, *_: (
+                _truth(decide(*(np.not_equal(value, 0.0) for value, _ in below))),
+                1.0,
+            )
         case nodes.Choose():
-            (decision, _), (yes, yes_size), (no, no_size) = below
-            return np.where(np.not_equal(decision, 0.0), yes, no), max(yes_size, no_size)
+            return _plain_choice
+        case nodes.FunctionCall("sqrt"):
+            return lambda below, _, out: (np.sqrt(below[0][0], out=out), math.sqrt(below[0][1]))
         case nodes.FunctionCall(function):
-            return _plain_call(function, values, out, max(size for _, size in below))
-        case nodes.NumberLiteral():
-            return node.value, node.value
+            return partial(_plain_call, function)
+        case nodes.NumberLiteral(value):
+            return lambda *_: (value, value)
         case _:
             assert_never(node)
 
 
-def _plain_call(
-    function: str, arguments: list[Column | float], out: Column | None, size: float
-) -> _Sized:
-    if function == "sqrt":
-        return np.sqrt(arguments[0], out=out), math.sqrt(size)
-    value = _apply(function, [np.asarray(argument) for argument in arguments])
+def _without_trust(*_: object) -> NoReturn:
+    raise _NeedsCareError
+
+
+def _truth(decided: Mask) -> Column:
+    return np.asarray(decided).astype(np.float64)
+
+
+def _plain_sum(below: list[_Sized], _: object, out: Column | None) -> _Sized:
+    (first, first_size), (second, second_size) = below
+    return np.add(first, second, out=out), first_size + second_size
+
+
+def _plain_difference(below: list[_Sized], _: object, out: Column | None) -> _Sized:
+    (first, first_size), (second, second_size) = below
+    return np.subtract(first, second, out=out), first_size + second_size
+
+
+def _plain_product(below: list[_Sized], _: object, out: Column | None) -> _Sized:
+    (first, first_size), (second, second_size) = below
+    return np.multiply(first, second, out=out), first_size * second_size
+
+
+def _plain_quotient(below: list[_Sized], _: object, out: Column | None) -> _Sized:
+    quotient = np.divide(below[0][0], below[1][0], out=out)
+    return quotient, _size(quotient)
+
+
+_WAYS: Final[Mapping[str, _Way]] = {
+    "+": _plain_sum,
+    "-": _plain_difference,
+    "*": _plain_product,
+    "/": _plain_quotient,
+}
+
+
+def _plain_power(below: list[_Sized], *_: object, reused: bool) -> _Sized:
+    (base, size), (exponent, exponent_size) = below
+    if exponent_size > nodes.MAX_EXPONENT and np.any(np.abs(exponent) > nodes.MAX_EXPONENT):
+        raise _NeedsCareError
+    power = _power(base, exponent)
+    if power is base and reused:
+        power = power.copy()  # else who overwrites it overwrites both
+    if isinstance(exponent, float) and exponent in (0.5, 1.0, 2.0):
+        return power, size**exponent
+    return power, _size(power)
+
+
+def _plain_choice(below: list[_Sized], *_: object) -> _Sized:
+    (decision, _size), (yes, yes_size), (no, no_size) = below
+    return np.where(np.not_equal(decision, 0.0), yes, no), max(yes_size, no_size)
+
+
+def _plain_call(function: str, below: list[_Sized], *_: object) -> _Sized:
+    value = _apply(function, [np.asarray(argument) for argument, _ in below])
     if function in _LOGARITHMS or function == "exp":
         return value, _size(value)
+    size = max(size for _, size in below)
     return value, size + 1.0 if function in _STEPS else size
 
 
