@@ -11,6 +11,7 @@ import pytest
 
 from rootguard.calibration import Calibration, Level, make_plan
 from rootguard.calibration.priors import marginal
+from rootguard.calibration.release import _halfway, _order
 from rootguard.graph import Graph
 from rootguard.mechanisms.base import Floats, Indices
 from rootguard.template import Template, catalog, load_template
@@ -284,6 +285,21 @@ def test_every_catalog_template_is_released_inside_its_bounds(
             domain: Domain = template.roots[root].domain
             assert np.isfinite(column).all()
             assert ((column >= domain.lower) & (column <= domain.upper)).all()
+
+
+@pytest.mark.parametrize("points", [1, 2, 31, 32, 33, 100, 256, 1000])
+def test_the_places_in_order_and_the_half_of_the_weights_are_those_of_their_definition(
+    points: int,
+) -> None:
+    generator = np.random.default_rng(points)
+    numbers = np.round(generator.normal(0, 100, (40, points)), 1)  # some are equal, some below zero
+    weights = generator.exponential(1, (40, points)) * (generator.random((40, points)) < 0.7)
+    weights[:, -1] += 1e-3  # nobody is without any
+    order = _order(numbers)
+    assert (np.sort(order, axis=1) == np.arange(points)).all()
+    assert (np.take_along_axis(numbers, order, axis=1) == np.sort(numbers, axis=1)).all()
+    below = np.cumsum(weights, axis=1)
+    assert (_halfway(weights) == (below >= below[:, -1:] / 2).argmax(axis=1)).all()
 
 
 def test_a_target_without_any_value_leaves_the_medians() -> None:
