@@ -580,6 +580,14 @@ def test_the_optimum_is_found_in_a_few_rounds(monkeypatch: pytest.MonkeyPatch) -
     assert 3 <= asked <= 3 * 12
 
 
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+def test_the_optimum_is_the_same_whatever_unit_the_objective_has(scale: float) -> None:
+    sizes, start = np.array([1000, 1000, 50]), np.full(3, 0.3)
+    expected = optimum("geometric", np.array([1.0, 20.0, 3.0]), sizes, 0.9, start=start)
+    found = optimum("geometric", scale * np.array([1.0, 20.0, 3.0]), sizes, 0.9, start=start)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
 def test_plans_and_shares_cannot_change() -> None:
     plan = make_plan(load_template("fib4"), Fraction("0.9"))
     with pytest.raises(dataclasses.FrozenInstanceError):

@@ -290,6 +290,80 @@ def test_a_row_over_the_limit_is_refused_though_its_inputs_are_far_below(
     np.testing.assert_allclose(found, expected, rtol=1e-15)
 
 
+@pytest.mark.parametrize(
+    ("text", "bound"),
+    [
+        ("x", 5.0),
+        ("-x", 5.0),
+        ("x + y", 18.0),
+        ("x - y", 18.0),
+        ("x * y", 65.0),
+        ("x / y", math.hypot(3 / 5, 4 / 12)),
+        ("x ** 2", 25.0),
+        ("x ** 0.5", math.sqrt(5.0)),
+        ("x ** 1", 5.0),
+        ("x ** 3", math.hypot(27.0, 64.0)),
+        ("x < y", 1.0),
+        ("not x", 1.0),
+        ("x > 3 and y", 1.0),
+        ("x > 3 or y", 1.0),
+        ("x if x > 3 else y", 13.0),
+        ("y if x > 3 else x", 13.0),
+        ("sqrt(y)", math.sqrt(13.0)),
+        ("exp(x)", math.hypot(math.exp(3), math.exp(4))),
+        ("ln(x)", math.hypot(math.log(3), math.log(4))),
+        ("log2(x)", math.hypot(math.log2(3), 2.0)),
+        ("floor(x)", 6.0),
+        ("ceil(x)", 6.0),
+        ("round(x)", 6.0),
+        ("abs(x)", 5.0),
+        ("min(x, y)", 13.0),
+        ("max(y, x, 20)", 20.0),
+        ("clip(x, 0, 3)", 5.0),
+        ("-(2 + 3) * x", 25.0),
+    ],
+)
+def test_the_bound_of_a_block_follows_from_those_of_its_parts(text: str, bound: float) -> None:
+    """x has a magnitude of at most 5, y of 13: the roots of the sums of their squares."""
+    given = {"x": np.array([3.0, 4.0]), "y": np.array([5.0, 12.0])}
+    values, size = columns._plain(parse(text), given, np.empty(2))
+    assert size == pytest.approx(bound, rel=1e-12)
+    np.testing.assert_array_equal(values, evaluate_many(parse(text), given))
+
+
+def test_what_is_far_below_the_limit_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The careful way takes several times as long, so that no ordinary formula may need it."""
+    monkeypatch.delattr(columns, "_careful")
+    given = {"x": np.array([3.0, 4.0]), "y": np.array([5.0, 12.0])}
+    for text in (FIB_4.replace("age", "x").replace("ast", "y"), "2 * 3 * x + 7 / 2 - (1 < 2)"):
+        names = dict.fromkeys(parse(text).free, given["x"])
+        assert np.isfinite(evaluate_many(parse(text), names)).all()
+    # A tenth of the limit is where care begins, for a column as for a constant.
+    assert evaluate_many(parse("x"), {"x": np.array([1e99])}).tolist() == [1e99]
+    assert evaluate_many(parse("min(x, 1e99)"), {"x": np.zeros(1)}).tolist() == [0.0]
+    assert evaluate_many(parse("x ** y"), {"x": np.ones(1), "y": np.array([128.0])}) == [1.0]
+    for text in ("x * 1.1e99", "x + 1.1e99"):
+        with pytest.raises(NameError):
+            evaluate_many(parse(text), {"x": np.ones(1)})
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0])
+@pytest.mark.parametrize("form", ["x ** {}", "x ** y", "x ** {} / (0 * y + 1) + 0 / (y + 9)"])
+def test_a_power_is_that_of_one_row_to_the_last_bit_where_it_is_taken_apart(
+    exponent: float, form: str
+) -> None:
+    """Roots, squares and the number itself: a library's power may be off in the last place."""
+    text = form.format(exponent)
+    x = np.random.default_rng(5).uniform(0.01, 1000.0, 400)
+    given = {"x": x, "y": np.full(400, exponent)}
+    found = evaluate_many(parse(text), given)
+    alone = [at(text, x=float(each), y=exponent) for each in x]
+    assert alone == pytest.approx((x**exponent).tolist(), rel=1e-14)
+    if exponent in (0.5, 1.0, 2.0):
+        assert found.tolist() == alone
+    np.testing.assert_allclose(found, alone, rtol=1e-14)
+
+
 @pytest.mark.parametrize("row", [0, 1023, 1024, 1499])
 def test_a_row_without_a_value_is_seen_wherever_it_stands(row: int) -> None:
     column = np.zeros(1500)

@@ -224,6 +224,9 @@ Ends = tuple[float, float]
     [
         ("a", (2, 4), {"a": (1, 1)}, {"a": (1, 1)}),
         ("c", (-1, 2), {"c": (1, 1)}, None),
+        ("0", (0, 0), {}, None),
+        ("1", (1, 1), {}, {}),
+        ("g / (g * g)", (-3, -1 / 9), {"g": (-3, -1 / 27)}, {"g": (-1, -1)}),
         ("-a", (-4, -2), {"a": (-1, -1)}, {"a": (1, 1)}),
         ("a * d", (2, 12), {"a": (1, 3), "d": (2, 4)}, {"a": (1, 1), "d": (1, 1)}),
         ("a / d", (2 / 3, 4), {"a": (1 / 3, 1), "d": (-4, -2 / 9)}, {"a": (1, 1), "d": (-1, -1)}),
@@ -235,6 +238,23 @@ Ends = tuple[float, float]
         ("a + d", (3, 7), {"a": (1, 1), "d": (1, 1)}, {"a": (0.4, 0.8), "d": (0.2, 0.6)}),
         ("a - g", (3, 7), {"a": (1, 1), "g": (-1, -1)}, {"a": (0.4, 0.8), "g": (0.2, 0.6)}),
         ("b + g", (-7, -3), {"b": (1, 1), "g": (1, 1)}, {"b": (0.4, 0.8), "g": (0.2, 0.6)}),
+        # However small a side is, and whichever sign both have.
+        (
+            *("f + a", (2.25, 4.5), {"f": (1, 1), "a": (1, 1)}),
+            {"f": (1 / 17, 1 / 5), "a": (4 / 5, 16 / 17)},
+        ),
+        (
+            *("a + f", (2.25, 4.5), {"f": (1, 1), "a": (1, 1)}),
+            {"f": (1 / 17, 1 / 5), "a": (4 / 5, 16 / 17)},
+        ),
+        (
+            *("g / 4 + b", (-4.75, -2.25), {"g": (0.25, 0.25), "b": (1, 1)}),
+            {"g": (1 / 17, 3 / 11), "b": (8 / 11, 16 / 17)},
+        ),
+        (
+            *("b + g / 4", (-4.75, -2.25), {"g": (0.25, 0.25), "b": (1, 1)}),
+            {"g": (1 / 17, 3 / 11), "b": (8 / 11, 16 / 17)},
+        ),
         # Of a difference that does not vanish only the definition says it.
         (
             *("a - f", (1.5, 3.75), {"a": (1, 1), "f": (-1, -1)}),
@@ -290,6 +310,23 @@ def test_enclosures_are_those_that_calculus_gives(
             assert ends[name] == pytest.approx(pair, rel=1e-9)
 
 
+def test_a_formula_that_has_no_value_anywhere_is_not_enclosed() -> None:
+    for text in ("sqrt(b)", "-sqrt(b)", "1 + sqrt(b)", "1 if sqrt(b) > 1 else 2"):
+        assert module._enclose(parse(text), SIDES) is None
+
+
+def test_what_grows_past_every_number_has_no_upper_end() -> None:
+    growth = module._enclose(parse("exp(1000 * a) - 1"), SIDES)
+    assert growth is not None
+    assert growth.value.upper == math.inf
+    decline = module._enclose(parse("1 - exp(1000 * a)"), SIDES)
+    assert decline is not None
+    assert decline.value.lower == -math.inf
+    shrinking = module._enclose(parse("exp(1000 * b) - 1"), SIDES)
+    assert shrinking is not None
+    assert ends_of({"": shrinking.value}) == {"": pytest.approx((-1, -1), rel=1e-9)}
+
+
 def ends_of(bounds: Mapping[str, Interval]) -> dict[str, Ends]:
     return {name: (each.lower, each.upper) for name, each in bounds.items()}
 
@@ -310,7 +347,7 @@ def test_a_formula_is_taken_apart_where_two_operations_lie_between() -> None:
 
 
 def test_a_side_is_cut_by_ratio_where_it_has_a_sign_and_else_in_half() -> None:
-    cuts = {(1, 4): 2, (-4, -1): -2, (0, 4): 2, (-4, 0): -2, (-2, 4): 1, (3, 3): 3}
+    cuts = {(1, 4): 2, (-4, -1): -2, (0, 4): 2, (-4, 0): -2, (-2, 4): 1, (3, 3): 3, (0, 0): 0}
     for ends, cut in cuts.items():
         assert module._middle(Interval(*map(float, ends))) == pytest.approx(cut)
     last = Interval(math.nextafter(3.0, 0.0), 3.0)
@@ -383,6 +420,11 @@ def test_a_cell_is_cut_across_the_side_that_widens_its_bound_most() -> None:
     cell = (Interval(1.0, 2.0), Interval(1.0, 2.0))
     first, second = Extremes(parse("a * b"), equal)._halves(cell, lambda each: each.value.upper)
     assert first[0].upper == second[0].lower == pytest.approx(math.sqrt(2))
+    half = box(a=(1.0, 9.0), b=(1.0, 100.0))  # in its middle the root has no value
+    first, second = Extremes(parse("sqrt(a - 4) + b"), half)._halves(
+        tuple(half.values()), lambda each: each.value.upper
+    )
+    assert (first[0].upper, second[0].lower) == (3.0, 3.0)
     point = (Interval(2.0, 2.0), Interval(3.0, 3.0))
     assert not list(search._halves(point, lambda each: each.value.upper))
 
@@ -420,8 +462,79 @@ def test_a_search_ends_with_its_cuts_its_cells_or_what_is_known() -> None:
     assert hump(scale=25.0)[2] == 15
 
 
+def test_of_a_formula_without_values_nothing_is_met() -> None:
+    search = Extremes(parse("sqrt(a)"), box(a=(-4.0, -1.0)))
+    assert search.supremum(lambda each: each.value.upper) == (-math.inf, -math.inf)
+
+
 def test_a_peak_at_the_middle_of_a_half_ends_the_search() -> None:
     peak = parse(f"max(0, 1 - 1000 * abs(x - {math.sqrt(10.0)!r}))")
     search = Extremes(peak, box(x=(1.0, 100.0)))
     assert search.supremum(lambda each: each.value.upper) == pytest.approx((1.0, 1.0))
     assert len(search._cells) == 3
+
+
+def test_the_width_is_from_the_top_to_the_bottom_each_within_one_percent_of_it() -> None:
+    """Each end may be off by 2 % of half of what was met, below as above."""
+    formula, sides = parse("a * (10 - a) * (a - 4)"), box(a=(1.0, 9.0))
+    ends = Extremes(formula, sides)
+    half = ends._spread() / 2
+    top, above = ends.supremum(lambda each: each.value.upper, scale=half)
+    bottom, below = ends.supremum(lambda each: -each.value.lower, scale=half)
+    assert 0.0 < above - top <= 0.02 * half
+    assert 0.0 < below - bottom <= 0.02 * half
+    assert Extremes(formula, sides).width() == (top + bottom, above + below)
+    # Half the allowed error would take more cells, and twice as much fewer.
+    assert len(ends._cells) == 39
+
+
+def test_between_the_ends_of_a_cell_a_formula_is_as_steep_as_its_change_says() -> None:
+    line = Extremes(parse("b - 3 * a"), box(a=(1.0, 9.0), b=(1.0, 2.0)))
+    assert line._jump("a") == 0.0  # no cell is left over
+    line._highest = (Interval(2.0, 4.0), Interval(1.0, 2.0))
+    assert line._jump("a") == pytest.approx(3.0)
+    assert line._jump("b") == pytest.approx(1.0)
+    line._highest = (Interval(2.0, 2.0), Interval(1.0, 2.0))
+    assert line._jump("a") == 0.0
+    for text, sides in (("sqrt(a)", (-1.0, 4.0)), ("sqrt(-a)", (-4.0, 1.0))):
+        cut = Extremes(parse(text), box(a=sides))
+        cut._highest = (Interval(*sides),)
+        assert cut._jump("a") == 0.0  # one end has no value
+
+
+def test_a_function_of_one_part_is_as_steep_as_the_two_together() -> None:
+    def composed(text: str, **sides: Ends) -> dict[str, Ends]:
+        return ends_of(Extremes(parse(text), box(**sides))._composed())
+
+    a, b = (1.0, 2.0), (3.0, 5.0)
+    assert composed("-(2 * (a * b))", a=a, b=b) == {
+        "a": pytest.approx((-10, -6)),
+        "b": pytest.approx((-4, -2)),
+    }
+    slopes = pytest.approx((-math.exp(4), -math.exp(1)))
+    assert composed("exp(-(a - b))", a=a, b=b)["a"] == slopes
+    # The part is from 2/3 to 8/5, though each of its two sides alone would allow more.
+    twice = composed("exp(-(a - a / b))", a=a, b=b)["a"]
+    assert twice == pytest.approx((-0.8 * math.exp(-2 / 3), -math.exp(-1.6) * 2 / 3))
+    assert composed("a * b", a=a, b=b) == {}
+    assert composed("exp(-(sqrt(a) * b))", a=(-4.0, -1.0), b=b) == {}  # nowhere defined
+    assert composed("exp(-(b / a))", a=(-1.0, 1.0), b=b) == {}  # without end
+
+
+def test_a_search_climbs_before_its_cuts_and_after_them_where_it_is_not_at_an_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    climbs: list[float] = []
+    climb = Extremes._climb
+
+    def counted(search: Extremes, measure: module.Measure) -> float:
+        climbs.append(climb(search, measure))
+        return climbs[-1]
+
+    monkeypatch.setattr(Extremes, "_climb", counted)
+    times = []
+    for options in ({}, {"cuts": 2}, {"scale": 10_000.0}):
+        hump(**options)
+        times.append(len(climbs))
+        climbs.clear()
+    assert times == [1, 2, 0]

@@ -42,6 +42,7 @@ from rootguard.expressions import (
     gradient,
     grammar,
     names,
+    nodes,
     parse,
     substitute,
     to_text,
@@ -424,6 +425,8 @@ def test_substitution_is_held_to_the_limits() -> None:
     with pytest.raises(FormulaLimitError):
         substitute(parse("2**x"), {"x": NumberLiteral(129)})
     with pytest.raises(FormulaLimitError):
+        substitute(parse("x"), {"x": Arithmetic("**", Variable("y"), NumberLiteral(129))})
+    with pytest.raises(FormulaLimitError):
         substitute(parse("x + 1"), {"x": deepest(right=True, levels=MAX_LEVELS)})
     with pytest.raises(FormulaNameError):
         substitute(parse("pi"), {"pi": NumberLiteral(3)})
@@ -496,3 +499,91 @@ def test_signs_and_brackets_nest_as_deep_as_the_deepest_formula_needs() -> None:
     for before in ("", "x + x + x + x + x + "):
         with pytest.raises(FormulaLimitError, match="60"):
             parse(before + "+" * 122 + "x")
+
+
+def test_formulas_with_the_same_mark_are_equal_only_part_by_part() -> None:
+    """A mark is a short number: two different formulas may have the same one."""
+    a, b, c = Variable("a"), Variable("b"), Variable("c")
+    again = Variable("a")
+    same, other = Negate(a), Negate(again)
+    formulas: list[Node] = [
+        *(a, b, same, Not(a), Negate(b), NumberLiteral(1.0), NumberLiteral(2.0)),
+        *(Arithmetic("+", a, c), Arithmetic("+", b, c), Arithmetic("-", a, c)),
+        *(Arithmetic("+", c, a), Arithmetic("+", c, b)),
+    ]
+    for each in (*formulas, c, again, other):
+        object.__setattr__(each, "mark", 7)
+    assert same == other
+    equal = [(one, two) for one in formulas for two in formulas if one == two]
+    assert equal == [(each, each) for each in formulas]
+    assert a != "a"
+
+
+def test_the_terms_of_a_sum_are_one_level_however_many_they_are() -> None:
+    signs = "-" * (MAX_DEPTH - 1)
+    assert at(f"{signs}x + 1 + 1", x=3.0) == -1.0
+    assert parse(f"{signs}x + 1 + 1").depth == MAX_DEPTH + 2
+    with pytest.raises(FormulaLimitError, match="depth"):
+        parse(f"-{signs}x + 1 + 1")
+
+
+def test_answers_and_dates_are_spelled_out_up_to_the_longest_text() -> None:
+    words = {"region": ("north", "South")}
+    said = grammar.spelled_out('region == "SOUTH" and born < "1970-01-11"', words)
+    assert said == "region == 1 and born < 10"
+    assert grammar.spelled_out('"1970-01-11" - 3', {}) == "(10) - 3"
+    assert grammar.spelled_out('born < "1970-13-11"', {}) == 'born < "1970-13-11"'
+    assert grammar.spelled_out("region == 1", words) == "region == 1"
+    longest = 'region == "north"'.ljust(MAX_LENGTH)
+    assert grammar.spelled_out(longest, words) == longest.replace('"north"', "0")
+    assert grammar.spelled_out(longest + " ", words) == longest + " "
+    with pytest.raises(FormulaSyntaxError, match="region has no such answer; use one of north"):
+        grammar.spelled_out('region == "west"', words)
+    with pytest.raises(FormulaSyntaxError) as many:
+        grammar.spelled_out('region == "west"', {"region": ["x" * 60] * 9})
+    assert str(many.value).count("x") == 200 - 3 * 2
+
+
+def unfolded(formulas: dict[str, Node]) -> dict[str, Node]:
+    """Each formula with those before it put in."""
+    found: dict[str, Node] = {}
+    for name, node in formulas.items():
+        found[name] = grammar.put_in(node, found)
+    return found
+
+
+def test_what_formulas_come_to_is_counted_without_putting_them_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = {"a": "x * x + 1", "b": "a - x / a", "c": "max(b, 3, a) if b > a else -x", "d": "c"}
+    formulas = {name: parse(text) for name, text in texts.items()}
+    whole = unfolded(formulas)
+    levels, parts = whole["c"].depth, whole["c"].size
+    assert (levels, parts) == (7, 42)
+    for limit, reached, word in (("LEVELS", levels, "levels"), ("PARTS", parts, "number of parts")):
+        with monkeypatch.context() as patched:
+            patched.setattr(nodes, f"MAX_{limit}", reached)
+            expressions.check_unfolded(formulas)
+            patched.setattr(nodes, f"MAX_{limit}", reached - 1)
+            with pytest.raises(FormulaLimitError, match=word) as refused:
+                expressions.check_unfolded(formulas)
+            assert refused.value.limit == reached - 1
+
+
+@pytest.mark.parametrize(
+    "text", ["y**129 + (x + x)", "x + 2**129", "(y**129 + 1) * 2", "y**(x**129)", "2**(y**129)"]
+)
+def test_a_fixed_exponent_over_the_limit_is_refused_wherever_it_stands(text: str) -> None:
+    assert parse(text.replace("129", "128"))
+    with pytest.raises(FormulaLimitError, match="exponent"):
+        parse(text)
+
+
+def test_numbers_that_are_no_exponents_may_be_greater_than_those() -> None:
+    assert substitute(parse("y + 200"), {"y": Variable("x")}) == parse("x + 200")
+    assert substitute(parse("y**x + 200**2"), {"y": Variable("x")}) == parse("x**x + 200**2")
+
+
+def test_whole_numbers_have_no_point_below_a_thousand_billions() -> None:
+    written = {999_999_999_999_999.0: "999999999999999", 1e15: "1000000000000000.0", 1e16: "1e+16"}
+    assert {number: to_text(NumberLiteral(number)) for number in written} == written

@@ -293,3 +293,8 @@ def test_only_the_root_of_a_whole_square_is_exact() -> None:
         found = square_root(point(x))
         assert found is not None
         assert found.lower < math.sqrt(x) < found.upper
+
+
+def test_a_power_of_one_is_the_number_itself() -> None:
+    assert fixed_power(span(0.1, 0.3), 1.0) == span(0.1, 0.3)
+    assert fixed_power(span(-0.3, 0.1), 1.0) == span(-0.3, 0.1)

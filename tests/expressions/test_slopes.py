@@ -5,6 +5,7 @@ import math
 import pytest
 
 from rootguard.errors import (
+    FormulaLimitError,
     FormulaNameError,
     FormulaUndefinedError,
 )
@@ -30,6 +31,9 @@ def at(text: str, **values: float) -> float:
         ("x**0", 0.0, 0.0),
         ("x**2", 0.0, 0.0),
         ("x**-1", 2.0, -0.25),
+        ("x**-1", -1.0, -1.0),
+        ("x**0.5", 1.0, 0.5),
+        ("x**1.5", 0.0, 0.0),
         ("x**64", 1.0, 64.0),
         ("2**x", 3.0, 8.0 * math.log(2.0)),
         ("x**x", 1.0, 1.0),
@@ -57,6 +61,38 @@ def test_the_slope_at_a_point_is_the_local_one(text: str, x: float, slope: float
     value, partials = gradient(parse(text), {"x": x})
     assert value == at(text, x=x)
     assert partials["x"] == pytest.approx(slope, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("x", "slopes"),
+    [(1.0, (0.0, 2.0, 0.0)), (5.0, (1.0, 0.0, 0.0)), (9.5, (0.0, 0.0, 3.0))],
+)
+def test_a_clipped_value_follows_one_of_the_three(x: float, slopes: tuple[float, ...]) -> None:
+    _, partials = gradient(parse("clip(x, 2 * y, 3 * z)"), {"x": x, "y": 1.0, "z": 3.0})
+    assert (partials["x"], partials["y"], partials["z"]) == slopes
+
+
+@pytest.mark.parametrize(
+    ("text", "x", "y"),
+    [("x**0.5", 0.0, 1.0), ("x**0.25", 0.0, 1.0), ("x**y", 0.0, 2.0), ("x**y", -0.5, 2.0)],
+)
+def test_a_power_has_no_slope_where_its_base_is_not_positive_enough(
+    text: str, x: float, y: float
+) -> None:
+    """At zero a root is infinitely steep; along its exponent a power needs a positive base."""
+    assert math.isfinite(at(text, x=x, y=y))
+    with pytest.raises(FormulaUndefinedError) as refused:
+        gradient(parse(text), {"x": x, "y": y})
+    assert refused.value.operation == "power"
+    assert gradient(parse("x**y"), {"x": 0.5, "y": 2.0})[1]["x"] == pytest.approx(1.0)
+
+
+def test_a_slope_over_the_limit_is_refused_though_the_value_is_below() -> None:
+    formula = parse("x / 1e-60 / 1e-39")
+    value, partials = gradient(formula, {"x": 1e-60})
+    assert (value, partials["x"]) == pytest.approx((1e39, 1e99))
+    with pytest.raises(FormulaLimitError):
+        gradient(parse("x / 1e-60 / 1e-41"), {"x": 1e-60})
 
 
 def test_there_is_a_partial_for_every_free_name() -> None:

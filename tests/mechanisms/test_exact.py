@@ -1,8 +1,16 @@
 """Exact sampling: probabilities are certain to the last bit, whatever the computation rounds."""
 
+import numpy as np
 import pytest
 
-from rootguard.mechanisms.exact import certain_floors, digits_for, wide_context
+from rootguard.mechanisms.exact import (
+    ExactSampler,
+    GuideTableSampler,
+    certain_floors,
+    digits_for,
+    geometric_rows,
+    wide_context,
+)
 
 
 def test_a_probability_beside_a_boundary_is_computed_again_with_more_digits() -> None:
@@ -48,3 +56,109 @@ def test_binary_digits_are_drawn_until_carries_are_rare_or_the_grid_ends(
     rate: float, limit: int, digits: int
 ) -> None:
     assert digits_for(rate, limit) == digits
+
+
+class Told:
+    """Words in the order in which they are asked for, and no more of them than were told."""
+
+    def __init__(self, *words: int) -> None:
+        self.left = list(words)
+
+    def words(self, count: int) -> list[int]:
+        given, self.left = self.left[:count], self.left[count:]
+        assert len(given) == count
+        return given
+
+
+def thirds_and_fifths(precision: int) -> list[list[int]]:
+    """Two variables: one or more with probability 1/3; with 2/5, and two with 1/5."""
+    one = 1 << precision
+    return [[one // 3], [2 * one // 5, one // 5]]
+
+
+# U is one minus what the words spell, so the last fifth of all words stands for two.
+THIRD, FIFTHS, FIFTH = (
+    2**32 - 1 - (part << 32) // whole for part, whole in ((1, 3), (2, 5), (1, 5))
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "outcomes"),
+    [
+        ((0, 0), [0, 0]),
+        ((THIRD - 1, FIFTHS - 1), [0, 0]),
+        ((THIRD + 1, FIFTHS + 1), [1, 1]),
+        ((FIFTH, FIFTH - 1), [1, 1]),
+        ((2**32 - 1, FIFTH + 1), [1, 2]),
+    ],
+)
+def test_each_variable_is_drawn_from_one_word_of_its_own(
+    words: tuple[int, int], outcomes: list[int]
+) -> None:
+    source = Told(*words)
+    assert ExactSampler(thirds_and_fifths).draw(source) == outcomes
+    assert source.left == []
+
+
+@pytest.mark.parametrize(("word", "outcome"), [(FIFTHS - 1, 0), (THIRD + 1, 1), (FIFTH + 1, 2)])
+def test_the_last_variable_alone_takes_one_word(word: int, outcome: int) -> None:
+    source = Told(word)
+    assert ExactSampler(thirds_and_fifths).draw_last(source) == outcome
+    assert source.left == []
+
+
+def digits_of(part: int, whole: int) -> list[int]:
+    """The words that spell one minus a fraction, from the first on."""
+    spelled = (1 << 96) - 1 - (part << 96) // whole
+    return [spelled >> 64, spelled >> 32 & 2**32 - 1, spelled & 2**32 - 1]
+
+
+@pytest.mark.parametrize(("beside", "outcome"), [(-1, 0), (1, 1)])
+@pytest.mark.parametrize("after", [1, 2])
+def test_a_word_at_a_threshold_takes_others_until_they_differ(
+    after: int, beside: int, outcome: int
+) -> None:
+    words = digits_of(2, 5)[: after + 1]
+    words[after] += beside
+    alone, together = Told(*words), Told(0, words[0], *words[1:])
+    assert ExactSampler(thirds_and_fifths).draw_last(alone) == outcome
+    assert ExactSampler(thirds_and_fifths).draw(together) == [0, outcome]
+    assert alone.left == together.left == []
+
+
+def test_many_rows_are_drawn_as_the_thresholds_say_and_ties_take_more_words() -> None:
+    def fifths(precision: int) -> list[list[int]]:
+        return thirds_and_fifths(precision)[1:]
+
+    (low, middle, last), (high, below, _) = digits_of(2, 5), digits_of(1, 5)
+    first, second = low << 32 | middle, high << 32 | below
+    words = [0, first - 1, first, first, first + 1, second - 1, second + 1, 2**64 - 1]
+    more = {2: Told(last - 1), 3: Told(last + 1)}  # of the two rows that are tied
+    found = GuideTableSampler(fifths).draw(np.array(words, dtype=np.uint64), more.__getitem__)
+    assert found.tolist() == [0, 0, 0, 1, 1, 1, 2, 2]
+    assert all(told.left == [] for told in more.values())
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 2), (1, 1), (2, 1), (2, 0)])
+@pytest.mark.parametrize("carry", [True, False])
+def test_a_geometric_variable_is_cut_into_its_digits(low: int, high: int, *, carry: bool) -> None:
+    """P(G >= k) is 0.9**k; the low digits are G modulo 2**low, the next ones what is left of it."""
+    precision, ratio = 64, 0.9
+    rows = geometric_rows(int(ratio * 2**64), precision, low, high, carry=carry)
+    step = 1 << low
+    masses = [ratio**k * (1 - ratio) for k in range(2000)]
+    expected = []
+    if low:
+        of_low = [sum(masses[k] for k in range(2000) if k % step >= j) for j in range(1, step)]
+        expected.append(of_low)
+    whole = 1 << high
+    if carry:
+        expected.append([ratio ** (step * j) for j in range(1, whole + 1)])
+    else:
+        above = [
+            sum(masses[k] for k in range(2000) if k // step % whole >= j) for j in range(1, whole)
+        ]
+        expected.append(above)
+    assert [len(row) for row in rows] == [len(row) for row in expected]
+    for row, known in zip(rows, expected, strict=True):
+        assert [each / 2**64 for each in row] == pytest.approx(known, rel=1e-9)

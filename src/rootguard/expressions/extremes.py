@@ -315,9 +315,7 @@ def _enclosed(node: nodes.Node, box: Box, *, repeats: bool) -> Enclosure | None:
         if reached is None:
             return found
         ends.append(reached.value)
-    value = _meet(
-        found.value, Interval(min(ends[0].lower, ends[1].lower), max(ends[0].upper, ends[1].upper))
-    )
+    value = _meet(found.value, Interval(ends[0].lower, ends[1].upper))
     return _agreed(box, value, found.slopes, found.elasticities)
 
 
@@ -356,10 +354,10 @@ def _enclose_of(
         fixed = constant(node)
         return None if fixed is None else Enclosure(fixed, {}, None if 0.0 in fixed else {})
     if (cancelling := _cancelling(node)) is not None:
-        function, sign, argument = cancelling
+        function, opposite, argument = cancelling
         inner = found[places[id(argument)]]
         if inner is not None and (function == "expm1" or inner.value.lower > -1.0):
-            return _grown(function, sign, inner, box)
+            return _grown(function, inner, box, opposite=opposite)
     known = [each for each in below if each is not None]
     match node:
         case nodes.Variable(name):
@@ -368,8 +366,9 @@ def _enclose_of(
         case nodes.Negate() | nodes.Arithmetic() | nodes.FunctionCall() if len(known) < len(below):
             return None
         case nodes.Negate():
-            slopes = {name: negate(slope) for name, slope in known[0].slopes.items()}
-            return Enclosure(negate(known[0].value), slopes, known[0].elasticities)
+            (part,) = known
+            slopes = {name: negate(slope) for name, slope in part.slopes.items()}
+            return Enclosure(negate(part.value), slopes, part.elasticities)
         case nodes.Arithmetic():
             return _operation(node, known[0], known[1], box)
         case nodes.FunctionCall():
@@ -453,8 +452,8 @@ def _elasticities(
         case "**" if not node.right.free:
             return {name: multiply(right.value, a) for name, (a, _) in pairs.items()}
         case "**":
-            logs = call("ln", [left.value])
-            if logs is None or left.value.lower <= 0.0:
+            logs = call("ln", [left.value])  # none of a negative base; one that may be 0 has none
+            if logs is None:
                 return None
             grown = multiply(right.value, logs)
             return {
@@ -463,7 +462,8 @@ def _elasticities(
             }
         case _:
             other = right.value if node.operator == "+" else negate(right.value)
-            if (left.value.lower > 0.0) != (other.lower > 0.0) or 0.0 in left.value or 0.0 in other:
+            # Neither side may be 0, or it would have no elasticities.
+            if (left.value.lower > 0.0) != (other.lower > 0.0):
                 return None
             # A mean of the two, weighted by the sides: the share of the left one is 1/(1 + b/a).
             ratio = divide(other, left.value)
@@ -508,7 +508,7 @@ def _called(
         case "exp":
             grown = {name: multiply(argument.value, e) for name, e in known.items()}
             return _agreed(box, value, slopes, grown)
-        case "ln" | "log" | "log10" | "log2" if argument.value.lower > 0.0:
+        case "ln" | "log" | "log10" | "log2":
             scale = Interval(_SCALES[function], _SCALES[function])
             for name, e in known.items():
                 if 0.0 not in box[name]:
@@ -534,8 +534,8 @@ def _extreme(function: str, inputs: list[Enclosure], box: Box) -> Enclosure:
     return _agreed(box, value, slopes, {n: hull(e.get(n, ZERO) for e in known) for n in names})
 
 
-def _cancelling(node: nodes.Node) -> tuple[str, float, nodes.Node] | None:
-    """Whether it is e**a - 1, its opposite, or ln(1 + a): which, its sign, and a.
+def _cancelling(node: nodes.Node) -> tuple[str, bool, nodes.Node] | None:
+    """Whether it is e**a - 1, its opposite, or ln(1 + a): which, whether the opposite, and a.
 
     Near a = 0 both sides of the operation are nearly equal, and no cut of a cell is fine enough:
     interest at a low rate. Their elasticities along a are monotone, so their ends are exact.
@@ -543,12 +543,12 @@ def _cancelling(node: nodes.Node) -> tuple[str, float, nodes.Node] | None:
     one = nodes.NumberLiteral(1.0)
     match node:
         case nodes.Arithmetic("-", left, nodes.FunctionCall("exp", (argument,))) if left == one:
-            return "expm1", -1.0, argument
+            return "expm1", True, argument
         case nodes.Arithmetic("-", nodes.FunctionCall("exp", (argument,)), right) if right == one:
-            return "expm1", 1.0, argument
+            return "expm1", False, argument
         case nodes.FunctionCall("ln" | "log", (nodes.Arithmetic("+", left, right),)):
             if one in (left, right):
-                return "log1p", 1.0, right if left == one else left
+                return "log1p", False, right if left == one else left
     return None
 
 
@@ -559,7 +559,7 @@ def _expm1(a: float) -> float:
         return math.inf
 
 
-def _grown(function: str, sign: float, argument: Enclosure, box: Box) -> Enclosure | None:
+def _grown(function: str, argument: Enclosure, box: Box, *, opposite: bool) -> Enclosure | None:
     """The functions of `_cancelling`: value, slope and elasticity at the ends of the argument."""
     ends = argument.value.lower, argument.value.upper
     if function == "expm1":
@@ -568,12 +568,12 @@ def _grown(function: str, sign: float, argument: Enclosure, box: Box) -> Enclosu
         slope = call("exp", [argument.value])
     else:
         values = [math.log1p(a) for a in ends]
-        elastic = [(a / math.log1p(a) if a else 1.0) / (1.0 + a) for a in ends][::-1]
+        elastic = [(a / math.log1p(a) if a else 1.0) / (1.0 + a) for a in ends]
         slope = divide(ONE, add(ONE, argument.value))
     value, factor = loosened(Interval(*values)), loosened(Interval(min(elastic), max(elastic)))
     if value is None or factor is None or slope is None:
         return None
-    if sign < 0.0:
+    if opposite:
         value, slope = negate(value), negate(slope)
     slopes = {name: multiply(slope, p) for name, p in argument.slopes.items()}
     known = argument.elasticities

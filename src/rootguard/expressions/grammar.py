@@ -264,7 +264,7 @@ class _Reader:
         while True:
             kind, sign, _ = self._tokens[self._next]
             level = _BINDING.get(sign, 0) if kind == "sign" else 0
-            if level == 0 or level < floor:
+            if level < floor:
                 break
             if level == _COMPARE:
                 left = self._chain(left)

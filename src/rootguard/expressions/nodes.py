@@ -115,13 +115,11 @@ class _Measured:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Measured):
             return NotImplemented
-        pairs: list[tuple[object, object]] = [(self, other)]
+        pairs: list[tuple[_Measured, _Measured]] = [(self, other)]
         while pairs:
             one, two = pairs.pop()
             if one is two:
                 continue
-            if not isinstance(one, _Measured) or not isinstance(two, _Measured):
-                return False
             if type(one) is not type(two) or one.mark != two.mark:
                 return False
             if _own(cast("Node", one)) != _own(cast("Node", two)):
