@@ -338,9 +338,11 @@ def _bounds_of(
         return None
     match node:
         case nodes.Negate():
-            return negate(known[0])
+            (value,) = known
+            return negate(value)
         case nodes.Not():
-            return add(ONE, negate(_truth(known[0])))
+            (value,) = known
+            return add(ONE, negate(_truth(value)))
         case nodes.Compare(relation):
             return _compare(relation, known[0], known[1])
         case nodes.Arithmetic():
@@ -472,7 +474,7 @@ def _slopes_of(
         return None
     match node:
         case nodes.Negate():
-            inner, partials = known[0]
+            ((inner, partials),) = known
             return negate(inner), {name: negate(slope) for name, slope in partials.items()}
         case nodes.Arithmetic():
             first, second = known
@@ -565,7 +567,7 @@ def _call_slopes(function: str, inputs: list[Slopes]) -> Slopes | None:
         return _extreme(function, inputs)
     if function == "clip":
         return _extreme("min", [_extreme("max", inputs[:2]), inputs[2]])
-    x = inputs[0][0]
+    ((x, _),) = inputs
     value = call(function, [x])
     if value is None:
         return None

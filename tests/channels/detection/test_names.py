@@ -2,8 +2,9 @@
 
 import pytest
 
-from rootguard.channels.detection.names import english
+from rootguard.channels.detection.names import english, find_names
 from rootguard.channels.detection.rules import AllowList
+from rootguard.language.fold import Runs
 from tests.support.identifier_texts import lines, marked
 
 
@@ -58,3 +59,12 @@ def test_a_find_is_let_go_wherever_it_stands_in_an_allowed_phrase() -> None:
     assert not allowed.allows("Lopez Clinic", 0, 5)
     assert not AllowList().allows("Maria", 0, 5)
     assert AllowList(["Vera"]).allows("Vera said", 0, 4)
+
+
+@pytest.mark.parametrize(
+    "name", ["Maëlle Le Goff", "Carla De Zarvon", "Maria Lo Zarvon", "Carla Des Zarvon"]
+)
+def test_a_name_that_is_introduced_goes_on_behind_a_capital_particle(name: str) -> None:
+    text = f"my name is {name}"
+    (start, end), *_ = find_names(text, Runs(text))  # what is introduced comes first
+    assert text[start:end] == name
