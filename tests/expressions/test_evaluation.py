@@ -331,6 +331,10 @@ def test_the_bound_of_a_block_follows_from_those_of_its_parts(text: str, bound: 
     np.testing.assert_array_equal(values, evaluate_many(parse(text), given))
 
 
+def test_a_formula_is_taken_into_steps_once() -> None:
+    assert columns._program(parse("x + 1 / y")) is columns._program(parse("x + 1 / y"))
+
+
 def test_what_is_far_below_the_limit_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The careful way takes several times as long, so that no ordinary formula may need it."""
     monkeypatch.delattr(columns, "_careful")

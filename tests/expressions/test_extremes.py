@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Mapping
+from dataclasses import FrozenInstanceError
 
 import pytest
 
@@ -386,6 +387,7 @@ def test_what_lies_in_both_may_be_one_point_and_is_the_first_where_nothing_does(
 def test_the_allowance_is_the_work_shared_by_all_cells_and_measures() -> None:
     small = Extremes(parse("a * b"), box(a=(1.0, 2.0), b=(1.0, 2.0)))
     assert small._allowance == 400_000 // (3 * 2 * 6)
+    assert Extremes(parse("----x"), box(x=(1.0, 2.0)))._allowance == 20_000
     many = {f"x{number}": Interval(1.0, 1.0) for number in range(150)}
     assert Extremes(parse(" + ".join(many)), many)._allowance == 2
 
@@ -448,6 +450,9 @@ def test_a_search_ends_within_two_percent_or_later_within_five(
     met, bound, cells = hump()
     assert 1.02 < bound / met <= 1.05
     assert cells == 13
+    monkeypatch.setattr(module, "_FEW_CUTS", 0)
+    met, bound, _ = hump()
+    assert 1.02 < bound / met <= 1.05
     # The cut after the few is the first that may be coarser.
     monkeypatch.setattr(module, "_FEW_CUTS", 7)
     assert hump()[2] == 15
@@ -465,6 +470,25 @@ def test_a_search_ends_with_its_cuts_its_cells_or_what_is_known() -> None:
 def test_of_a_formula_without_values_nothing_is_met() -> None:
     search = Extremes(parse("sqrt(a)"), box(a=(-4.0, -1.0)))
     assert search.supremum(lambda each: each.value.upper) == (-math.inf, -math.inf)
+
+
+def test_a_search_that_comes_to_no_end_makes_a_hundred_cuts_or_twenty_for_the_gentler_side(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nothing = parse("(a - 1) * (a - 1) - a * a + 2 * a")  # one, however wide its bounds are
+    search = Extremes(nothing, box(a=(1.0, 100.0)))
+    search.supremum(lambda each: each.value.upper)
+    assert len(search._cells) == 1 + 2 * 100
+    allowed: list[int] = []
+
+    def asked(self: Extremes, measure: module.Measure, *, known: float, cuts: int) -> Ends:
+        allowed.append(cuts)
+        return 0.0, 0.0
+
+    monkeypatch.setattr(Extremes, "supremum", asked)
+    for text in ("a * a", "-a * a", "3 * a"):
+        Extremes(parse(text), box(a=(1.0, 9.0))).slope("a")
+    assert allowed == [100, 20, 20, 100, 100, 20]
 
 
 def test_a_peak_at_the_middle_of_a_half_ends_the_search() -> None:
@@ -538,3 +562,10 @@ def test_a_search_climbs_before_its_cuts_and_after_them_where_it_is_not_at_an_en
         times.append(len(climbs))
         climbs.clear()
     assert times == [1, 2, 0]
+
+
+def test_an_enclosure_cannot_change() -> None:
+    found = module._enclose(parse("a"), SIDES)
+    assert found is not None
+    with pytest.raises(FrozenInstanceError):
+        found.elasticities = None  # type: ignore[misc]

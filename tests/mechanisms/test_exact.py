@@ -130,12 +130,13 @@ def test_many_rows_are_drawn_as_the_thresholds_say_and_ties_take_more_words() ->
     def fifths(precision: int) -> list[list[int]]:
         return thirds_and_fifths(precision)[1:]
 
-    (low, middle, last), (high, below, _) = digits_of(2, 5), digits_of(1, 5)
+    (low, middle, last), (high, below, end) = digits_of(2, 5), digits_of(1, 5)
     first, second = low << 32 | middle, high << 32 | below
-    words = [0, first - 1, first, first, first + 1, second - 1, second + 1, 2**64 - 1]
-    more = {2: Told(last - 1), 3: Told(last + 1)}  # of the two rows that are tied
+    words = [0, first - 1, first, first, first + 1, second - 1, second, second, second + 1]
+    # Of the four rows that are tied.
+    more = {2: Told(last - 1), 3: Told(last + 1), 6: Told(end - 1), 7: Told(end + 1)}
     found = GuideTableSampler(fifths).draw(np.array(words, dtype=np.uint64), more.__getitem__)
-    assert found.tolist() == [0, 0, 0, 1, 1, 1, 2, 2]
+    assert found.tolist() == [0, 0, 0, 1, 1, 1, 1, 2, 2]
     assert all(told.left == [] for told in more.values())
 
 

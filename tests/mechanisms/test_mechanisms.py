@@ -6,6 +6,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import pairwise
 from multiprocessing.connection import Connection
+from typing import cast
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from scipy.integrate import quad
 
 from rootguard.errors import BudgetError, UnknownNameError
 from rootguard.mechanisms import MECHANISMS, Mechanism, certify, mechanism, mechanism_named
-from rootguard.mechanisms.additive import Geometric
+from rootguard.mechanisms.additive import Geometric, signs
 from rootguard.mechanisms.base import Certificate, Floats
 from rootguard.mechanisms.exact import (
     ExactSampler,
@@ -455,3 +456,59 @@ def test_likelihoods_are_the_pmf_over_its_largest_to_the_last_bit(
     expected = np.exp(logs - logs.max(axis=1, keepdims=True))
     assert (noise.likelihoods(points) == expected).all()
     assert (noise.likelihoods(points[::-1]) == expected[::-1]).all()
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 16])
+@pytest.mark.parametrize(("byte", "sign"), [(b"\xff", 1), (b"\x00", -1)])
+def test_each_sign_has_a_random_bit_of_its_own(size: int, byte: bytes, sign: int) -> None:
+    asked: list[int] = []
+
+    class Generator:
+        def bytes(self, count: int) -> bytes:
+            asked.append(count)
+            return byte * count
+
+    assert signs(size, cast("np.random.Generator", Generator())).tolist() == [sign] * size
+    assert asked == [math.ceil(size / 8)]
+
+
+class FixedStreams:
+    """Two words for each row, the same whichever block is asked for."""
+
+    def __init__(self, far: list[int], side: list[int]) -> None:
+        self.far, self.side = (np.array(words, dtype=np.uint64) for words in (far, side))
+
+    def words(
+        self, block: int, rows: NDArray[np.int64] | None = None
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        assert block == 0
+        return self.far, self.side
+
+    def source(self, row: int, block: int) -> SecureRandomness:
+        raise AssertionError("no word is tied")
+
+
+@pytest.mark.parametrize("name", ["geometric", "laplace", "staircase"])
+def test_a_row_is_moved_as_far_as_its_first_word_says_and_as_its_second_which_way(
+    name: MechanismName,
+) -> None:
+    """P(|Z| >= k) is c * exp(-epsilon)**(k - 1) at every distance that the grid has."""
+    eps, size = 0.5, 9
+    noise = mechanism(name, Fraction(1, 2), size)
+    root = math.exp(-eps / 2)
+    first = {
+        "geometric": 2 * root**2 / (1 + root**2),
+        "laplace": root,
+        "staircase": root / 2 + root**2 - root**3 / 2,
+    }[name]
+    tails = [first * math.exp(-eps * (k - 1)) for k in range(1, size)]
+    # Below a threshold the distance is k - 1, above it is k; the last is the grid's length.
+    spelled = [int((1 - tail) * 2**64) for tail in tails]
+    beside = [word + step for word in spelled for step in (-(1 << 20), 1 << 20)] + [0, 2**64 - 1]
+    moved = [k for k in range(1, size) for k in (k - 1, k)] + [0, size - 1]
+    for side, way in ((2, 1), (3, -1)):
+        streams = FixedStreams(beside, [side] * len(beside))
+        for index in (0, 4, size - 1):
+            indices = np.full(len(beside), index)
+            found = noise.draw_rows(indices, streams).tolist()
+            assert found == [min(max(index + way * far, 0), size - 1) for far in moved]

@@ -78,7 +78,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_NAMES: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class _Measured:
     """What every node knows of the tree below it; no part of its identity.
 
