@@ -2,16 +2,18 @@
 
 import math
 from fractions import Fraction
+from typing import cast
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from rootguard.attacks.audit import audit, one_at_a_time
 from rootguard.attacks.map import Observation, map_estimate, map_estimates
 from rootguard.errors import BudgetError, DomainError
 from rootguard.mechanisms import Mechanism, certify, mechanism, nesting
 from rootguard.mechanisms.answers import DistanceMechanism, PublicValue, RandomisedResponse
-from rootguard.mechanisms.base import Floats
+from rootguard.mechanisms.base import Floats, Indices
 from rootguard.mechanisms.keyed import Prf
 from rootguard.rng import SECURE
 from rootguard.values import Domain, MechanismName
@@ -269,3 +271,140 @@ def test_epsilon_has_the_limits_of_every_mechanism() -> None:
         response("101", 2)
     with pytest.raises(BudgetError):
         response("0.0000001", 2)
+
+
+class Told:
+    """Words for one draw and for rows, in the order in which they are asked for."""
+
+    def __init__(self, *words: int) -> None:
+        self.left = list(words)
+
+    def words(self, count: int) -> list[int]:
+        given, self.left = self.left[:count], self.left[count:]
+        assert len(given) == count
+        return given
+
+
+class Rows:
+    """The first word of each row; a row that is tied has more, in the same block."""
+
+    def __init__(self, first: list[int], more: dict[int, Told] | None = None) -> None:
+        self.first, self.more = np.array(first, dtype=np.uint64), more or {}
+
+    def words(
+        self, block: int, rows: Indices | None = None
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        assert block == 0
+        assert rows is None
+        return self.first, np.zeros_like(self.first)
+
+    def source(self, row: int, block: int) -> Told:
+        assert block == 0
+        return self.more[row]
+
+
+def beside(tails: list[float]) -> tuple[list[float], list[int]]:
+    """Shares of the words just below and above each threshold, and the outcomes they stand for."""
+    shares = [1 - tail + step for tail in tails for step in (-1e-6, 1e-6)]
+    return shares, [outcome for j in range(len(tails)) for outcome in (j, j + 1)]
+
+
+@pytest.mark.parametrize("index", [0, 2, 3])
+def test_an_answer_moves_on_in_a_circle_as_far_as_its_word_says(index: int) -> None:
+    noise = response("1", 4)
+    total = math.e + 3
+    shares, moved = beside([(4 - j) / total for j in (1, 2, 3)])
+    expected = [(index + far) % 4 for far in moved]
+    assert [noise.draw(index, Told(int(share * 2**32))) for share in shares] == expected
+    words = [int(share * 2**64) for share in shares]
+    assert noise.draw_rows(np.full(6, index), Rows(words)).tolist() == expected
+
+
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_an_answer_of_a_table_is_drawn_from_its_row(index: int) -> None:
+    noise = DistanceMechanism(Fraction(1), 3, TABLE)
+    law = pmf(noise)[index]
+    shares, answers = beside([law[1] + law[2], law[2]])
+    assert [noise.draw(index, Told(int(share * 2**32))) for share in shares] == answers
+    # Rows of other answers stand between them, and are drawn by their own.
+    indices = np.array([number for _ in answers for number in (index, (index + 1) % 3)])
+    words = [word for share in shares for word in (int(share * 2**64), 0)]
+    found = noise.draw_rows(indices, Rows(words)).tolist()
+    assert found == [answer for each in answers for answer in (each, 0)]
+
+
+@pytest.mark.parametrize("noise", [response("1", 4), DistanceMechanism(Fraction(1), 3, TABLE)])
+def test_a_tied_row_takes_more_words_of_its_own_block(noise: Mechanism) -> None:
+    sampler = getattr(noise, "_row_sampler", None) or noise._row_samplers[0]  # type: ignore[attr-defined]
+    tie = int(sampler._rising[0])
+    found = noise.draw_rows(np.zeros(2, dtype=np.int64), Rows([0, tie], {1: Told(0)})).tolist()
+    assert found == [0, 0]
+    more = Rows([0, tie], {1: Told(2**32 - 1)})
+    assert noise.draw_rows(np.zeros(2, dtype=np.int64), more).tolist() == [0, 1]
+
+
+class Seeded:
+    """A generator that says what it is told."""
+
+    def __init__(self, shares: list[float], where: int = 0) -> None:
+        self.shares, self.where = np.array(shares), where
+
+    def random(self, shape: tuple[int, ...]) -> Floats:
+        assert shape == self.shares.shape
+        return self.shares
+
+    def integers(self, low: int, high: int, shape: tuple[int, ...]) -> Indices:
+        assert (low, high) == (1, 4)
+        return np.full(shape, self.where)
+
+
+def test_seeded_draws_move_below_the_probability_of_an_error() -> None:
+    noise = response("1", 4)
+    error = noise.error(0)
+    below, above = math.nextafter(error, 0.0), math.nextafter(error, 1.0)
+    generator = cast("np.random.Generator", Seeded([0.0, below, error, above], where=3))
+    assert noise.draw_many(np.full(4, 2), generator).tolist() == [1, 1, 2, 2]
+
+
+def test_seeded_draws_of_a_table_follow_the_sums_of_its_rows() -> None:
+    noise = DistanceMechanism(Fraction(1), 3, TABLE)
+    law = pmf(noise)
+    for index in range(3):
+        first, second = law[index].cumsum()[:2].tolist()
+        shares = [0.0, first - 1e-9, first + 1e-9, second - 1e-9, second + 1e-9, 1 - 1e-9]
+        generator = cast("np.random.Generator", Seeded(shares))
+        assert noise.draw_many(np.full(6, index), generator).tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_what_answers_cost_is_read_off_their_tables() -> None:
+    assert response("0.5", 4).tight_epsilon() == pytest.approx(0.5, rel=1e-12)
+    assert response("0.5", 2).tight_epsilon() == pytest.approx(0.5, rel=1e-12)
+    # Outputs stand in columns: the second tells the two inputs apart by 2, the rows do by 4.
+    table = np.array([[0.0, -3.0], [-1.0, -5.0]])
+    assert response("1", 2).largest_ratio(table) == 2.0
+    pairs = DistanceMechanism(Fraction(1), 2, ((0.0, 4.0), (4.0, 0.0)))
+    assert pairs.largest_ratio(table) == 0.5
+    three = DistanceMechanism(Fraction(1), 3, TABLE)
+    rows = np.array([[0.0, -3.0, 0.0], [-1.0, -5.0, 0.0], [0.0, -3.0, -9.0]])
+    assert three.largest_ratio(rows) == 6.0  # of the last two answers, 9 over 1.5
+
+
+@pytest.mark.parametrize("size", [2, 5])
+def test_the_error_of_answers_one_apart_is_a_response_at_half_the_epsilon(size: int) -> None:
+    table = tuple(tuple(float(i != j) for j in range(size)) for i in range(size))
+    exact = DistanceMechanism(Fraction(3, 2), size, table)
+    error, slope, bend = DistanceMechanism.error_curve(1.5, size)
+    assert error == pytest.approx(exact.error(0), rel=1e-12)
+    h = 1e-4
+    (low, low_slope, _), (high, high_slope, _) = (
+        DistanceMechanism.error_curve(1.5 + way * h, size) for way in (-1, 1)
+    )
+    assert slope == pytest.approx((high - low) / (2 * h), rel=1e-6)
+    assert bend == pytest.approx((high_slope - low_slope) / (2 * h), rel=1e-6)
+
+
+def test_what_is_public_costs_nothing_and_says_so() -> None:
+    shown = PublicValue(4)
+    assert shown.epsilon == 0
+    assert repr(shown) == "PublicValue(epsilon=0, size=4)"
+    assert shown.error_curve(1.0, 4) == (0.0, 0.0, 0.0)

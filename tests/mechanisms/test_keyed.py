@@ -6,9 +6,10 @@ from itertools import accumulate
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from rootguard.errors import StoreKeyError
-from rootguard.mechanisms import mechanism
+from rootguard.mechanisms import keyed, mechanism
 from rootguard.mechanisms.exact import Outcomes, Words
 from rootguard.mechanisms.keyed import Prf, RootStreams
 from rootguard.rng import Randomness
@@ -121,3 +122,25 @@ def test_a_tie_is_broken_by_bits_of_its_own_row_and_of_its_own_try(name: Mechani
         made, expected = Tied([tie - 1, tie, tie - 1]), [(1, 0)]
     noise.draw_rows(np.array([5, 5, 5]), made)
     assert made.asked == expected
+
+
+def plain_mac(key: bytes, name: bytes) -> bytes:
+    """CBC-MAC by its definition: four bytes of length and twelve of the id, then sixteen each."""
+    encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+    state = encryptor.update(len(name).to_bytes(4, "little") + name[:12].ljust(12, b"\0"))
+    for start in range(12, len(name), 16):
+        block = name[start : start + 16].ljust(16, b"\0")
+        state = encryptor.update(bytes(a ^ b for a, b in zip(state, block, strict=True)))
+    return state
+
+
+def test_ids_of_every_length_have_the_code_that_the_standard_gives_them() -> None:
+    names = [
+        bytes(1 + (7 * place + length) % 255 for place in range(length)) for length in range(62)
+    ]
+    key = bytes(range(32))
+    offsets = np.cumsum([0, *map(len, names)])
+    text = np.frombuffer(b"".join(names), dtype=np.uint8)
+    low, high = keyed._mac(keyed._Aes(key), offsets, text)
+    for name, one, two in zip(names, low.tolist(), high.tolist(), strict=True):
+        assert one.to_bytes(8, "little") + two.to_bytes(8, "little") == plain_mac(key, name)

@@ -20,11 +20,12 @@ from rootguard.mechanisms.base import Certificate, Floats
 from rootguard.mechanisms.exact import (
     ExactSampler,
     Rows,
+    Streams,
     exponential_of,
     geometric_rows,
     wide_context,
 )
-from rootguard.mechanisms.exponential import _centre_gaps
+from rootguard.mechanisms.exponential import Exponential, _centre_gaps
 from rootguard.rng import SECURE, SecureRandomness
 from rootguard.values import MechanismName
 from tests.support.goodness import FALSE_ALARM, fit
@@ -458,6 +459,29 @@ def test_likelihoods_are_the_pmf_over_its_largest_to_the_last_bit(
     assert (noise.likelihoods(points[::-1]) == expected[::-1]).all()
 
 
+class Hollow(Geometric):
+    """Adds something in 99 of 100 cases, so that a gap of one is likelier than none."""
+
+    @staticmethod
+    def log_tail(eps: float) -> tuple[float, float]:
+        return math.log(0.99), math.log(0.01)
+
+
+def test_likelihoods_come_from_tables_where_no_noise_is_likeliest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hollow, points = Hollow(Fraction(1), 5), np.arange(5)
+    logs = hollow.log_pmf(points[None, :], points[:, None])
+    expected = np.exp(logs - logs.max(axis=1, keepdims=True))
+    assert logs[2].argmax() == 1
+    assert (hollow.likelihoods(points) == expected).all()
+    monkeypatch.delattr(Mechanism, "likelihoods")
+    for size in (2, 3, 5):
+        assert Geometric(Fraction(1), size).likelihoods(np.arange(size)).max() == 1.0
+    with pytest.raises(AttributeError):
+        hollow.likelihoods(points)
+
+
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 16])
 @pytest.mark.parametrize(("byte", "sign"), [(b"\xff", 1), (b"\x00", -1)])
 def test_each_sign_has_a_random_bit_of_its_own(size: int, byte: bytes, sign: int) -> None:
@@ -512,3 +536,74 @@ def test_a_row_is_moved_as_far_as_its_first_word_says_and_as_its_second_which_wa
             indices = np.full(len(beside), index)
             found = noise.draw_rows(indices, streams).tolist()
             assert found == [min(max(index + way * far, 0), size - 1) for far in moved]
+
+
+class Distances:
+    """A sampler whose distances are told: in digits for one draw, as words for rows."""
+
+    def __init__(self, *digits: list[int]) -> None:
+        self.left = list(digits)
+
+    def draw(self, words: object, source: object = None) -> object:
+        return np.asarray(words, dtype=np.int64) if source else self.left.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("index", "tries", "found"),
+    [
+        (3, [([1, 0], 1)], 4),
+        (3, [([1, 0], 0)], 2),
+        (3, [([1, 1], 1)], 8),  # the last point
+        (3, [([3, 0], 2)], 0),  # the first
+        (3, [([0, 0], 0), ([0, 0], 1)], 3),  # no distance counts on one side only
+        (3, [([2, 1], 1), ([0, 1], 0), ([2, 1], 3), ([0, 1], 3)], 7),  # beyond either end
+    ],
+)
+def test_an_exponential_draw_takes_distances_and_sides_until_one_is_on_the_grid(
+    index: int, tries: list[tuple[list[int], int]], found: int
+) -> None:
+    noise = Exponential(Fraction(1), 9)
+    noise.__dict__["_sampler"] = Distances(*(digits for digits, _ in tries))
+    source = Tape(*(side for _, side in tries))
+    assert noise.draw(index, source) == found
+    assert source.left == []
+
+
+def test_rows_of_an_exponential_draw_try_again_in_their_next_block() -> None:
+    asked: list[list[int] | None] = []
+    blocks = [([1, 1, 5, 6, 3, 4, 0, 0], [1, 0, 1, 1, 0, 2, 0, 1]), ([2, 5, 3], [2, 3, 1])]
+
+    class Blocks:
+        def words(
+            self, block: int, rows: NDArray[np.int64] | None = None
+        ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+            asked.append(None if rows is None else rows.tolist())
+            far, side = blocks[block]
+            return np.array(far), np.array(side, dtype=np.uint64)
+
+        def source(self, row: int, block: int) -> SecureRandomness:
+            raise AssertionError("no word is tied")
+
+    noise = Exponential(Fraction(1), 9)
+    noise.__dict__["_row_sampler"] = Distances()
+    found = noise.draw_rows(np.full(8, 3), cast("Streams", Blocks()))
+    assert found.tolist() == [4, 2, 8, 1, 0, 8, 6, 3]
+    assert asked == [None, [3, 5, 6]]
+
+
+def test_a_tied_row_asks_for_more_of_its_own_block() -> None:
+    asked: list[tuple[int, int]] = []
+
+    class Sources:
+        def source(self, row: int, block: int) -> Tape:
+            asked.append((row, block))
+            return Tape()
+
+    more = Exponential._more(cast("Streams", Sources()), np.array([4, 7]), 3)
+    more(1)
+    assert asked == [(7, 3)]
+
+
+def test_the_centre_is_the_lower_of_two_and_one_row_has_no_ratio() -> None:
+    assert [Geometric(Fraction(1), size).centre for size in (2, 3, 4, 5)] == [0, 1, 1, 2]
+    assert Geometric(Fraction(1), 3).largest_ratio(np.zeros((1, 3))) == 0.0

@@ -150,7 +150,7 @@ class Additive(Mechanism):
 
     def likelihoods(self, outputs: Indices) -> Floats:
         """The same from two tables: it depends on the gap, and on whether the output is an end."""
-        if self.size < 3 or self._by_gap is None:
+        if self._by_gap is None:
             return super().likelihoods(outputs)
         inside, at_end = self._by_gap
         last = self.size - 1
@@ -167,7 +167,7 @@ class Additive(Mechanism):
         """
         inside = self.log_pmf(np.arange(1, self.size), 1)
         at_end = self.log_pmf(np.arange(self.size), 0)
-        if inside.max() > inside[0] or at_end.max() > at_end[0]:
+        if inside.max() > inside[0]:  # at an end c / 2 is never more than 1 - c / 2
             return None
         falling = np.append(np.exp(inside - inside[0]), 0)  # no inner point is so far from an end
         return np.concatenate([falling[:0:-1], falling]), np.exp(at_end - at_end[0])
