@@ -18,6 +18,7 @@ from rootguard.mechanisms.keyed import Prf
 from rootguard.rng import SECURE
 from rootguard.values import Domain, MechanismName
 from tests.support.goodness import FALSE_ALARM, fit
+from tests.support.told_words import Told
 
 SIZES = [2, 3, 10, 100]
 EPSILONS = ["0.000001", "0.001", "0.1", "1", "5"]
@@ -271,18 +272,6 @@ def test_epsilon_has_the_limits_of_every_mechanism() -> None:
         response("101", 2)
     with pytest.raises(BudgetError):
         response("0.0000001", 2)
-
-
-class Told:
-    """Words for one draw and for rows, in the order in which they are asked for."""
-
-    def __init__(self, *words: int) -> None:
-        self.left = list(words)
-
-    def words(self, count: int) -> list[int]:
-        given, self.left = self.left[:count], self.left[count:]
-        assert len(given) == count
-        return given
 
 
 class Rows:

@@ -11,6 +11,7 @@ from rootguard.mechanisms.exact import (
     geometric_rows,
     wide_context,
 )
+from tests.support.told_words import Told
 
 
 def test_a_probability_beside_a_boundary_is_computed_again_with_more_digits() -> None:
@@ -56,18 +57,6 @@ def test_binary_digits_are_drawn_until_carries_are_rare_or_the_grid_ends(
     rate: float, limit: int, digits: int
 ) -> None:
     assert digits_for(rate, limit) == digits
-
-
-class Told:
-    """Words in the order in which they are asked for, and no more of them than were told."""
-
-    def __init__(self, *words: int) -> None:
-        self.left = list(words)
-
-    def words(self, count: int) -> list[int]:
-        given, self.left = self.left[:count], self.left[count:]
-        assert len(given) == count
-        return given
 
 
 def thirds_and_fifths(precision: int) -> list[list[int]]:

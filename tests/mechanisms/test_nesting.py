@@ -1,7 +1,7 @@
 """Nested levels: any set of them costs its highest epsilon, and draws follow their laws exactly."""
 
 from collections.abc import Callable
-from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, getcontext, localcontext
 from fractions import Fraction
 from functools import partial
 from itertools import accumulate, islice, product
@@ -18,6 +18,7 @@ from rootguard.mechanisms.base import MAX_EPSILON, Floats
 from rootguard.mechanisms.nesting import between, degrade, kernel, log_kernel, refine
 from rootguard.rng import SECURE
 from tests.support.goodness import FALSE_ALARM, fit
+from tests.support.told_words import Told
 
 SIZES = [2, 3, 5, 60]
 PAIRS = [
@@ -418,3 +419,28 @@ def test_epsilons_and_indices_out_of_range_are_refused() -> None:
             refine(index, 0, low=one / 2, high=one, size=size, source=SECURE)
         with pytest.raises(DomainError):
             refine(0, index, low=one / 2, high=one, size=size, source=SECURE)
+
+
+@pytest.mark.parametrize(
+    ("size", "words", "index", "digits"),
+    [
+        (2, (1,), 0, [17]),
+        (2, (2**32 - 2,), 1, [17]),
+        (2, (2**31 - 1, 2**32 - 100), 0, [17, 27]),  # beside the boundary of the two
+        (2, (2**31, 100), 1, [17, 27]),
+        (1000, (1,), 0, [20]),
+    ],
+)
+def test_a_cell_is_computed_to_ten_digits_a_word_and_those_that_are_lost(
+    size: int, words: tuple[int, ...], index: int, digits: list[int]
+) -> None:
+    asked: list[int] = []
+
+    def weights() -> list[Decimal]:
+        asked.append(getcontext().prec)
+        return [Decimal(1)] * size
+
+    source = Told(*words)
+    assert nesting._draw(weights, size, source) == index
+    assert asked == digits
+    assert source.left == []
