@@ -92,6 +92,18 @@ def test_all_spellings_of_an_identifier_have_one_token_spelled_alike(kind: Kind)
             assert begun(identifiers=identifiers).protect(kind, spelling) == token
 
 
+def test_a_phone_number_with_an_extension_has_a_token_with_one() -> None:
+    tokens = begun()
+    token = tokens.protect("phone", "(206) 555-0177 #44")
+    assert tokens.restore_text(f"Call {token} now") == "Call (206) 555-0177 #44 now"
+
+
+@pytest.mark.parametrize("extension", ["x44", " ext 44", " ext. 44"])
+def test_a_phone_number_with_letters_is_refused(extension: str) -> None:
+    with pytest.raises(IdentifierError):
+        begun().protect("phone", f"(206) 555-0177{extension}")
+
+
 def test_a_name_in_capitals_or_small_letters_is_the_same_name() -> None:
     tokens = begun()
     token = tokens.protect("person", "Edda McAllister")

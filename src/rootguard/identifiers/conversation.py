@@ -359,6 +359,8 @@ class ConversationTokens:
 
     def _phone(self, text: str) -> str | None:
         """The national number, whatever stands before it; an extension by a keyed hash."""
+        if any(map(str.isalpha, text)):  # in a reply "ext. 12" would not be known for its own
+            raise refused("phone", IdentifierRefusal.FORM)
         parts, national = read_digits(text), canonical("phone", text)
         written = read("phone", national) if national else None
         if parts is None or written is None or written.size < MIN_DOMAIN:
