@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from rootguard.channels.detection import lists, rules
 from rootguard.channels.detection import names as persons
 from rootguard.language import fold, names, numbers, units
-from rootguard.language.fold import Openings, Runs, Stems, figures_in, first_words, matches_at
+from rootguard.language.fold import (
+    Openings,
+    Runs,
+    Stems,
+    digits_in,
+    figures_in,
+    first_words,
+    matches_at,
+)
 from rootguard.reading import page as pages
 from rootguard.values import RootName
 from tests.support.channel_person import open_person
@@ -105,6 +113,13 @@ def test_patterns_of_figures_match_where_a_search_matches(text: str) -> None:
         for pattern in patterns:
             searched = [match.span() for match in pattern.finditer(text)]
             assert [m.span() for m in matches_at(pattern, text, places)] == searched
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=TEXTS)
+def test_addresses_of_machines_begin_where_a_run_of_digits_does(text: str) -> None:
+    searched = [match.span() for match in rules._QUAD.finditer(text)]
+    assert [m.span() for m in matches_at(rules._QUAD, text, digits_in(text))] == searched
 
 
 @settings(max_examples=300, deadline=None)

@@ -15,13 +15,14 @@ may end between two letters: `ends_word` says where.
 
 import bisect
 import re
+import string
 import unicodedata
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, islice
 
 _SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-", strict=True))
 _LOOKALIKES = str.maketrans("−‒‑‐’‘′ʼ＇“”″⁄×μµ", "----'''''\"\"\"/xuu")
@@ -177,13 +178,14 @@ def key_of(name: str) -> str:
     return "".join(_KEPT.findall(unaccented(name.casefold())))
 
 
-_LOWER = re.compile("([a-z]+)")
+_ASCII_LETTERS = re.compile("([A-Za-z]+)")
 _LETTERS = re.compile(rf"([{UNSPACED}]+|[{HANGUL}]+|[^\W\d_{UNSPACED}{HANGUL}]+)")
 _OPTIONS = re.compile(r"\(\?:([^()]*)\)")
 _SAME = str.maketrans({"\u0131": "i", "\u017f": "s"})
 """Letters that match others of ASCII where case is ignored."""
 _DIGIT = re.compile("[0-9]")
-_FIGURE = re.compile(r"[0-9](?<![0-9A-Za-z_.-].)", re.DOTALL)
+_DIGITS = re.compile("[0-9]+")
+_GOES_ON = frozenset(string.ascii_letters + "_.-")
 _LONGEST_STEM = 3  # letters are compared for every word; three leave few words over
 
 
@@ -193,20 +195,21 @@ class Runs:
     Those that are not all ASCII are together under "".
     """
 
-    __slots__ = ("_starts", "words")
+    __slots__ = ("_starts", "begins", "spelled", "words", "written")
 
     def __init__(self, text: str) -> None:
         ascii_only = text.isascii()
         # Between words, word, between words, ...: their lengths say where each begins.
-        parts = _LOWER.split(text.lower()) if ascii_only else _LETTERS.split(text)
-        places = list(accumulate(map(len, parts), initial=0))[1:-1:2]
-        starts: defaultdict[str, list[int]] = defaultdict(list)
-        for place, word in zip(places, parts[1::2], strict=True):
-            starts[word].append(place)
-        if not ascii_only:
-            starts = _lowered(starts)
-        self._starts = starts
-        self.words = starts.keys()
+        parts = (_ASCII_LETTERS if ascii_only else _LETTERS).split(text)
+        self.written = parts[1::2]
+        """The runs as they are written, in order; `begins` says where."""
+        self.begins = list(islice(accumulate(map(len, parts)), 0, len(parts) - 1, 2))
+        self.spelled: defaultdict[str, list[int]] = defaultdict(list)
+        """Where each begins, by the run as it is written."""
+        for place, word in zip(self.begins, self.written, strict=True):
+            self.spelled[word].append(place)
+        self._starts = _lowered(self.spelled)
+        self.words = self._starts.keys()
 
     def among(self, words: frozenset[str]) -> AbstractSet[str]:
         """Those of some words that are here."""
@@ -217,10 +220,14 @@ class Runs:
 
     def places(self, words: Iterable[str]) -> list[int]:
         """Where these stand, in order."""
-        return sorted(place for word in words for place in self._starts.get(word, ()))
+        found: list[int] = []
+        for word in words:
+            found += self._starts.get(word, ())
+        found.sort()
+        return found
 
 
-def _lowered(starts: dict[str, list[int]]) -> defaultdict[str, list[int]]:
+def _lowered(starts: Mapping[str, list[int]]) -> defaultdict[str, list[int]]:
     lowered: defaultdict[str, list[int]] = defaultdict(list)
     for word, places in starts.items():
         lowered[word.lower() if word.isascii() else ""] += places
@@ -232,9 +239,19 @@ def has_digit(text: str) -> bool:
     return _DIGIT.search(text) is not None
 
 
+def digits_in(text: str) -> list[int]:
+    """Where runs of digits of ASCII begin."""
+    return [match.start() for match in _DIGITS.finditer(text)]
+
+
 def figures_in(text: str) -> list[int]:
     """Where digits begin that do not go on from a word, a point or a dash."""
-    return [match.start() for match in _FIGURE.finditer(text)]
+    return figures_among(text, digits_in(text))
+
+
+def figures_among(text: str, digits: Iterable[int]) -> list[int]:
+    """Those of the places where digits begin that do not go on from a word, a point or a dash."""
+    return [at for at in digits if text[at - 1 : at] not in _GOES_ON]
 
 
 def first_words(phrases: Iterable[str]) -> set[str]:

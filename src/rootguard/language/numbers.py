@@ -39,6 +39,7 @@ _ASCII_BEGINS = re.compile(  # the same, and quicker
     r"[0-9.[](?:(?<=[0-9])|(?<=\.)(?=[0-9])|(?<=\[)(?=number\]))"
 )
 _ATTACHED = re.compile(_DIGITS)
+_SEPARATORS = re.compile("[., '_]")
 _SIGN_AFTER = frozenset(" \t\n=:([{|/~<>,;\"'-–")
 
 _SMALL = (
@@ -231,9 +232,11 @@ def _digits(text: str, start: int, end: int) -> WrittenNumber:
 
 def _interpret(body: str) -> tuple[float, str, str, float | None] | None:
     """Value, grouping mark, decimal mark, and the other reading of a lone comma."""
+    if body.isdigit() and body.isascii():
+        return float(body), "", ".", None
     mantissa, _, exponent = body.replace("E", "e").partition("e")
     marks = [character for character in mantissa if not character.isdigit()]
-    parts = re.split(r"[., '_]", mantissa)
+    parts = _SEPARATORS.split(mantissa)
     power = f"e{exponent}" if exponent else ""
     grouped = 1 <= len(parts[0]) <= 3 and parts[0] != "0"
     if not marks:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rootguard.language.fold import bare, ends_word, key_of, matches_at, plain
+from rootguard.language.fold import bare, digits_in, ends_word, key_of, matches_at, plain
 
 if TYPE_CHECKING:
     import pint
@@ -310,24 +310,28 @@ def _readings(table: _Table, text: str, at: int) -> Iterator[tuple[str, int]]:
 
 
 @functools.cache
-def _numbered() -> tuple[re.Pattern[str], frozenset[str], int]:
-    """Units with digits of their own, how they begin, and how far in their first digit stands."""
+def _numbered() -> tuple[re.Pattern[str], Mapping[str, tuple[str, ...]]]:
+    """Units with digits of their own, and what stands before their first digit, by this digit."""
     numbered = [s for s in _spellings().meanings if re.search(r"(?<![a-z])[0-9]", s)]
     body = "|".join(re.escape(s) for s in sorted(numbered, key=lambda s: (-len(s), s)))
     power = rf"(?:[x*·] ?)?10 ?(?:\^|\*\*?) ?[0-9]{{1,2}}(?: ?/ ?| per )(?:{_VOLUME})"
     pattern = re.compile(rf"(?<![0-9.,])(?:{power}|{body})(?![^\W_])")
-    furthest = max(found.start() for s in numbered if (found := _DIGITS.search(s)))
-    return pattern, frozenset(s[0] for s in numbered) | frozenset("x*·1"), furthest
+    before: dict[str, set[str]] = {"1": {"", *(s + b for s in "x*·" for b in ("", " "))}}
+    for found in filter(None, map(_DIGITS.search, numbered)):
+        before.setdefault(found[0][0], set()).add(found.string[: found.start()])
+    return pattern, {digit: tuple(sorted(each)) for digit, each in before.items()}
 
 
 def digits_in_units(text: str) -> list[tuple[int, int]]:
     """Where a plain text has units that hold digits of their own, such as 10^9/L."""
-    pattern, firsts, furthest = _numbered()
-    places: list[int] = []
-    for digits in _DIGITS.finditer(text):
-        first = max(digits.start() - furthest, places[-1] + 1 if places else 0)
-        places += (at for at in range(first, digits.start() + 1) if text[at] in firsts)
-    return [match.span() for match in matches_at(pattern, text, places)]
+    pattern, before = _numbered()
+    places = {
+        digit - len(opening)
+        for digit in digits_in(text)
+        for opening in before.get(text[digit], ())
+        if text.endswith(opening, 0, digit)
+    }
+    return [match.span() for match in matches_at(pattern, text, sorted(places))]
 
 
 def unstated(unit: str) -> tuple[str, ...]:

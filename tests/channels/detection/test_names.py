@@ -1,8 +1,12 @@
 """What the rules find in short texts: names above all, and whatever else may stand there."""
 
-import pytest
+import re
 
-from rootguard.channels.detection.names import english, find_names
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rootguard.channels.detection.names import _Words, english, find_names
 from rootguard.channels.detection.rules import AllowList
 from rootguard.language.fold import Runs
 from tests.support.identifier_texts import lines, marked
@@ -68,3 +72,14 @@ def test_a_name_that_is_introduced_goes_on_behind_a_capital_particle(name: str) 
     text = f"my name is {name}"
     (start, end), *_ = find_names(text, Runs(text))  # what is introduced comes first
     assert text[start:end] == name
+
+
+@given(st.text(alphabet="abAB'--. 1\n", max_size=40))
+def test_letters_with_a_hyphen_or_an_apostrophe_between_are_one_word(text: str) -> None:
+    searched = list(re.finditer("[A-Za-z]+(?:['-][A-Za-z]+)*", text))
+    words = _Words(text, Runs(text))
+    assert words.written == [match[0] for match in searched]
+    assert words.starts == [match.start() for match in searched]
+    places = list(words.candidates())
+    likely = {words.written[place] for place in places}
+    assert places == [at for at, word in enumerate(words.written) if word in likely]

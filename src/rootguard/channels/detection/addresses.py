@@ -10,12 +10,12 @@ Streets are looked for at numbers only, a bounded way around each, so the cost i
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from rootguard.channels.detection.lists import ORDINARY, any_of, phrases
 from rootguard.channels.detection.names import english
-from rootguard.language.fold import Runs, caseless, matches_at
+from rootguard.language.fold import Runs, caseless, digits_in, matches_at
 
 Part = Literal["sure", "word", "joint", "short"]
 
@@ -56,8 +56,8 @@ _ORDINAL = r"[0-9]{1,3}(?:st|nd|rd|th)"
 _HOUSE = r"[0-9]{1,6}(?:[-/][0-9]{1,4})?[A-Za-z]?"
 _BREAK = r"[ \t,]{0,4}(?:\r?\n[ \t>?|*-]{0,8}){1,2}[ \t,]{0,3}"
 _NUMBER = re.compile(rf"(?<![\w.,$€£#-])(?<![0-9]:){_HOUSE}(?![\w%°]|[.,:/-][0-9])")
-_DIGITS = re.compile(r"[0-9][0-9]*")
 _CUT_WORD = re.compile("[A-Za-z]+")
+_WORD_START = re.compile(r"(?<![^\W_])[^\W\d_]")
 _AFTER = re.compile(rf"(?P<words>(?:,?{_GAP}(?:{_NAME}|{_ORDINAL})\.?){{1,6}})", re.IGNORECASE)
 _BEFORE = re.compile(rf"(?:(?:^|(?<=[\s(,;:>\"“]))(?:{_NAME})\.?,?{_GAP}){{1,6}}\Z", re.MULTILINE)
 _ONE = re.compile(rf"(?P<word>{_NAME}|{_ORDINAL})(?P<dot>\.?)")
@@ -106,12 +106,15 @@ _UP_TO_NUMBER = re.compile(
 )
 
 
-def find_addresses(text: str, runs: Runs | None = None) -> Iterator[tuple[int, int]]:
-    """Addresses in the text; spans may overlap. `runs` are those of a text of ASCII."""
+def find_addresses(
+    text: str, runs: Runs | None = None, digits: Sequence[int] | None = None
+) -> Iterator[tuple[int, int]]:
+    """Addresses in the text; spans may overlap. `runs` are those of a text of ASCII.
+
+    `digits` are where the text's runs of digits begin.
+    """
     reached, small = 0, text.islower()
-    lower = text.lower()
-    labelled = not text.isascii() or any(label in lower for label in _ADDRESS_LABELS)
-    digits = [match.start() for match in _DIGITS.finditer(text)]
+    digits = digits_in(text) if digits is None else digits
     telling = None if runs is None else runs.places(filter(_tells, runs.words))
     for number in matches_at(_NUMBER, text, digits):
         if telling is not None and not _is_told(text, number, reached, telling):
@@ -119,7 +122,7 @@ def find_addresses(text: str, runs: Runs | None = None) -> Iterator[tuple[int, i
         if number.start() < reached or _COUNTED.match(text, number.end()):
             continue
         span = number.span()
-        core = _core(text, *span, reached, small=small, labelled=labelled)
+        core = _core(text, *span, reached, small=small)
         if core is not None:
             start, end = _whole(text, *core, reached, small=small)
             reached = end
@@ -142,9 +145,7 @@ def _is_told(text: str, number: re.Match[str], reached: int, telling: list[int])
     return reached > begin or (cut is not None and _tells(cut[0].lower()))
 
 
-def _core(
-    text: str, first: int, last: int, reached: int, *, small: bool, labelled: bool
-) -> tuple[int, int] | None:
+def _core(text: str, first: int, last: int, reached: int, *, small: bool) -> tuple[int, int] | None:
     """The street, box or flat that a number belongs to."""
     left = text[max(reached, first - _REACH) : first]
     spot = _boxed(text, first, last, left, small=small)
@@ -157,7 +158,10 @@ def _core(
     ahead = _ahead(text, first, last, left, small=small)
     if ahead is not None:
         return ahead
-    return _labelled(text, first, last, left, before, small=small) if labelled else None
+    lower = left.lower()
+    if lower.isascii() and not any(label in lower for label in _ADDRESS_LABELS):
+        return None
+    return _labelled(text, first, last, left, before, small=small)
 
 
 def _boxed(text: str, first: int, last: int, left: str, *, small: bool) -> tuple[int, int] | None:
@@ -181,7 +185,7 @@ def _boxed(text: str, first: int, last: int, left: str, *, small: bool) -> tuple
 
 def _word_starts(window: str) -> list[int]:
     """Where the last few words of a stretch begin, the furthest first."""
-    places = [m.start() for m in re.finditer(r"(?<![^\W_])[^\W\d_]", window)]
+    places = [m.start() for m in _WORD_START.finditer(window)]
     return places[-5:]
 
 

@@ -12,7 +12,7 @@ Latin script only. Every word is looked at a bounded number of times, so the cos
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import accumulate
 from typing import Literal, NamedTuple
@@ -98,7 +98,7 @@ def _after_titles(text: str, place: int) -> int:
 
 _LETTER = r"[^\W\d_][\u0300-\u036f]*"
 _WORD = re.compile(rf"((?:{_LETTER})+(?:['’‐-](?:{_LETTER})+)*)")
-_ASCII_WORD = re.compile("([A-Za-z]+(?:['-][A-Za-z]+)*)")
+_HYPHEN = re.compile("['-](?=[A-Za-z])(?<=[A-Za-z].)")
 _TYPE_SIGNS = frozenset("[(<{")
 _CAMEL = re.compile(r"[a-z][A-Z]")
 _NAME_CAMEL = re.compile(
@@ -292,14 +292,43 @@ def _read(written: str) -> _Known:
     return len(written), key, shape, _standing(written, key, shape), particle
 
 
+def _hyphened(text: str, runs: Runs) -> tuple[list[str], list[int]]:
+    """The words of a text of ASCII, and where they begin: runs of letters, or several as one.
+
+    "O'Brien" and "Ann-Marie" are one word each.
+    """
+    written, starts = runs.written, runs.begins
+    words: list[str] = []
+    begins: list[int] = []
+    at = 0  # the first run that is not in the words yet
+    for hyphen in _HYPHEN.finditer(text):
+        run = bisect_left(starts, hyphen.start()) - 1
+        if run >= at:
+            words += written[at:run]
+            begins += starts[at:run]
+            words.append("")
+            begins.append(starts[run])
+            at = run + 1
+        if not _HYPHEN.match(text, starts[at] + len(written[at])):  # not "Ann-Marie-Lou"
+            words[-1] = text[begins[-1] : starts[at] + len(written[at])]
+        at += 1
+    return (words + written[at:], begins + starts[at:]) if at else (written, starts)
+
+
 class _Words:
     """The words of a text in order; each is looked at closely when first asked for."""
 
-    def __init__(self, text: str) -> None:
-        # Between words, word, between words, ...: their lengths say where each begins.
-        parts = (_ASCII_WORD if text.isascii() else _WORD).split(text)
-        self.starts = list(accumulate(map(len, parts), initial=0))[1:-1:2]
-        self.written = parts[1::2]
+    def __init__(self, text: str, runs: Runs) -> None:
+        self._spelled = None
+        if text.isascii():
+            self.written, self.starts = _hyphened(text, runs)
+            if self.written is runs.written:
+                self._spelled = runs.spelled
+        else:
+            # Between words, word, between words, ...: their lengths say where each begins.
+            parts = _WORD.split(text)
+            self.starts = list(accumulate(map(len, parts), initial=0))[1:-1:2]
+            self.written = parts[1::2]
         self._read: list[_Word | None] = [None] * len(self.starts)
         self._known: dict[str, _Known] = {}
 
@@ -340,15 +369,23 @@ class _Words:
         """The places of all words that may begin a name; others may be among them."""
         likely = {
             word
-            for word in set(self.written) - lists.PLAIN_LETTERS
-            if not (word.isascii() and word.isalpha()) or _may_begin(word)
+            for word in (set(self.written) if self._spelled is None else self._spelled)
+            if word not in lists.PLAIN_LETTERS
+            and (not (word.isascii() and word.isalpha()) or _may_begin(word))
         }
-        return (place for place, word in enumerate(self.written) if word in likely)
+        if self._spelled is None:
+            return (place for place, word in enumerate(self.written) if word in likely)
+        starts = sorted(start for word in likely for start in self._spelled[word])
+        return (bisect_left(self.starts, start) for start in starts)
 
     def shouted(self) -> bool:
         """Whether most of them, apart from single letters, are in capitals."""
         longer = upper = 0
-        for written, times in Counter(self.written).items():
+        if self._spelled is None:
+            counted: Mapping[str, int] = Counter(self.written)
+        else:
+            counted = {word: len(starts) for word, starts in self._spelled.items()}
+        for written, times in counted.items():
             word = written if written.isalpha() else _bare(written)
             if len(word) > 1:
                 longer += times
@@ -363,7 +400,7 @@ class _Reading:
     def __init__(self, text: str, runs: Runs) -> None:
         self._text = text
         self._runs = runs
-        self._words = _Words(text)
+        self._words = _Words(text, runs)
         self._starts = self._words.starts
 
     @cached_property

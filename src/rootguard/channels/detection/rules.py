@@ -24,7 +24,7 @@ import functools
 import ipaddress
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Literal, NamedTuple, Protocol
 
@@ -39,7 +39,8 @@ from rootguard.language.fold import (
     Runs,
     Spans,
     caseless,
-    figures_in,
+    digits_in,
+    figures_among,
     first_words,
     has_digit,
     matches_at,
@@ -73,12 +74,20 @@ _LEAST_BARE = 6  # where nothing announces one, such as a colon or "number" behi
 Check = Callable[[str], bool]
 
 
-def find_records(text: str, runs: Runs) -> Iterator[tuple[int, int]]:
-    """Record numbers, labelled ones first; spans may overlap."""
+def beginnings(text: str) -> list[int]:
+    """Where record numbers and postcodes can begin in a text."""
+    return [match.start() for match in _BEGINS.finditer(text)]
+
+
+def find_records(
+    text: str, runs: Runs, begun: Sequence[int] | None = None
+) -> Iterator[tuple[int, int]]:
+    """Record numbers, labelled ones first; spans may overlap. `begun` are the `beginnings`."""
     if not has_digit(text):
         return
     yield from _labelled(text, runs)
-    begins = [m.start() for m in _BEGINS.finditer(text) if _LONG_ENOUGH.match(text, m.start())]
+    places = beginnings(text) if begun is None else begun
+    begins = [place for place in places if _LONG_ENOUGH.match(text, place)]
     for pattern, check in _CHECKED if begins else ():
         for match in matches_at(pattern, text, begins):
             if check(_plain(match[0])):
@@ -278,7 +287,7 @@ def find_phones(
         return
     home = regions[0] if regions else None
     text = _without_small(text, _least_digits(home), spoken_for)
-    if _DIGIT.search(text) is None:
+    if not text:
         return
     import phonenumbers
 
@@ -327,6 +336,8 @@ def _least_digits(home: str | None) -> int:
 def _without_small(text: str, least: int, spoken_for: Spans = _NOTHING) -> str:
     """The text without numbers on which the library would spend time for nothing.
 
+    If no number is left it is empty.
+
     These have too few digits, or are spoken for: a value of a root has more digits than a phone.
 
     Digits that stand closer than the library joins them are one number. What may be an extension
@@ -344,7 +355,7 @@ def _without_small(text: str, least: int, spoken_for: Spans = _NOTHING) -> str:
         else:
             pieces += [text[place:start], "\n" * (end - start)]
             place = end
-    return "".join((*pieces, text[place:]))
+    return "" if edge is None else "".join((*pieces, text[place:]))
 
 
 def _marked(written: str) -> bool:
@@ -427,11 +438,15 @@ _TIMED = re.compile(
 )
 
 
-def find_dates(text: str, runs: Runs) -> Iterator[tuple[int, int]]:
-    """Days in the text; spans may overlap."""
-    if not has_digit(text):
+def find_dates(
+    text: str, runs: Runs, digits: Sequence[int] | None = None
+) -> Iterator[tuple[int, int]]:
+    """Days in the text; spans may overlap. `digits` are where its runs of digits begin."""
+    if digits is None:
+        digits = digits_in(text)
+    if not digits:
         return
-    figures = figures_in(text)
+    figures = figures_among(text, digits)
     for match in matches_at(_TIMED, text, figures):
         yield match.span()
     dated = [place for place in figures if _DATED.match(text, place)]
@@ -473,9 +488,10 @@ _VERSION = re.compile(
 _LONG_PARTS = 2  # "4.2.1.3" is a section, 8.8.8.8 everybody's
 
 
-def find_hosts(text: str) -> Iterator[Host]:
+def find_hosts(text: str, digits: Sequence[int] | None = None) -> Iterator[Host]:
     """IP addresses. Those of a private network, of this machine and of no machine are nobody's."""
-    for match in _QUAD.finditer(text) if text.count(".") > 2 else ():
+    digits = digits_in(text) if digits is None else digits
+    for match in matches_at(_QUAD, text, digits) if text.count(".") > 2 else ():
         try:
             host = ipaddress.IPv4Address(match[0])
         except ValueError:
@@ -483,7 +499,7 @@ def find_hosts(text: str) -> Iterator[Host]:
         long = sum(len(part) > 1 for part in match[0].split(".")) >= _LONG_PARTS
         version = _VERSION.search(text[max(0, match.start() - 10) : match.start()])
         yield Host(match.span(), long and host.is_global and version is None)
-    for match in _HEXES.finditer(text) if _TWO_COLONS.search(text) else ():
+    for match in _HEXES.finditer(text) if ":" in text and _TWO_COLONS.search(text) else ():
         try:
             address = ipaddress.IPv6Address(match[0])
         except ValueError:
@@ -521,13 +537,15 @@ _POST_LABEL = re.compile(
 _POST_LABELS = Openings((_POST_LABEL, first_words(phrases("postcodes"))))
 
 
-def find_postcodes(text: str, runs: Runs) -> Iterator[tuple[int, int]]:
+def find_postcodes(
+    text: str, runs: Runs, begun: Sequence[int] | None = None
+) -> Iterator[tuple[int, int]]:
     """Postcodes: behind their word, in the forms that are nothing else, behind town and state."""
     if not has_digit(text):
         return
     for _, match in _POST_LABELS.matches(text, runs):
         yield match.span("code")
-    begins = [match.start() for match in _BEGINS.finditer(text)]
+    begins = beginnings(text) if begun is None else begun
     for pattern in _POSTCODES:
         for match in matches_at(pattern, text, begins):
             yield match.span()
@@ -685,16 +703,19 @@ class Rules:
         """
         claims = _Claims(text)
         claims.add("email", find_emails(text))
-        hosts = list(find_hosts(text))
+        digits = digits_in(text)
+        hosts = list(find_hosts(text, digits))
         claims.add("ip", (host.span for host in hosts if host.personal))
         claims.hide(host.span for host in hosts)
-        claims.add("code", find_records(text, runs))
-        claims.add("date", find_dates(text, runs))
-        if any(
+        begun = beginnings(text) if digits else ()
+        claims.add("code", find_records(text, runs, begun))
+        claims.add("date", find_dates(text, runs, digits))
+        if digits and any(
             word in STREET_WORDS or word.endswith(STREET_ENDINGS) for word in _words(text, runs)
         ):
-            claims.add("address", find_addresses(text, runs if text.isascii() else None))
-        claims.add("postcode", find_postcodes(text, runs))
+            known = runs if text.isascii() else None
+            claims.add("address", find_addresses(text, known, digits))
+        claims.add("postcode", find_postcodes(text, runs, begun))
         claims.add("phone", find_phones(claims.free_text(), self._regions, spoken_for or Spans()))
         names = find_names(text, runs)
         named = merge(Found(start, end, "person") for start, end in names)
@@ -709,7 +730,9 @@ class Rules:
         if "age" in self._kinds:
             claims.add("age", find_ages(text))
         found = [
-            replace(item, sure=names[item.start, item.end]) if item.kind == "person" else item
+            Found(item.start, item.end, "person", sure=names[item.start, item.end])
+            if item.kind == "person"
+            else item
             for item in claims.found()
         ]
         return [
