@@ -379,6 +379,13 @@ def _lists() -> Mapping[str, frozenset[str]]:
     return {key: frozenset(words) for key, words in content.items()}
 
 
+@functools.cache
+def _either(*names: str) -> frozenset[str]:
+    """The words of several lists, or of `wording`."""
+    lists: Mapping[str, Any] = {**wording(), **_lists()}
+    return frozenset().union(*(lists[name] for name in names))
+
+
 def read_claims(
     page: Page,
     *,
@@ -774,8 +781,7 @@ class _Reader:
         clause = clause_at(self.said, number.start)
         start = max(clause.start, number.start - _SENTENCE)
         end = min(clause.end, number.end + _SENTENCE)
-        lists = _lists()
-        known = wording()["between"] | wording()["onward"] | lists["small"] | lists["changing"]
+        known = _either("between", "onward", "small", "changing")
         return sum(
             len(word[0]) > 1
             and word[0] not in known
@@ -1386,7 +1392,7 @@ class _Reader:
         before = self.page.plain[max(0, number.start - _SENTENCE // 4) : number.start]
         keyed = _KEYED.search(before)
         few = len(_WORD.findall(self.page.plain)) <= _FEW_WORDS + _FEW_CONTENT
-        passed = _lists()["back"] | _lists()["small"] | _lists()["changing"]
+        passed = _either("back", "small", "changing")
         return few and (keyed is None or keyed[1] in passed)
 
     def _echoes(self, number: WrittenNumber) -> bool:
@@ -1400,7 +1406,7 @@ class _Reader:
         if len(words) <= _FEW_WORDS and not _lists()["echo"].isdisjoint(words):
             return True
         # "163 is slightly high.", "At 54, screening starts.": what a sentence opens with was told.
-        known = _lists()["small"] | _lists()["echo"] | _lists()["opening"]
+        known = _either("small", "echo", "opening")
         before = _WORD.findall(self.page.plain, clause.start, number.start)
         return all(word in known for word in before) and not _NO_ECHO.match(
             self.page.plain, number.end
@@ -1447,7 +1453,7 @@ class _Reader:
         lists = _lists()
         if key is not None:
             told = self.source == "model" and key[1] in lists["echo"]  # "Thanks: 83.5 kg"
-            known = lists["back"] | lists["small"] | lists["changing"]  # "no: 23", "May: 31"
+            known = _either("back", "small", "changing")  # "no: 23", "May: 31"
             return key[1] not in known and not told
         tail = re.split(r"[.,;:!?()\n|]", before)[-1]
         place = start + len(before) - len(tail)
@@ -1456,12 +1462,12 @@ class _Reader:
                 continue  # "one metre seventy-eight and 83 kilos"
             if word[0] in lists["back"] or (self.source == "model" and word[0] in lists["yours"]):
                 return False
-            passed = word[0] in wording()["between"] or word[0] in lists["small"] | lists["having"]
+            passed = word[0] in _either("between", "small", "having")
             if passed or len(word[0]) == 1 or canonical(word[0]) is not None:
                 continue
             at = place + word.start()
             named = self.named.meet(at, at + 1)
-            return not named and word[0] not in wording()["onward"] | lists["changing"]
+            return not named and word[0] not in _either("onward", "changing")
         return False
 
     def _refers_back(self, number: WrittenNumber) -> bool:
@@ -1476,7 +1482,8 @@ class _Reader:
             return True
         if self.expected.topic and len(_WORD.findall(text)) <= _FEW_WORDS + _FEW_CONTENT:
             return True  # "oops, swapped digits, 83.5"
-        return all(word in lists["small"] | lists["having"] for word in words)
+        small = _either("small", "having")
+        return all(word in small for word in words)
 
     def _open(self, number: WrittenNumber, whose: Whose, start: int, end: int) -> Claim:
         """A number beside a private word: by its unit the owner's, or in doubt."""
@@ -1650,7 +1657,7 @@ class _Reader:
         if not _ARTICLE.search(text, max(0, number.start - _BARE), number.start):
             return False
         said = _ATTRIBUTE.match(text, number.end)
-        if said is None or said[2] in _lists()["back"] | _lists()["small"] | kin():
+        if said is None or said[2] in kin() or said[2] in _either("back", "small"):
             return False
         return not said[1] or canonical(said[1]) is not None or said[1] == "k"
 
@@ -1826,9 +1833,10 @@ class _Reader:
             for start, _, root in self.names
             if self._inside(start) and clause_at(self.said, start).subject in ("owner", "unsaid")
         ]
-        self.formulas = self.formulas or ComputedNames(self.page)
-        for name in self.formulas.names if not named else ():
-            named += self.page.vocabulary.formulas.get(key_of(name), ())
+        if not named:
+            self.formulas = self.formulas or ComputedNames(self.page)
+            for name in self.formulas.names:
+                named += self.page.vocabulary.formulas.get(key_of(name), ())
         return (*named, *sorted(self.owned - set(named)))  # "I'm 54" names no age
 
     def _asked(self, *, of_another: bool) -> tuple[RootName, ...]:

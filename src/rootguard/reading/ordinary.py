@@ -72,6 +72,10 @@ _ADDRESSES = (
     (_FILE_LINE, re.compile(r":\d")),
 )
 """Each with a part of it that is found quickly."""
+_TELLING_LINE = re.compile(r"[^\n]*[^\W\d_]{3,}[^\n]*\s[^\W\d_]{3}")
+_FULL_STOP = re.compile(r"[^.]\.\s")
+_STOPS = re.compile(r"\.\s")
+_SAID_OF_YEAR = re.compile(r"(?:'s)?\s?[:=]\s?[^\s]|\s(?:was|is)\s")
 _FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)[ \t]*([\w+#]*)[^\n]*$", re.MULTILINE)
 _CODE_OPENING = re.compile(
     r"\s*(?:>>> |\$ [a-z./]|#!|//|/\*|#include\b|#define\b|@\w+\(|(?:async )?def \w+\("
@@ -202,12 +206,11 @@ class _Place:
         self.text = text[start:end]
         self.before = text[max(0, start - _NEAR) : start].rpartition("\n")[2]
         self.after = text[end : end + _NEAR].partition("\n")[0]
-        left = list(_WORD.finditer(self.before))
-        right = list(_WORD.finditer(self.after))
-        self.left = [match[0] for match in reversed(left)]
-        self.right = [match[0] for match in right]
-        self.left_gap = self.before[left[-1].end() :] if left else self.before
-        self.right_gap = self.after[: right[0].start()] if right else self.after
+        self.left = _WORD.findall(self.before)[::-1]
+        self.right = _WORD.findall(self.after)
+        # Beyond the nearest word there are no letters, so it stands nowhere else there.
+        self.left_gap = self.before.rpartition(self.left[0])[2] if self.left else self.before
+        self.right_gap = self.after.partition(self.right[0])[0] if self.right else self.after
 
     def previous(self, at: int = 0) -> str:
         return self.left[at] if at < len(self.left) else ""
@@ -345,7 +348,6 @@ class _Sorting:
             if sign.search(text)
             for match in pattern.finditer(text)
         )
-        self._defines = any(word in text for word in _DEFINING)
         self._item = 0
         self._marks = self._enumerated() if ")" in text else frozenset[int]()
 
@@ -465,13 +467,15 @@ class _Sorting:
         bounded = clause.subject != "owner" and self._name_is_bounded(place)
         if bounded or (clause.subject == "nobody" and self._is_range(place)):
             return "range"
-        if self._is_year(place) and re.match(r"(?:'s)?\s?[:=]\s?[^\s]|\s(?:was|is)\s", place.after):
+        if self._is_year(place) and _SAID_OF_YEAR.match(place.after):
             return "date"
         if self._in_unit_of_things(place) or self._measures_thing(place):
             return "count"
         if _LARGE.match(place.after) or _EACH.match(place.after):
             return "price"  # nobody earns billions, or so much a share
-        if place.joined and place.next() in self._lists["short_spans"] | self._lists["long_spans"]:
+        if place.joined and (
+            place.next() in self._lists["short_spans"] or place.next() in self._lists["long_spans"]
+        ):
             late = place.next(1) in ("ago", "later", "earlier", "after", "before", "post")
             if late or place.previous() in ("in", "after", "within", "every"):
                 return "span"
@@ -509,11 +513,13 @@ class _Sorting:
         """Whether its unit is one that no quantity of a person has: pixels, bytes, an oven's."""
         if place.joined and place.next() in self._lists["machine_units"]:
             return True
+        if "°" not in place.after[:2]:
+            return False
         at = bisect_right(self._ends, place.start) - 1
         roots = self._names[at].roots if at >= 0 else ()
         measures = self._page.vocabulary.measures
         warm = any(root is not None and "°" in measures[root].unit for root in roots)
-        return re.match(r" ?°", place.after) is not None and not warm
+        return place.after[:2].lstrip(" ")[:1] == "°" and not warm
 
     # -- ties --------------------------------------------------------------------------------
 
@@ -527,11 +533,9 @@ class _Sorting:
             between = _TAG.sub(" ", between)
             if self._text.startswith("<", self._names[at].start - 1):
                 between = between.partition(">")[2]  # <alt unit='U/L'>30
-        if "\n" in between and re.match(
-            r"[^\n]*[^\W\d_]{3,}[^\n]*\s[^\W\d_]{3}", self._rest(number)
-        ):
+        if "\n" in between and _TELLING_LINE.match(self._rest(number)):
             return False
-        if re.search(r"[^.]\.\s", between) or re.match(r"\.\s", between):
+        if "." in between and (_FULL_STOP.search(between) or _STOPS.match(between)):
             return False
         mark = between.strip()
         start = self._names[at].start
@@ -563,7 +567,8 @@ class _Sorting:
         """
         start = self._text.rfind("\n", 0, number.start) + 1
         line = self._text[max(start, number.start - _LINE) : number.start]
-        defined = _PARAMETERS.search(line) if self._defines else None
+        defines = any(word in line for word in _DEFINING)
+        defined = _PARAMETERS.search(line) if defines else None
         if defined is not None and line.count("(", defined.end()) >= line.count(")", defined.end()):
             return not self._is_of_laboratory(start, number.end + _LINE // 5)
         if line.rstrip()[-1:] != "=" or not _TYPED.search(line):

@@ -210,8 +210,8 @@ class RootNames:
 
     def _run_together(self, runs: Runs) -> Iterator[NamePlace]:
         """Names that a verb is typed onto: "my incomeis 7083"."""
-        for word in runs.words:
-            stem = next((word.removesuffix(end) for end in _VERBS if word.endswith(end)), "")
+        for word in [each for each in runs.words if each.endswith(_VERBS)]:
+            stem = next(word.removesuffix(end) for end in _VERBS if word.endswith(end))
             roots = self._finder.key(stem) if len(stem) >= _LEAST_ATTACHED else ()
             for place in runs.places({word}) if roots else ():
                 yield NamePlace(start=place, end=place + len(stem), roots=_as_roots(roots))
@@ -564,6 +564,9 @@ class Form:
         It is rounded to what people write, within the root's bounds. That is post-processing: it
         looks at the released value, public knowledge and the form alone, so it costs nothing.
         """
+        return _written(self, released)
+
+    def _write(self, released: float) -> str:
         affine = self._affine()
         ends = affine(min(self.lower, released)), affine(max(self.upper, released))
         value, lower, upper = affine(released), min(ends), max(ends)
@@ -614,6 +617,12 @@ class Form:
     def _compound(self, minor: Decimal) -> str:
         major, rest = divmod(minor, Decimal(_COMPOUNDS[self.unit][2]))
         return f"{major:f}{self.middle}{plain(rest)}"
+
+
+@functools.lru_cache(maxsize=1024)
+def _written(form: Form, released: float) -> str:
+    """What a form makes of a released value; a text says the same ones again and again. Public."""
+    return form._write(released)
 
 
 def decimals_in(decimals: int, scale: float) -> int:

@@ -61,6 +61,7 @@ _ONE_NAME = re.compile(  # "Napoleon died at age 51", "LeBron's weight"
     r"(?P<name>[A-Z](?<![\w'.-].)(?:[a-z]{2,20}(?:[A-Z][a-z]{1,20})?|[a-z][A-Z][a-z]{1,20}))"
     r"(?:'s(?= [a-z])| (?P<did>died|married|scored|reigned|starred)\b)"
 )
+_ENDED = frozenset(("died", "married", "scored", "reigned", "starred"))
 _IS_MUCH = re.compile(r" (?:about |around |only |now |already )?\d")
 _HOW = re.compile(  # "How tall is Shaquille O'Neal?"
     r"(?<![^\W_])how (?:old|tall|heavy|much|high)(?: money)? (?:is|was|are|were|does|did|do|will) "
@@ -92,6 +93,9 @@ _REPORTED = re.compile(  # and whom the writer looks after: "the patient in my c
 _NEXT_TO = re.compile(r" (?:next to|beside|opposite|across from|ahead of|behind) (?:me|us)\b")
 _ME_MUCH = re.compile(r"[:=]?\s\d|[:=]\s")
 _ASIDE = re.compile(r"\A( [^\W\d_]+)? \(\d{1,3}(?: ?[a-z]{1,3})?\)")
+_PHRASE_END = re.compile(r"[,;:!?\n(]|\.(?:\s|\Z)")
+_MARKS = re.compile(r"[,;:!?\n.]")
+_TITLED = re.compile(r"\.? ?([^\W\d_]+)")
 _HEARSAY = re.compile(r"\W*(?:i|we) (?:have |just |once )?(?:read|heard|saw|found|googled)\b")
 _CASE = re.compile(r"\s*(?:clinical |exam |sample )?(?:case|vignette|scenario)(?: \d{1,2})?:")
 _IN_BED = re.compile(r" (?:in|on|from) (?:bed|room|ward|bay) ")
@@ -157,6 +161,11 @@ def _set(group: str, name: str = "") -> frozenset[str]:
 def _persons() -> frozenset[str]:
     lists = _lists()["persons"]
     return frozenset((*lists["kin"], *lists["people"], *lists["relations"]))
+
+
+@functools.cache
+def _elliptic_words() -> frozenset[str]:
+    return _set("asking", "elliptic") | _set("asking", "please") | _set("asking", "you")
 
 
 def kin() -> frozenset[str]:
@@ -250,11 +259,13 @@ class _Cutting:
         self._quantities = [name for name in page.names if not name.subject]
         self._starts = [name.start for name in self._quantities]
         self._in_name = Spans((name.start, name.end) for name in self._quantities)
-        self._dotted = Spans(
+        dotted = [
             (name.start, name.end)
             for name in self._quantities
             if "." in self._text[name.start : name.end]
-        )
+        ]
+        self._dotted, self._has_dotted = Spans(dotted), bool(dotted)
+        self._abbreviations = _set("abbreviations")
         self._signed = "<" in self._text or ">" in self._text
         self._numbers = [number.start for number in page.numbers]
         self._number_ends = [number.end for number in page.numbers]
@@ -273,6 +284,8 @@ class _Cutting:
                 line = end
                 if goes_on:
                     continue
+            elif mark == "." and text[end : end + 1] == " " and self._ends_with_word(at, end, line):
+                pass
             elif mark in ".!?…" and not self._ends_sentence(at, end, line):
                 continue
             yield start, end
@@ -280,24 +293,31 @@ class _Cutting:
         if start < len(text):
             yield start, len(text)
 
+    def _ends_with_word(self, at: int, end: int, line: int) -> bool:
+        """Whether a point and a blank stand behind a plain word, as mostly: a sentence ends."""
+        if end - at > 1 or at - line <= 4 or self._has_dotted:
+            return False
+        word = self._text[max(line, at - _ABBREVIATION) : at].rpartition(" ")[2]
+        return len(word) > 1 and word.isalpha() and word not in self._abbreviations
+
     def _ends_sentence(self, at: int, end: int, line: int) -> bool:
         text = self._text
         after = text[end : end + 1]
         if text[at] != ".":
             return not after.isalnum()
-        if self._dotted.meet(at, end):
+        if self._has_dotted and self._dotted.meet(at, end):
             return False
         if after and not (after.isspace() or after in "\"')]*_"):
             return False
         if end - at > 1:
             return True
         before = text[max(line, at - _ABBREVIATION) : at].rpartition(" ")[2].lstrip("([\"'")
-        if before in _set("abbreviations") or (len(before) == 1 and before.isalpha()):
+        if before in self._abbreviations or (len(before) == 1 and before.isalpha()):
             if before == "i" or after in ("", "\n"):
                 return True
             # "199 lb. So at": behind a unit a capital begins a sentence; behind "Dr." a name.
             return canonical(before) is not None and self._written[end + 1 : end + 2].isupper()
-        return not text[max(line, at - 4) : at].strip().isdigit() or at - line > 4
+        return at - line > 4 or not text[max(line, at - 4) : at].strip().isdigit()
 
     # -- markers -----------------------------------------------------------------------------
 
@@ -437,7 +457,7 @@ class _Cutting:
 
     def _is_told(self, rest: Sequence[str]) -> bool:
         """Whether what follows those who measure and advise is not plainly about them."""
-        return not (rest and rest[0] in _set("persons", "measured") | {"s"})
+        return not (rest and (rest[0] == "s" or rest[0] in _set("persons", "measured")))
 
     def _served(self, start: int, end: int) -> _Marker | None:
         before = self._before(start)
@@ -458,13 +478,15 @@ class _Cutting:
         if role == "professional":
             if self._is_told(following):
                 return None
-        elif following and following[0] in _set("persons", "speaking") | _set("persons", "owed"):
+        elif following and (
+            following[0] in _set("persons", "speaking") or following[0] in _set("persons", "owed")
+        ):
             return None
         before = self._words_before(start)
         articled = any(word in ("a", "an", "the", "this", "that", "another") for word in before[:3])
         if articled and self._is_predicate(before):
             return None
-        told = bool(following) and following[0] in _set("third", "verbs") | {"s"}
+        told = bool(following) and (following[0] == "s" or following[0] in _set("third", "verbs"))
         told = told or _BESIDE_NAME.match(self._text, end) is not None
         # "Neighbor earns 9k", "sister's platelets 180", "Wife 51"
         if role != "called" and not articled and (before or not told):
@@ -489,7 +511,7 @@ class _Cutting:
         if not self._written[start : start + 1].isupper():
             return None
         if role == "title":
-            after = re.compile(r"\.? ?([^\W\d_]+)").match(self._text, end)
+            after = _TITLED.match(self._text, end)
             if after is None or not self._written[after.start(1)].isupper():
                 return None
             end = after.end()
@@ -510,11 +532,14 @@ class _Cutting:
         """What holds for everybody: "Normal AST is", "the average income"."""
         if self._in_brackets(start):
             return None
-        before = self._before(start)
-        if word in _set("general", "with_article") and before in _set("general", "articles"):
+        if word in _set("general", "with_article") and (
+            self._before(start) in _set("general", "articles")
+        ):
             return _Marker(start, end, "nobody", "weak")
+        if word not in _set("general", "normal") or not self._named_between(end, end + _NEAR):
+            return None
         following = self._following(end)
-        if word in _set("general", "normal") and following:
+        if following:
             place = self._text.find(following[0], end)
             at = bisect_left(self._starts, place)
             named = at < len(self._starts) and self._starts[at] == place
@@ -555,20 +580,23 @@ class _Cutting:
             told = match["verb"] is not None or match["did"] in _set("names", "doing")
             # "LeBron James is 39", but not "The Weight is 83" or "Today Weight is 83".
             said = match["did"] in ("is", "was") and _IS_MUCH.match(self._text, match.end())
-            plain = self._text[start:end].split()[0] in _set("names", "no_names") | _set(
-                "general", "articles"
-            )
+            opener = self._text[start:end].split()[0]
+            plain = opener in _set("names", "no_names") or opener in _set("general", "articles")
             told = told or (bool(said) and not plain)
             at = bisect_left(self._starts, start)
             quantity = at < len(self._starts) and self._starts[at] < end
             words = self._text[start:end].split()
             if told and not quantity and self._own_names.isdisjoint(words):
                 yield _Marker(start, end, "other")
+        if "'s " not in self._written and _ENDED.isdisjoint(self._page.runs.words):
+            return
         for match in _ONE_NAME.finditer(self._written):
             start, end = match.span("name")
             word = self._text[start:end]
-            if self._in_name.meet(start, end) or word in self._own_names | _set(
-                "names", "no_names"
+            if (
+                self._in_name.meet(start, end)
+                or word in self._own_names
+                or word in _set("names", "no_names")
             ):
                 continue
             of = match.end() + 1
@@ -612,9 +640,11 @@ class _Cutting:
 
     def _following(self, end: int) -> list[str]:
         """The next few words of the same sentence."""
-        text = _ASIDE.sub(r"\1", self._text[end : end + _NEAR])  # "my boss (61) makes"
-        stop = re.search(r"[,;:!?\n(]|\.(?:\s|\Z)", text)
-        return _WORD.findall(text[: stop.start()] if stop else text)[:4]
+        text = self._text[end : end + _NEAR]
+        if "(" in text:
+            text = _ASIDE.sub(r"\1", text)  # "my boss (61) makes"
+        stop = _PHRASE_END.search(text)
+        return _WORD.findall(text, 0, stop.start() if stop else len(text))[:4]
 
     def _before(self, start: int) -> str:
         match = _LAST_WORD.match(self._text[max(0, start - _NEAR) : start][::-1])
@@ -623,7 +653,7 @@ class _Cutting:
     def _words_before(self, start: int) -> list[str]:
         """The words before a place on its line, the nearest first."""
         text = self._text[max(0, start - _NEAR) : start]
-        return _WORD.findall(re.split(r"[,;:!?\n.]", text)[-1])[::-1][:4]
+        return _WORD.findall(_MARKS.split(text)[-1])[::-1][:4]
 
     # -- clauses -----------------------------------------------------------------------------
 
@@ -631,6 +661,7 @@ class _Cutting:
         """The clauses, in order and without gaps."""
         markers, names = self._markers(), self._starts
         asks = "?" in self._text or "？" in self._text
+        headed = "#" in self._text
         at = named = 0
         last: Whose = "unsaid"
         heading: Whose = "other" if _CASE.match(self._text) else "unsaid"
@@ -642,6 +673,13 @@ class _Cutting:
                 named += 1
             text = self._text[start:end]
             body = text.strip()
+            if first == at and body and last != "other" and not asks and named == unnamed:
+                # As mostly: nobody is spoken of, and nothing is asked.
+                last = last if self._text[start - 1 : start] == ";" else heading
+                yield Clause(start, end, last, False)
+                if body.endswith(":") or (headed and _HEADING.match(text)):
+                    heading = last
+                continue
             asked = (asks or named > unnamed) and self._addressed(start, end)
             parts = [(start, end, _UNSAID)]
             if first < at:
@@ -662,14 +700,16 @@ class _Cutting:
             for begin, finish, subject in parts:
                 yield Clause(begin, finish, subject, asked)
                 last = subject if body else last
-            if body.endswith(":") or _HEADING.match(text):
+            if body.endswith(":") or (headed and _HEADING.match(text)):
                 heading = parts[-1][2]
 
     def _follows_finding(self, start: int, marker: _Marker) -> bool:
         """Whether a general word only judges what was found: "AST 23, normal range 10-40"."""
+        if marker.subject != "nobody":
+            return False
         said = self._text[marker.start : marker.end]
         inside = _AGE.fullmatch(said) and self._before(marker.start) == "in"  # "in a 60 year old"
-        if marker.subject != "nobody" or said in _IN_GENERAL or inside:
+        if said in _IN_GENERAL or inside:
             return False
         asked = _IS_IT.match(self._text, start) is not None  # "Is 23 a normal AST?"
         named = asked or self._named_between(start, marker.start)
@@ -769,5 +809,5 @@ class _Cutting:
             reached = self._quantities[at].end
             at += 1
         rest.append(self._text[reached:end])
-        small = _set("asking", "elliptic") | _set("asking", "please") | _set("asking", "you")
+        small = _elliptic_words()
         return all(word in small for part in rest for word in _WORD.findall(part))
