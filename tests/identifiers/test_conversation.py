@@ -12,7 +12,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rootguard.errors import IdentifierError
-from rootguard.identifiers import Conversations, ConversationTokens, Identifiers, Kind, MemoryTokens
+from rootguard.identifiers import (
+    Conversations,
+    ConversationTokens,
+    Identifiers,
+    Kind,
+    MemoryTokens,
+    conversation,
+)
 from rootguard.identifiers.formats import LISTS
 from tests.support.identifier_makers import KEY, fresh
 
@@ -90,6 +97,11 @@ def test_all_spellings_of_an_identifier_have_one_token_spelled_alike(kind: Kind)
             assert token != spelling
             assert tokens.restore_text(f"see {token}.") == f"see {spelling}."
             assert begun(identifiers=identifiers).protect(kind, spelling) == token
+
+
+@given(st.text(alphabet=st.characters(max_codepoint=127), max_size=60))
+def test_the_words_of_ascii_are_those_of_any_text(text: str) -> None:
+    assert conversation._words_of(text) == set(conversation._WORD.findall(text))
 
 
 def test_a_phone_number_with_an_extension_has_a_token_with_one() -> None:

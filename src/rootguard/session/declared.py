@@ -119,9 +119,10 @@ class PersonConversation(ConversationTokens):
         two words and more: one word may be anybody's.
         """
         for token in self._released:
-            kind = kind_of(token)
-            if any(token in text for text in texts) and (kind != "person" or " " in token):
-                self.adopt(kind, token)
+            if any(token in text for text in texts):
+                kind = kind_of(token)
+                if kind != "person" or " " in token:
+                    self.adopt(kind, token)
         super().apart_from(*texts)
 
     @shielded
