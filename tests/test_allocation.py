@@ -1,6 +1,8 @@
 """Allocation: every micro-epsilon is placed, and placed where it does the most good."""
 
 import dataclasses
+import hashlib
+import json
 import math
 from fractions import Fraction
 
@@ -28,7 +30,7 @@ from rootguard.errors import (
     PlanError,
     UnknownNameError,
 )
-from rootguard.expressions import parse
+from rootguard.expressions import gradient, parse
 from rootguard.graph import Graph
 from rootguard.mechanisms import MECHANISMS, mechanism
 from rootguard.mechanisms.base import Floats, Indices
@@ -559,6 +561,8 @@ def test_a_plan_may_cost_more_than_it_says_by_rounding_alone(
         MECHANISMS["geometric"], "tight_epsilon", lambda self: float(self.epsilon) * over
     )
     plan.check()
+    over = 1 + 1e-9
+    plan.check()
     over = 1 + 2e-9
     with pytest.raises(PlanError, match="does not hold"):
         plan.check()
@@ -586,6 +590,9 @@ def test_the_optimum_is_the_same_whatever_unit_the_objective_has(scale: float) -
     expected = optimum("geometric", np.array([1.0, 20.0, 3.0]), sizes, 0.9, start=start)
     found = optimum("geometric", scale * np.array([1.0, 20.0, 3.0]), sizes, 0.9, start=start)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
+    limit = closed_form(np.array([1.0, 20.0, 3.0]), 0.9)
+    scaled_up = closed_form(scale * np.array([1.0, 20.0, 3.0]), 0.9)
+    np.testing.assert_allclose(scaled_up, limit, rtol=1e-12)
 
 
 def test_plans_and_shares_cannot_change() -> None:
@@ -710,6 +717,7 @@ def test_an_answer_is_near_chance_up_to_a_fifth_of_the_way_to_certainty(answers:
         return remarks(plan_at(answers, given))
 
     assert said(math.log(1.75) + 1e-6, math.log(1.5) + 1e-6) == ()
+    assert len(said(math.log(1.75) + 1e-6, math.log(1.5) - 1e-6)) == 1
     region, smoker = said(math.log(1.75) - 1e-6, math.log(1.5) - 1e-6)
     assert region == (
         "region would be near chance at this budget (right in 47% of cases): make it public, drop "
@@ -719,6 +727,31 @@ def test_an_answer_is_near_chance_up_to_a_fifth_of_the_way_to_certainty(answers:
         "smoker would be a coin toss at this budget (right in 60% of cases): make it public, drop "
         "it, or spend 0.7 more on it (right in 75%)"
     )
+
+
+def test_every_answer_is_remarked_on_whatever_stands_before_it(answers: Template) -> None:
+    names = ("region", "smoker", "age")
+    given = {answers.roots[RootName(name)].name: Fraction(1, 1000) for name in names}
+    plan = plan_at(answers, given)
+    found = remarks(plan)
+    assert [remark.split()[0] for remark in found] == ["region", "smoker"]
+    turned = dataclasses.replace(plan, shares=plan.shares[::-1])
+    assert remarks(turned) == found[::-1]
+    # Answers that are a distance apart are not right or wrong.
+    table = tuple(tuple(float(abs(i - j)) for j in range(3)) for i in range(3))
+    kind = dataclasses.replace(plan["region"].type, distances=table)
+    apart = dataclasses.replace(plan["region"], type=kind)
+    assert remarks(dataclasses.replace(plan, shares=(apart, *plan.shares[1:]))) == found[1:]
+
+
+def test_what_stands_behind_a_public_root_is_priced_as_well(
+    answers: Template, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = make_plan(answers, Fraction(3))
+    plan.check()
+    monkeypatch.setattr(MECHANISMS["geometric"], "tight_epsilon", lambda self: 100.0)
+    with pytest.raises(PlanError, match="geometric does not hold"):
+        plan.check()
 
 
 def test_primes_are_counted_from_two() -> None:
@@ -783,3 +816,95 @@ def test_a_micro_epsilon_that_is_left_goes_where_rounding_took_most() -> None:
     assert units == [Fraction("0.2"), Fraction("0.3"), Fraction("0.5")]
     units = allocating._whole_micro([0.2, 0.3000008, 0.3000001], Fraction("0.800002"), EPSILON_MIN)
     assert units == [Fraction("0.2"), Fraction("0.300001"), Fraction("0.300001")]
+
+
+@pytest.mark.parametrize(("budget", "told"), [(10.0, (math.log(9), math.log(12))), (2.0, (1, 1))])
+def test_an_answer_that_is_told_outright_is_tried_where_that_loses_less(
+    monkeypatch: pytest.MonkeyPatch, budget: float, told: tuple[float, float]
+) -> None:
+    """Of more than two answers, from the one that matters most on, each beside the best so far."""
+    names: list[MechanismName] = [
+        *("randomised-response", "geometric", "randomised-response", "distances"),
+    ]
+    products, sizes = [1.0, 2.0, 3.0, 4.0], [5, 100, 2, 4]
+    found = [budget / 4] * 4
+    better, worse = [1.1 * found[0], 1.2 * found[1], 1.3 * found[2], 1.4 * found[3]], [LEAST] * 4
+    asked: list[list[float]] = []
+
+    def next_split(*_: object, start: list[float]) -> list[float]:
+        asked.append(start)
+        return [better, worse][len(asked) - 1]
+
+    def loss(epsilons: list[float]) -> float:
+        kinds = allocating.KINDS
+        curves = [
+            kinds[n].error_curve(e, m) for n, e, m in zip(names, epsilons, sizes, strict=True)
+        ]
+        return sum(p * curve[0] for p, curve in zip(products, curves, strict=True))
+
+    assert loss(better) < loss(found) < loss(worse)
+    monkeypatch.setattr(allocating, "optimum", next_split)
+    assert allocating._or_answers(names, products, sizes, budget, found) == better
+    first = allocating.fitted([*found[:3], told[0]], budget)
+    second = allocating.fitted([told[1], *better[1:]], budget)
+    assert asked == [pytest.approx(first), pytest.approx(second)]
+
+
+def test_a_plan_is_split_otherwise_and_what_is_public_stays_so(answers: Template) -> None:
+    plan = make_plan(answers, Fraction(3))
+    split = allocating.with_epsilons(plan, [0.5, 1.0, 1.5], "population")
+    assert [share.epsilon for share in split.shares] == [Fraction(1, 2), 1, 0, Fraction(3, 2)]
+    assert split.allocation == "population"
+    assert split["smoker"].expected_error == pytest.approx(1 / (1 + math.e))
+
+
+def test_of_numbers_alone_sensitivities_are_slopes_to_the_last_bit() -> None:
+    template = load_template("fib4")
+    graph = Graph.of(template)
+    centre = {str(root): value for root, value in template.centre().items()}
+    _, slopes = gradient(graph.in_roots(template.target.formula), centre)
+    assert sensitivities(template, graph) == {root: abs(slopes[root]) for root in graph.roots}
+
+
+def test_the_hash_of_a_plan_says_which_answers_are_noised_and_which_are_public(
+    answers: Template,
+) -> None:
+    plan = dataclasses.replace(make_plan(answers, Fraction(3), allocation="uniform"), digest="d")
+    content = [
+        *("d", "geometric"),
+        [
+            ["region", 0.0, 2.0, 3, "1", "randomised-response"],
+            ["smoker", 0.0, 1.0, 2, "1", "randomised-response"],
+            ["female", 0.0, 1.0, 2, "0", "public"],
+            ["age", 0.0, 100.0, 101, "1"],
+        ],
+    ]
+    assert plan.hash == hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+@pytest.mark.parametrize("size", [3, 64, 65, 66, 1001])
+def test_a_threshold_is_as_steep_as_its_step_over_the_whole_range(size: int) -> None:
+    """Flat wherever one looks at a point; what it changes by is shared by all steps."""
+    template = small_grids(size, 11)
+    graph = Graph.of(template)
+    for text, slope in (("3 * (x0 > 0.8) + x1", 3.0), ("0 * x0 + x1", 0.0)):
+        found = sensitivities(template, graph, text)
+        assert found[RootName("x0")] == pytest.approx(slope, rel=0.05)  # 64 steps may be uneven
+        assert found[RootName("x1")] == 1.0
+
+
+def test_where_errors_fall_in_a_straight_line_the_steepest_root_gets_all() -> None:
+    def straight(epsilon: float, size: int) -> tuple[float, float, float]:
+        return 10 - epsilon, -1.0, 0.0
+
+    found = allocating.optimum(
+        "geometric", [1.0, 2.0], [10, 10], 1.0, start=[0.5, 0.5], curve=straight
+    )
+    assert found == pytest.approx([LEAST, 1 - LEAST])
+
+
+def test_a_search_may_start_from_more_than_any_mechanism_can_use() -> None:
+    products, sizes = [1.0, 20.0], [1000, 1000]
+    near = allocating.optimum("geometric", products, sizes, 0.9, start=[0.45, 0.45])
+    far = allocating.optimum("geometric", products, sizes, 0.9, start=[1000.0, 1.0])
+    assert far == pytest.approx(near, rel=1e-7)
