@@ -32,7 +32,7 @@ from rootguard.errors import (
 )
 from rootguard.expressions import gradient, parse
 from rootguard.graph import Graph
-from rootguard.mechanisms import MECHANISMS, mechanism
+from rootguard.mechanisms import KINDS, MECHANISMS, mechanism
 from rootguard.mechanisms.base import Floats, Indices
 from rootguard.template import Template, catalog, load_template, parse_template
 from rootguard.values import AllocationName, MechanismName, RootName
@@ -814,6 +814,8 @@ def test_a_step_that_takes_a_root_below_the_minimum_leaves_the_others_the_rest()
 def test_a_micro_epsilon_that_is_left_goes_where_rounding_took_most() -> None:
     units = allocating._whole_micro([0.2000003, 0.3000008, 0.4999999], Fraction(1), EPSILON_MIN)
     assert units == [Fraction("0.2"), Fraction("0.3"), Fraction("0.5")]
+    units = allocating._whole_micro([0.2000009, 0.7999995], Fraction(1), EPSILON_MIN)
+    assert units == [Fraction("0.200001"), Fraction("0.799999")]
     units = allocating._whole_micro([0.2, 0.3000008, 0.3000001], Fraction("0.800002"), EPSILON_MIN)
     assert units == [Fraction("0.2"), Fraction("0.300001"), Fraction("0.300001")]
 
@@ -836,9 +838,9 @@ def test_an_answer_that_is_told_outright_is_tried_where_that_loses_less(
         return [better, worse][len(asked) - 1]
 
     def loss(epsilons: list[float]) -> float:
-        kinds = allocating.KINDS
+
         curves = [
-            kinds[n].error_curve(e, m) for n, e, m in zip(names, epsilons, sizes, strict=True)
+            KINDS[n].error_curve(e, m) for n, e, m in zip(names, epsilons, sizes, strict=True)
         ]
         return sum(p * curve[0] for p, curve in zip(products, curves, strict=True))
 

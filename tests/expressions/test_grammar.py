@@ -574,7 +574,7 @@ def test_what_formulas_come_to_is_counted_without_putting_them_together(
     "text", ["y**129 + (x + x)", "x + 2**129", "(y**129 + 1) * 2", "y**(x**129)", "2**(y**129)"]
 )
 def test_a_fixed_exponent_over_the_limit_is_refused_wherever_it_stands(text: str) -> None:
-    assert parse(text.replace("129", "128"))
+    parse(text.replace("129", "128"))
     with pytest.raises(FormulaLimitError, match="exponent"):
         parse(text)
 
