@@ -241,6 +241,18 @@ def test_runs_and_entries_of_several_tables_come_back(store: Store) -> None:
     assert store.verify() == ()
 
 
+def test_a_run_without_entries_is_written_down_and_leaves_the_partitions(store: Store) -> None:
+    keep(store, "first", [ANA], "x")
+    store.keep_table("first", None, lambda: [run("first", "x", 0)])
+    store.keep_table("second", None, lambda: [run("second", "x", 0)])  # a table that is new
+    keep(store, "second", [EVE], "x")
+    assert [each.table for each in store.tables()] == ["first", "first", "second", "second"]
+    for table, who in ((0, ANA), (1, EVE)):
+        found = tables.of_person(held(store, table, who), 1, tag_of(store, who))
+        assert found.tolist() == [[7]]
+    assert store.verify() == ()
+
+
 def shown(
     store: Store, table: str, who: Principal, rows: Iterable[tuple[int, ...]], **prices: int
 ) -> None:

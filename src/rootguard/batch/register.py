@@ -250,7 +250,10 @@ class Register:
                 for place, run in enumerate(self._levels(self._version))
             ]
 
-        self._store.keep_table(table_name(self._plan, self._version), merge, told)
+        # Where the store serves everybody by name, nothing is drawn here, and no partition changes.
+        self._store.keep_table(
+            table_name(self._plan, self._version), merge if len(self._drawn) else None, told
+        )
         self._check_newcomers(self._store)
 
     def _view(self) -> TableView:

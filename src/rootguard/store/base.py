@@ -346,8 +346,11 @@ class Store(Protocol):
         """The fingerprints of people in tables, one partition of them; see `tables`."""
         ...
 
-    def keep_table(self, table: str, merge: Merge, report: RunReport) -> None:
-        """Keep a run in one transaction: partitions through `merge`, then what `report` says."""
+    def keep_table(self, table: str, merge: Merge | None, report: RunReport) -> None:
+        """Keep a run in one transaction: partitions through `merge`, then what `report` says.
+
+        Without `merge` the partitions stay as they are, and none of them is read.
+        """
         ...
 
     def principals(self) -> tuple[Principal, ...]:

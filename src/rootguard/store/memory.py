@@ -287,15 +287,16 @@ class MemoryStore:
         with self._lock:
             return self._partitions.get(place, b"")
 
-    def keep_table(self, table: str, merge: Merge, report: RunReport) -> None:
-        """Keep a run: each partition through `merge`, then what `report` says."""
+    def keep_table(self, table: str, merge: Merge | None, report: RunReport) -> None:
+        """Keep a run: each partition through `merge`, if given, then what `report` says."""
         with self._lock:
             first = table_number(self._tables, table) * PARTITIONS
             view = TableView(runs=tuple(self._tables), fingerprints=self.fingerprints)
             merged = {
                 first + number: new
-                for number in range(PARTITIONS)
-                if (new := merge(number, self.fingerprints(first + number), view)) is not None
+                for number in range(PARTITIONS if merge else 0)
+                if merge
+                and (new := merge(number, self.fingerprints(first + number), view)) is not None
             }
             # Both last: `merge` and `report` may refuse, and then nothing was changed.
             self._tables += report()

@@ -147,8 +147,8 @@ def open_person(secrets: Secrets, row: Row) -> OpenedPerson:
     key, epoch, revision, wrapped, name, sealed = row
     who = bound_to("people", key, epoch)
     bound = _SUMMARY + who + bound_to("people", revision, wrapped, name)
-    summary = secrets.people.opened(sealed, bound)
-    secret = secrets.people.opened(wrapped, _KEY + who)
+    opened = secrets.people.opened
+    summary, secret = opened(sealed, bound), opened(wrapped, _KEY + who)
     cipher = PersonCipher(secret, key)
     written = json_of(cipher.opened("people", name, _NAME + who)) if name else ""
     return OpenedPerson(summary, secret, cipher, written)

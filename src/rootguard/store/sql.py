@@ -62,9 +62,9 @@ from rootguard.store.envelope import (
     KEY_BYTES,
     Envelope,
     Keys,
+    PersonCipher,
     Secrets,
     UnlockedDatabase,
-    altered,
 )
 from rootguard.store.journal import Author, LogWriter, Write
 from rootguard.store.keys import GivenKeys, KeyPlace, fresh_id
@@ -488,8 +488,11 @@ class SqlStore:
         with self._database.reading() as db:
             return tables.partition(db, self._secrets.integrity, place)
 
-    def keep_table(self, table: str, merge: Merge, report: RunReport) -> None:
-        """Keep a run in one transaction: partitions through `merge`, then what `report` says."""
+    def keep_table(self, table: str, merge: Merge | None, report: RunReport) -> None:
+        """Keep a run in one transaction: partitions through `merge`, then what `report` says.
+
+        Without `merge` the partitions stay as they are, and none of them is read.
+        """
         with self._database.writing(tables.LOCK) as db:
             tables.keep(db, self._secrets.integrity, table, merge, report)
             runs = tables.runs(db, self._secrets.integrity) if self._anchored is not None else ()
@@ -991,23 +994,18 @@ def _finest(store: SqlStore, principals: Sequence[Principal]) -> list[FinestValu
         with store._database.reading() as db:
             keys = [store._key(principal) for principal in some]
             people = {row[0]: row for row in _rows_of(db, _PEOPLE_OF, keys)}
-            opened = {key: rows.open_person(store._secrets, row) for key, row in people.items()}
-            kept: dict[str, dict[_Place, _Drawn]] = {key: {} for key in opened}
-            before = {key: each.cipher.at("draws") for key, each in opened.items()}
-            for key, place, content in _rows_of(db, _DRAWS_OF, list(opened)):
-                text = opened[key].cipher.opened_at(before[key], place, content)
-                if text is None:
-                    raise altered("draws")
-                written, _, mark = text.partition(_EVENT)[0].rpartition(b'"')
-                where, sanitized = _value(written)
-                kept[key][where] = (unhexlify(mark), sanitized)
+            drawn: dict[str, list[tuple[bytes, bytes]]] = {key: [] for key in people}
+            for key, place, content in _rows_of(db, _DRAWS_OF, list(people)):
+                drawn[key].append((place, content))
+            secrets = store._secrets
             for key, principal in zip(keys, some, strict=True):
-                person = opened.get(key)
-                store._check(key, *(people[key][1:3] if person else (0, 0)))
-                if person is None:
+                row = people.get(key)
+                store._check(key, *(row[1:3] if row else (0, 0)))
+                if row is None:
                     found.append((principal, {}))
                     continue
-                draws = kept[key]
+                person = rows.open_person(secrets, row)
+                draws = _drawn_of(person.cipher, drawn[key])
                 values = {
                     root: draws[places[0]]
                     if len(places) == 1 and places[0] in draws
@@ -1020,6 +1018,19 @@ def _finest(store: SqlStore, principals: Sequence[Principal]) -> list[FinestValu
 
 _Place = tuple[str, int, int]
 _Drawn = tuple[bytes, Sanitized]
+
+
+def _drawn_of(cipher: PersonCipher, found: list[tuple[bytes, bytes]]) -> dict[_Place, _Drawn]:
+    """A person's draws from their rows: of each the value and its fingerprint."""
+    draws: dict[_Place, _Drawn] = {}
+    for text in cipher.opened_all("draws", found):
+        end = text.find(_EVENT)
+        mark = text.rfind(b'"', 0, end) + 1
+        where, sanitized = _value(text[: mark - 1])
+        draws[where] = (unhexlify(text[mark:end]), sanitized)
+    return draws
+
+
 # Between a draw's fingerprint and its event, which are the last two of its cells (`rows`): inside a
 # text quotes are escaped, so this stands nowhere else before it.
 _EVENT: Final = b'","{'

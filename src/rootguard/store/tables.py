@@ -436,19 +436,22 @@ def keep(
     db: Transaction,
     integrity: Integrity,
     table: str,
-    merge: Merge,
+    merge: Merge | None,
     report: RunReport,
 ) -> None:
-    """Put a run's entries into their partitions, then write down what `report` says of it."""
+    """Put a run's entries, if any, into their partitions, then write down what `report` says."""
     there = runs(db, integrity)
     partitions = db.execute(_COUNT)[0][0]
     first = table_number(there, table) * PARTITIONS
     known = first < partitions  # a table has all its partitions, and some may be empty
     view = TableView(runs=there, fingerprints=lambda place: partition(db, integrity, place))
-    for page in range(first, first + PARTITIONS, _PAGE):
+    changing = PARTITIONS if merge or not known else 0
+    for page in range(first, first + changing, _PAGE):
         places = range(page, page + _PAGE)
         found = _page(db, integrity, places) if known else dict.fromkeys(places, b"")
-        merged = ((place, merge(place - first, found[place], view)) for place in places)
+        merged = (
+            (place, merge(place - first, found[place], view) if merge else None) for place in places
+        )
         # Together, because each would be a round trip to a server. A merge looks at partitions of
         # its own number only, so none misses what waits here.
         db.batch(
