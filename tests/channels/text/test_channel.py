@@ -396,3 +396,17 @@ def test_a_sign_of_an_identifier_with_an_accent_is_seen_beside_a_root() -> None:
     channel = TextChannel(open_person(FAR), detectors=[Rules()])
     made = channel.sanitize("Je suis née le 14 mars, AST 23")
     assert made.replaced == {"date": 1, "root": 1}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Please call (415) 555-2671 today.",
+        "call 415-555-2671 today",
+        "call 415.555.2671, before noon",
+    ],
+)
+def test_a_telephone_number_is_no_subtraction_or_range(text: str) -> None:
+    sent = TextChannel(SHARED, detectors=(Rules(),)).sanitize(text).text
+    assert "555" not in sent or "2671" not in sent
+    assert sent.startswith(text[:5])

@@ -186,6 +186,7 @@ _SPELT_OUT = re.compile(r"[^\W\d_] [^\W\d_]|\+\d")  # two words of a name, a cou
 _LINK = re.compile(r"[a-z]{2,8}://[^\s<>\"')\]]{1,2000}", re.IGNORECASE)
 _OF_PROGRAMS = frozenset(("person", "date", "postcode", "phone"))
 _READ = frozenset(("range", "version", "time", "score", "share", "price", "dose", "arithmetic"))
+_DIALLED = re.compile(r"(?<![\w.])\(?\d{3}(?:\) ?|[-. ])\d{3}[-. ]\d{4}(?![\w.]*\d)")
 _SCRAP = 3  # the "+1" before an issued token, and the like
 _LETTERS = re.compile(r"[^\W\d_]+")
 _FORMS = TITLES | SUFFIXES
@@ -527,6 +528,9 @@ class TextChannel:
             edits += self._claimed(claims, look, doubts)
             # What is read as a range, a version or a time is no telephone or record number.
             read = [(each.start, each.end) for each in reading.claims if each.reason in _READ]
+            if read:  # but "call 415-555-2671" is no subtraction
+                dialled = Spans(match.span() for match in _DIALLED.finditer(text))
+                read = [span for span in read if not dialled.meet(*span)]
         if look.asked:
             heard = look.heard or SILENCE
             asked = tuple(dict.fromkeys((*heard.asked, *look.asked)))
