@@ -5,9 +5,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rootguard.errors import StoreDamagedError, StoreKeyError
-from rootguard.store.envelope import Integrity, PersonCipher
+from rootguard.store.envelope import Integrity, PersonCipher, canonical, canonical_person
 from tests.support.store_contents import KEY, at, database_of, sql
 
 KEEPER = Integrity(b"i" * 32)
@@ -94,3 +96,37 @@ def test_a_store_without_one_of_its_secrets_is_damaged(file: Path, statement: st
         db.execute(statement)
     with pytest.raises(StoreDamagedError, match="has lost its secrets"):
         sql(at(file))
+
+
+@given(
+    st.text(alphabet="0123456789abcdef", max_size=40),
+    st.integers(min_value=0, max_value=2**63 - 1),
+    st.integers(min_value=0, max_value=2**63 - 1),
+    st.binary(max_size=300),
+    st.binary(max_size=300),
+)
+def test_a_persons_row_is_bound_to_what_was_written(
+    key: str, epoch: int, revision: int, wrapped: bytes, name: bytes
+) -> None:
+    who, cells = canonical_person(key, epoch, revision, wrapped, name)
+    assert who == canonical(key, epoch)
+    assert cells == canonical(revision, wrapped, name)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        (b"ab", 1, 2, b"w", b"n"),
+        ("ab", 1.7, 2, b"w", b"n"),
+        ("ab", 1, 2.0, b"w", b"n"),
+        ("ab", None, 2, b"w", b"n"),
+        ("ab", 1, "2", b"w", b"n"),
+        ("ab", 1, 2, "w", b"n"),
+        ("ab", 1, 2, None, b"n"),
+        ("ab", 1, 2, b"w", "n"),
+        ("\ud800", 1, 2, b"w", b"n"),
+    ],
+)
+def test_a_persons_row_with_cells_of_other_types_was_altered(row: tuple[object, ...]) -> None:
+    with pytest.raises(StoreDamagedError, match="a row of people was altered"):
+        canonical_person(*row)

@@ -43,8 +43,8 @@ from rootguard.store.envelope import (
     Integrity,
     PersonCipher,
     Secrets,
-    bound_to,
     canonical,
+    canonical_person,
 )
 from rootguard.store.summary import PersonSummary
 from rootguard.values import (
@@ -145,10 +145,9 @@ class OpenedPerson(NamedTuple):
 def open_person(secrets: Secrets, row: Row) -> OpenedPerson:
     """What a person's row holds."""
     key, epoch, revision, wrapped, name, sealed = row
-    who = bound_to("people", key, epoch)
-    bound = _SUMMARY + who + bound_to("people", revision, wrapped, name)
+    who, cells = canonical_person(key, epoch, revision, wrapped, name)
     opened = secrets.people.opened
-    summary, secret = opened(sealed, bound), opened(wrapped, _KEY + who)
+    summary, secret = opened(sealed, _SUMMARY + who + cells), opened(wrapped, _KEY + who)
     cipher = PersonCipher(secret, key)
     written = json_of(cipher.opened("people", name, _NAME + who)) if name else ""
     return OpenedPerson(summary, secret, cipher, written)
