@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rootguard import accounting
 from rootguard.accounting import (
     Guarantee,
     Ledger,
@@ -827,3 +828,35 @@ def test_an_amplification_is_tight_up_to_a_tenth_above_what_is_attained() -> Non
     assert not replace(edge, amplification=math.nextafter(2.2, 3.0) + 1e-12).tight
     nothing = Slopes(root="x", amplification=0.0, attained=0.0, flattest=0.0)
     assert (nothing.tight, nothing.remark) == (True, "")
+
+
+@pytest.mark.parametrize(
+    ("met", "bound", "attained"),
+    [
+        (1e6, math.inf, 1e6),
+        (1e6 + 1, math.inf, math.inf),  # a jump
+        (2e6, 3e6, 2e6),  # steep, but bounded
+        (5.0, math.inf, 5.0),
+    ],
+)
+def test_a_slope_that_is_met_and_very_steep_is_a_jump_where_no_bound_was_found(
+    monkeypatch: pytest.MonkeyPatch, met: float, bound: float, attained: float
+) -> None:
+    class Search:
+        def __init__(self, formula: Node, box: object) -> None:
+            pass
+
+        def width(self) -> tuple[float, float]:
+            return 1.0, 1.0
+
+        def slope(self, name: str) -> tuple[tuple[float, float], tuple[float, float]]:
+            return (met, bound), (-3.0, -2.0)
+
+    monkeypatch.setattr(accounting, "Extremes", Search)
+    (found,) = slopes(parse("x"), {"x": Domain(lower=0.0, upper=1.0)})
+    assert (found.attained, found.amplification, found.flattest) == (attained, bound, 2.0)
+
+
+def test_a_change_of_what_has_no_width_is_without_limit() -> None:
+    cases = {(3.0, 2.0): 1.5, (3.0, 0.0): math.inf, (0.0, 0.0): 0.0, (-1.0, 2.0): 0.0}
+    assert {case: accounting._amplification(*case) for case in cases} == cases
