@@ -633,3 +633,14 @@ def test_a_store_keeps_with_the_unit_what_the_answers_are() -> None:
 def test_days_are_counted_from_the_first_of_1970() -> None:
     assert [days_of(day) for day in (date(1969, 12, 31), date(1970, 1, 1))] == [-1, 0]
     assert days_of(date(2000, 3, 1)) == 11_017
+
+
+@pytest.mark.parametrize("table", [None, ((0.0, 1.0), (1.0, 0.0))])
+def test_answers_are_listed_in_the_unit_up_to_160_characters(
+    table: tuple[tuple[float, ...], ...] | None,
+) -> None:
+    beside = "" if table is None else " at distances 0123456789abcdef"
+    for length, listed in ((160 - len(beside), True), (161 - len(beside), False)):
+        answers = ("a" * (length - 3), "b")  # and a comma and a blank
+        unit = RootType(name="category", answers=answers, distances=table).unit("")
+        assert unit.startswith("one of aaa" if listed else "one of 2 answers (")

@@ -397,3 +397,8 @@ def test_what_is_public_costs_nothing_and_says_so() -> None:
     assert shown.epsilon == 0
     assert repr(shown) == "PublicValue(epsilon=0, size=4)"
     assert shown.error_curve(1.0, 4) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("noise", [response("1", 4), DistanceMechanism(Fraction(1), 3, TABLE)])
+def test_the_error_curve_of_answers_is_that_of_the_kind_whoever_is_asked(noise: Mechanism) -> None:
+    assert noise.error_curve(0.3, 7) == type(noise).error_curve(0.3, 7)

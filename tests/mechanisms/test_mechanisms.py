@@ -15,7 +15,7 @@ from scipy.integrate import quad
 
 from rootguard.errors import BudgetError, UnknownNameError
 from rootguard.mechanisms import MECHANISMS, Mechanism, certify, mechanism, mechanism_named
-from rootguard.mechanisms.additive import Geometric, signs
+from rootguard.mechanisms.additive import Additive, Geometric, signs
 from rootguard.mechanisms.base import Certificate, Floats
 from rootguard.mechanisms.exact import (
     ExactSampler,
@@ -607,3 +607,13 @@ def test_a_tied_row_asks_for_more_of_its_own_block() -> None:
 def test_the_centre_is_the_lower_of_two_and_one_row_has_no_ratio() -> None:
     assert [Geometric(Fraction(1), size).centre for size in (2, 3, 4, 5)] == [0, 1, 1, 2]
     assert Geometric(Fraction(1), 3).largest_ratio(np.zeros((1, 3))) == 0.0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_curve_is_that_of_the_kind_whoever_is_asked(name: MechanismName) -> None:
+    noise = mechanism(name, Fraction(1, 2), 9)
+    kind = MECHANISMS[name]
+    assert noise.error_curve(0.3, 7) == kind.error_curve(0.3, 7)
+    if isinstance(noise, Additive):
+        assert noise.spread_curve(0.3) == type(noise).spread_curve(0.3)
+        assert noise.log_tail(0.3) == type(noise).log_tail(0.3)
