@@ -271,6 +271,11 @@ def test_a_root_that_the_catalog_computes_is_recognised() -> None:
     assert 'formula = "wt / ht**2"' in str(hit)
 
 
+def test_a_root_is_recognised_behind_one_that_is_computed() -> None:
+    mine = template("twice (kg) = 2 * wt", "bmi (kg/m2)", "wt (kg)", "ht (m)", target="bmi + twice")
+    assert [hit.root for hit in recognise(mine)] == ["bmi"]
+
+
 def test_a_recognised_formula_can_be_pasted_into_the_template() -> None:
     (hit,) = recognise(template("bmi (kg/m2)", "wt (kg)", "ht (m)", target="bmi"))
     pasted = template(f"bmi (kg/m2) = {hit.formula}", "wt (kg)", "ht (m)", target="bmi")
