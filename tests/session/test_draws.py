@@ -1,17 +1,28 @@
 """How a root stands on what a store keeps: its share of the budget, and which names are new."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from rootguard.allocation import Share, make_plan
 from rootguard.errors import BudgetError
+from rootguard.session import draws
 from rootguard.session.draws import RootMapping, define
-from rootguard.store import Store
+from rootguard.store import Record, Snapshot, Store
 from rootguard.template import parse_template
-from rootguard.values import UNKNOWN_UNIT, Domain, RootName, RootQuantity
+from rootguard.values import (
+    UNKNOWN_UNIT,
+    Domain,
+    MechanismName,
+    Principal,
+    RootName,
+    RootQuantity,
+    Sanitized,
+)
 
 TEMPLATE = parse_template(
     """
@@ -97,3 +108,44 @@ def test_only_names_that_are_new_or_have_no_unit_yet_are_fixed(
     found = define(cast("Store", Names()), known, (A, B))
     assert set(found) == {"a", "b"}
     assert asked == ([] if new is None else [new])
+
+
+class Versions:
+    """A store that knows no earlier version of anything, and remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[set[str]] = []
+
+    def find(self, principal: str, wanted: Mapping[RootName, object]) -> dict[RootName, Record]:
+        self.asked.append(set(map(str, wanted)))
+        return {}
+
+
+def record(root: RootName, mechanism: MechanismName, point: bytes) -> Record:
+    value = Sanitized(root=root, index=3, domain=A.domain, epsilon=Fraction(1), mechanism=mechanism)
+    event = draws.noised(Principal("p"), value)
+    return Record(sanitized=value, fingerprint=point, event=event)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("public", [True, False])
+@pytest.mark.parametrize("mechanism", ["public", "geometric"])
+@pytest.mark.parametrize("same", [True, False])
+def test_what_is_hidden_is_never_taken_from_what_was_public_before(
+    keep: bool, public: bool, mechanism: MechanismName, same: bool
+) -> None:
+    """A value that is kept stands whatever it is now, but not one that nothing has hidden."""
+    there = record(B.name, mechanism, b"point" if same else b"other")
+    person = SimpleNamespace(name=Principal("p"), levels={B.name: (there,)})
+    prints = draws._Fingerprints(b"point", b"number", public)
+    store = Versions()
+    # The first name has no version at all, which says nothing of the second.
+    found = draws._known(
+        cast("Store", store),
+        cast("Snapshot", person),
+        {A.name: prints, B.name: prints},
+        keep=keep,
+    )
+    stands = same or (keep and (mechanism != "public" or public))
+    assert found == ({B.name: there} if stands else {})
+    assert store.asked == ([] if stands else [{"b"}])
