@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from fractions import Fraction
 
@@ -14,8 +15,8 @@ from rootguard.errors import BudgetError, ChangedValueError, UnknownNameError
 from rootguard.mechanisms import mechanism
 from rootguard.session.series import DriftTest, KeyedWords, _noise
 from rootguard.store import MemoryStore, Store
-from rootguard.template import Template, parse_template
-from rootguard.values import Domain, Principal
+from rootguard.template import Template, load_template, parse_template
+from rootguard.values import Domain, Principal, RootName
 
 OWNER = Principal("owner")
 TEXT = """
@@ -315,3 +316,42 @@ def test_histories_are_all_there() -> None:
     assert outcomes == {
         (0, *later) for n in range(3) for later in itertools.combinations((1, 2), n)
     }
+
+
+def test_a_test_of_drift_looks_for_a_move_in_grid_steps_and_halves_what_is_paid() -> None:
+    root = load_template("fib4").roots[RootName("ast")]
+    unsaid, domain = replace(root, moved=None), replace(root.domain, size=51)
+    test = DriftTest.of(unsaid, domain, Fraction(1))
+    assert test == DriftTest(
+        steps=5, threshold_epsilon=Fraction(1, 2), reading_epsilon=Fraction(1, 2)
+    )
+    assert test.epsilon == 1
+    width = root.domain.width
+    moved = [replace(root, moved=width * share) for share in (0.001, 0.03, 0.3, 1.0)]
+    steps = [DriftTest.of(each, domain, Fraction(1)).steps for each in moved]
+    assert steps == [1, 2, 15, 50]
+
+
+def test_a_test_of_drift_costs_half_a_draw_and_four_micro_epsilon_at_least() -> None:
+    prices = {800_000: 400_000, 10: 5, 8: 4, 6: 4, 1: 4}
+    found = {micro: DriftTest.price(Fraction(micro, 10**6)) * 10**6 for micro in prices}
+    assert found == prices
+
+
+def test_the_threshold_has_its_own_noise_and_a_reading_twice_as_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[Fraction, list[int]]] = []
+
+    def noise(epsilon: Fraction, source: KeyedWords) -> int:
+        asked.append((epsilon, source.words(2)))
+        return len(asked)
+
+    monkeypatch.setattr("rootguard.session.series._noise", noise)
+    key = b"k" * 32
+    test = DriftTest(steps=1, threshold_epsilon=Fraction(1), reading_epsilon=Fraction(3))
+    assert test.noises(key, "segment", "reading") == (1, 2)
+    assert asked == [
+        (Fraction(1), KeyedWords(key, "threshold\x00segment").words(2)),
+        (Fraction(3, 2), KeyedWords(key, "reading\x00segment\x00reading").words(2)),
+    ]
