@@ -26,6 +26,7 @@ DATA = (
     "identifiers/*.toml",
     "language/*.toml",
     "reading/*.toml",
+    "reading/weights.json",
     "template/templates/*.toml",
 )
 
