@@ -47,7 +47,7 @@ _CLOSE: Final = r"[\"'*_`“”«»\])]{0,3}"
 _SUFFIXES: Final = "status|flag|yn|code|answer|date|history|state"
 _GAP: Final = re.compile(  # "smoker**: ", "smoker (y/n) = ", "Do you smoke?\nA: "
     rf"(?: of [a-z]{{2,12}})?{_CLOSE}[ \t]{{0,3}}(?:\([^()\n]{{1,24}}\)[ \t]?)?"
-    r"(?:status|flag|code|name)?[ \t]{0,3}"
+    r"(?:status|flag|code|name|frequency|level|score)?[ \t]{0,3}"
     r"(?P<mark>=>|->|:=|==|[:=|?>→–—-]|\t)"
     r"[ \t]{0,8}(?:\([^()\n]{1,16}/[^()\n]{1,16}\)[ \t]*)?"
     r"(?:\n[ \t]*)?(?:[\"']?,?\s?[\"']?(?:a|answer|me|patient|user|antwort|reponse|r)"
@@ -55,7 +55,8 @@ _GAP: Final = re.compile(  # "smoker**: ", "smoker (y/n) = ", "Do you smoke?\nA:
     rf"{_OPEN}"
 )
 _VALUE_LINE: Final = re.compile(  # "name: smoking\n  value: "
-    r"[\"']?,?[ \t]*\n?[ \t]*[\"']?(?:value|answer|status|result|response|reply)[\"']?[ \t]*"
+    r"[\"']?,?[ \t]*\n?[ \t]*[\"']?(?:value|answer|status|result|response|reply|present"
+    r"|active|selected|checked|confirmed)[\"']?[ \t]*"
     rf"(?P<mark>[:=])[ \t]*{_OPEN}"
 )
 _FLAGGED: Final = re.compile(r"(?<![^\s])--?\Z")  # of a command: "--smoker yes"
@@ -69,6 +70,7 @@ _MEASURED: Final = re.compile(  # its value is a number, read as one: "My sex is
     r"(?: or [a-z]+)?[ ](?:is|was|are|equals|ist|est|es|e|sind|set to)[ ]\d"
 )
 _MEASURED_NEAR: Final = 24  # characters: " en ayunas en sangre is "
+_CELL_END: Final = re.compile(r"[\"'*_`]{0,3}\s*(?:[.,;!?)|}\]\n<]|\Z)")
 _ENDS: Final = re.compile(r"\s*(?:[.,;!?)|\n]|\Z)")
 _BOXES: Final = re.compile(
     r"\[(?P<square>[ \t]{0,3}[x✓✔]?[ \t]{0,3})\](?=[ \t]*[^\W_])(?<!\[\])"
@@ -95,15 +97,18 @@ _FAMILY_HEAD: Final = re.compile(
     r"|antecedentes familiares|familiarita|anamnesi familiare|historico familiar)(?![^\W_])"
 )
 _CODE: Final = re.compile(r"\d(?=\s*(?:[,;.)\n}\]]|\Z))(?!\.\d)")
+_POINTS: Final = re.compile(r"(?:pts|points?|score)\W{0,4}\Z")
 _BIRTH_LABEL: Final = re.compile(
     r"(?:(?<=\n)|\A|(?<=[\"'{(,-]))[ \t]*(?:born|dob|date of birth|birth ?date|d\.o\.b|geboren"
     r"|geburtsdatum|date de naissance|fecha de nacimiento|data di nascita|data de nascimento)"
     r"(?![a-z0-9])(?=[ \t\"'.]{0,3}[:= ])"
+    r"|(?<![^\W_])(?:was|were|wurde|est|ist) (?:born|geboren|nee?)(?![^\W_])|(?<= )b\.(?= \d)"
 )
 _NEAR_NUMBER: Final = 16  # characters between the name of a quantity and its number
 _BRACKET: Final = re.compile(r"[ ]\([^()\n]{1,60}\)")
 _COMMENTS: Final = 2  # pieces in a row behind an answer of which the last may comment on it
 _ITEM: Final = 5  # words of an item in a list that describes somebody
+_LABEL: Final = 3  # words of a label before the one that names it: "relatives with diabetes - "
 _ELLIPTIC: Final = 6  # words of a question that a form asks: "Stroke or TIA in the past?"
 _EITHER: Final = frozenset(("have", "has", "had", "am", "is", "was", "do", "did", "does", "when"))
 _REPLY_MARKS: Final = re.compile(
@@ -137,6 +142,12 @@ _SEX: Final = re.compile(
     r"|mujer|hombre|donna|uomo|mulher|homem|(?<=\d )[fm]|(?<=yo )[fm]|(?<=y/o )[fm])(?![^\W_])"
 )
 _MY: Final = frozenset(("my", "mein", "meine", "mon", "ma", "mi", "mio", "mia"))
+_MY_LIKE: Final = re.compile(
+    r" (?:of )?(?:my|meinem|mon|mi) (?:own )?(?:age|alter|height|build|size|edad)"
+)
+_PLURALS: Final = frozenset(
+    ("women", "ladies", "girls", "men", "guys", "gentlemen", "gents", "frauen", "manner", "femmes")
+) | {"hommes", "mujeres", "hombres", "donne", "uomini", "mulheres", "homens"}
 _PRONOUNS: Final = frozenset(("she/her", "he/him"))
 _TITLES: Final = frozenset(
     ("ms", "mrs", "miss", "mr", "madame", "monsieur", "sra", "sr", "senora", "senor", "signora")
@@ -145,10 +156,17 @@ _SOMEBODY: Final = re.compile(  # "as somebody living with diabetes"
     r"(?<![^\W_])as (?:somebody|someone|a person|a patient|one)(?![^\W_])"
 )
 _COPULA: Final = re.compile(
-    r"\b(?:identify as|i am|i'm|im|as an?|being an?|born an?|ich bin|je suis|soy|sono|sou)\b"
+    r"\b(?:identify as|i am|i'm|im|as an?|being an?|born(?: an?)?|ich bin|je suis|soy|sono|sou)\b"
     r"[^.;\n]{0,30}\Z"
 )
 _SELF: Final = _TITLES | _PRONOUNS
+_YES: Final = frozenset(("yes", "ja", "oui", "si", "sim", "tak", "да"))
+_SPOUSE_OF: Final = re.compile(r"(?<![^\W_])(?:his|her|their)[ ]\Z")
+_ONESELF: Final = re.compile(  # "I'm a middle-aged", not "I'm looking for a"
+    r"(?<![^\W_])(?:i am|i['’]m|im|ich bin|je suis|soy|sono|sou)"
+    r"(?: (?!(?:to|for|with|by|about|of|from|than|like|at|on|in|if|that|who|my|your|our|married"
+    r"|engaged|related|mit|von|pour|avec|con|para|com|[a-z]+ing)[ ])[^\W\d_]+(?:-[^\W_]+)*){0,4} \Z"
+)
 _CALLED: Final = re.compile(  # before a title of the owner's own
     r"(?<![^\W_])(?:i am|i'm|im|as|from|signed|sign|regards,?|sincerely,?|faithfully,?|call me"
     r"|name is|name:|title:?|salutation:?|yours,?|ich bin|je suis|soy|sono)\s{1,2}\Z"
@@ -156,13 +174,38 @@ _CALLED: Final = re.compile(  # before a title of the owner's own
 _AGE_AND_SEX: Final = re.compile(  # 54F, 54 yo m; not 870 m
     r"(?<![\w.,+$€£/-])(?:1[01]\d|\d{1,2})( )?(y/?o ?|yrs? ?)?([mf])(?![^\W_])"
 )
-_SEX_ITEM: Final = re.compile(r"(?:(?<=, )|(?<=\d/)|\A|(?<=\n))([mf])(?=[,/;]|\s*(?:\n|\Z))")
+_SEX_ITEM: Final = re.compile(
+    r"(?:(?<=, )|(?<=\d/)|(?<=me: )|\A|(?<=\n))([mf])(?=[,/;]|\s*(?:\n|\Z))"
+)
 _ALONE: Final = re.compile(r"[,;]|\s*(?:\n|\Z)")
 _FIGURE: Final = re.compile(r"[-+]?\d[\d.,]*\Z")
 _TAIL_SPAN: Final = re.compile(
     r"[ ](?:since|for|seit|depuis|desde|da|for the last|in)[ ][^\n.,;!?]{1,24}"
     r"|[ ](?:about |around |roughly )?(?:\d{1,3}|an?|half an?|one|two|ten|twenty)"
     r" (?:packs?|cigarettes?|cigs?)(?: an?| per| each)?(?: day| week)?"
+)
+_ECHO: Final = re.compile(
+    r"(?<![^\W_])(?P<said>(?:(?:and|but|while|und|aber|et|mais|y|pero|e|ma|mas) )?"
+    r"(?:(?:so|neither|nor|as) (?:am|do|have|did|was|had) i"
+    r"|(?:i(?:['’](?:m|ve))?|ich|je|yo|io|eu)(?: (?:do|don['’]?t|am|have|haven['’]?t|did"
+    r"|didn['’]?t|never|was|wasn['’]?t|not|am not|do not|have not|certainly|definitely|sure|auch"
+    r"|nicht|bin|habe|aussi|non|pas|tambien|tampoco|no|anche|neanche)){1,3}"
+    r"(?: (?:as well|too|also|either|neither|the (?:only )?exception|one of them|plus|myself))*"
+    r"|(?:me|moi|ich) (?:too|neither|either|also|aussi|non plus|auch|nicht)))"
+    r"(?=\s*(?:[.,;!)\n]|\Z))"
+)
+_REPORTED: Final = re.compile(
+    r"(?<![^\W_])(?:(?:answer|reply|result|verdict|response)(?: to (?:that|it|this))?"
+    r" (?:is|was|came back(?: as)?)"
+    r"|i(?:['’]ve)? (?:have )?(?:said|ticked|answered|put|wrote|chose|checked|circled|marked"
+    r"|entered|typed|selected|replied|clicked))(?: a| the| an)?(?: box)? "
+    r"[\"'“‘]?(?P<said>(?:a |an )?(?:emphatic |clear |firm )?(?:yes|no|true|false|y|n"
+    r"|yep|nope|positive|negative|never|none))(?![^\W_])"
+)
+_LIKE_ME: Final = re.compile(
+    r"(?<![^\W_])(?P<who>(?:an?|the|some(?:one|body)|people|persons?|those|folks|patients?|ein|eine|einen"
+    r"|une?|una?|um|uma) [^,.;:!?\n]{2,50}?),? (?:like|such as|wie|comme|como|come) "
+    r"(?:me|myself|us|ich|mich|mir|moi|nous|yo|mi|io|eu)(?![^\W_])"
 )
 _SHORT_REPLY: Final = re.compile(  # up to eight words, then the end of the sentence; no figures
     r"[^\W\d_](?:[^\W\d_]|['’-])*(?:[ ,]{1,2}[^\W\d_](?:[^\W\d_]|['’-])*){0,7}(?=\s*(?:[.!;\n]|\Z))"
@@ -202,6 +245,9 @@ _WEEKDAY: Final = re.compile(
 _FIRST_WORD: Final = re.compile(r"([^\W\d_]{3,12})\.?,?[ ](?:the |den |der |le |el |il )?")
 _IN_CALL: Final = re.compile(r"(\d{4}), ?(\d{1,2}), ?(\d{1,2})")
 _DAY_ALONE: Final = re.compile(r"(?<![^\W_])(?:the |den |am )?\d{1,2}(?:st|nd|rd|th)(?![^\W_])")
+_FIGURES_ONLY: Final = re.compile(  # 12.3., 3/12
+    r"(?<![\w./-])(?:\d{1,2}\.\d{1,2}\.(?!\d)|\d{1,2}/\d{1,2}(?![\w/]))"
+)
 _MONTH_YEAR: Final = re.compile(
     r"(?<![^\W_])([a-z]{3,10})\.?,?[ ](de |of |del )?((?:19|20)\d\d)(?!\d)"
 )
@@ -214,6 +260,10 @@ _YEAR_WORDS: Final = (
 _SPOKEN_YEAR: Final = re.compile(rf",?[ ]{_YEAR_WORDS}*")
 _YEAR_IN_WORDS: Final = re.compile(rf"(?<![^\W_]){_YEAR_WORDS}+")
 _BIRTHDAY: Final = re.compile(r"birthday|geburtstag|anniversaire|cumpleanos|compleanno|aniversario")
+_GROWN: Final = re.compile(
+    r"(?:turn(?:ed|s|ing)?|will be)"
+    r" (?P<age>one|two|three|four|five|six|seven|eight|nine|ten|\d{1,2})(?![^\W_])"
+)
 _CLIPPED: Final = re.compile(r"\d{1,2}\.\s*\Z")  # a sentence does not end behind "am 4."
 _YEAR: Final = re.compile(r"(?<![\w./-])(?:19|20)\d\d(?![\w/-]|\.\d)")
 _SPEAKER: Final = frozenset(("i", "i'm", "im", "ich", "yo", "io", "eu", "my"))
@@ -240,7 +290,7 @@ class Answer:
     computed: str = ""
 
 
-_Weight = Literal["full", "short", "loose"]
+_Weight = Literal["full", "short", "loose", "label"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +298,8 @@ class _Meant:
     """What a name means: whose verb it is (`own`), whether yes to it is no ("non-smoker").
 
     A `short` one is an abbreviation that has other meanings ("DM"): it counts in labels and notes.
-    A `loose` one is no name, but tells it where its owner speaks: a drug.
+    A `loose` one is no name, but tells it where its owner speaks: a drug. A `label` says too little
+    to be more than one ("How often").
     """
 
     root: RootName
@@ -311,6 +362,14 @@ def _topic_words() -> re.Pattern[str]:
     """A sentence that begins with what it is about: "as for", "when it comes to"."""
     body = "|".join(sorted(map(re.escape, word_list("topics")), key=len, reverse=True))
     return re.compile(rf"\s*(?:and |so |but |oh |now )?(?:{body})(?![^\W_])")
+
+
+@functools.cache
+def _topic_before() -> re.Pattern[str]:
+    """The same in a sentence's middle: "a pack a day when it comes to cigarettes"."""
+    words = word_list("topics") - {"about", "re"}
+    body = "|".join(sorted(map(re.escape, words), key=len, reverse=True))
+    return re.compile(rf"(?<=[^\W_] )(?:{body}) (?:the |my |a )?\Z")
 
 
 @functools.cache
@@ -397,6 +456,17 @@ def _pairs(group: Literal["pairs", "sexes"]) -> Mapping[str, tuple[Mapping[str, 
     return found
 
 
+@functools.cache
+def _hints() -> frozenset[str]:
+    """Words for yes or no that count only where nothing follows them."""
+    plain: set[str] = set()
+    hints: set[str] = set()
+    for by_language in _lists()["pairs"]:
+        for language, pair in by_language.items():
+            (hints if "_h" in language else plain).update(pair)
+    return frozenset(hints - plain)
+
+
 def _pair(word: str, group: Literal["pairs", "sexes"], language: str) -> tuple[str, str, bool]:
     """The pair that is written for a word, and whether it is a yes.
 
@@ -424,8 +494,8 @@ class AnswerWords:
     """What typed roots are called and how they are answered."""
 
     __slots__ = (
-        *("_names", "_pattern", "composed", "conditions", "dated", "facts", "kinds", "sexed"),
-        "titles",
+        *("_names", "_pattern", "_shared", "composed", "conditions", "dated", "facts", "kinds"),
+        *("setting", "sexed", "titles"),
     )
 
     def __init__(self, roots: Sequence[Root], days: Sequence[tuple[str, Sequence[str]]]) -> None:
@@ -437,6 +507,8 @@ class AnswerWords:
         self.facts: set[RootName] = set()  # those that the lists have words for
         self.composed: list[_Composed] = []
         self._names: dict[str, _Meant] = {}
+        self._shared: list[tuple[Mapping[str, Any], RootName]] = []
+        self.setting: re.Pattern[str] | None = None
         for root in roots:
             self._add(
                 root.name, [str(root.name).replace("_", " "), root.title or "", *root.aliases]
@@ -446,6 +518,8 @@ class AnswerWords:
                 self._note([_folded(rest)], _Meant(root.name, "en"))
         for template, words in days:
             self._add(RootName(template), [*words])
+        for fact, name in self._shared:
+            self._share(fact, name)
         body = "|".join(
             re.escape(name).replace(r"\ ", r"[\s_-]?")
             for name in sorted(self._names, key=len, reverse=True)
@@ -475,14 +549,37 @@ class AnswerWords:
             self._note(fact.get("own", ()), _Meant(root, "en", own=True))
             self._note(fact.get("denied", ()), _Meant(root, "en", denied=True))
             self._note(fact.get("loose", ()), _Meant(root, "en", weight="loose"))
-            for pair in fact.get("together", ()):
+            self._pair_up(fact, root)
+            if "setting" in fact:
+                self.setting = _any_of(fact["setting"])
+            self._shared.append((fact, root))
+
+    def _pair_up(self, fact: Mapping[str, Any], root: RootName) -> None:
+        """Words of one sentence that mean it together."""
+        for pair in fact.get("together", ()):
+            if "said" in pair:
+                of = beside = _said_of_oneself(pair["said"])
+            else:
                 of, beside = (_any_of(pair[part]) for part in ("of", "beside"))
-                without = _any_of(pair["without"]) if "without" in pair else None
-                self.composed.append(_Composed(root, of, beside, without))
+            without = _any_of(pair["without"]) if "without" in pair else None
+            self.composed.append(_Composed(root, of, beside, without))
+
+    def _share(self, fact: Mapping[str, Any], root: RootName) -> None:
+        """Words that mean it where they mean no other of the roots."""
+        self._note(fact.get("also", ()), _Meant(root, "en"))
+        for like in fact.get("like", ()):
+            other = _lists()["facts"][like]
+            if any(fact is other for fact, _ in self._shared):
+                continue
+            for language in _LANGUAGES:
+                self._note(other.get(language, ()), _Meant(root, language))
+            self._note(other.get("loose", ()), _Meant(root, "en", weight="loose"))
+            self._pair_up(other, root)
 
     def _note(self, keys: Sequence[str], meant: _Meant) -> None:
         for key in keys:
-            self._names.setdefault(key, meant)
+            alone = meant.weight == "full" and key in word_list("labels")
+            self._names.setdefault(key, replace(meant, weight="label") if alone else meant)
 
     def names(self, text: str) -> Iterator[_Name]:
         """The names in a plain text, in order."""
@@ -514,6 +611,16 @@ def _any_of(words: Sequence[str]) -> re.Pattern[str]:
         re.escape(word).replace(r"\ ", r"[\s_-]") for word in sorted(words, key=len, reverse=True)
     )
     return re.compile(rf"(?<![a-z0-9])(?:{body})(?![a-z0-9])")
+
+
+def _said_of_oneself(words: Sequence[str]) -> re.Pattern[str]:
+    """Verbs and adjectives behind an "I", whatever says how often or whether: "I hardly drink"."""
+    body = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+    others = "you|he|she|it|they|we|who|people|if|what|how|hope|think|want|need"
+    return re.compile(
+        rf"(?<![^\W_])(?:i|im|ive|ich|je|yo|io|eu|(?:do|did|have|are) you)(?:['’](?:m|ve|d))?"
+        rf"(?: (?!(?:{others})[ '’])[^\W\d_]+(?:['’]t)?){{0,3}}? (?:{body})(?![^\W_])"
+    )
 
 
 @functools.lru_cache(maxsize=64)
@@ -597,12 +704,18 @@ class AnswerReader:
                 continue
             kind = kinds.get(name.root)
             if kind is None or kind.name == "date":
-                self._dated(name)
-            elif not (self._labelled(name, kind) or self._topic(name, kind)):
+                if name.weight != "label" or _GAP.match(self._text, name.end):
+                    self._dated(name)
+            elif self._labelled(name, kind) or name.weight == "label":
+                continue
+            elif not self._topic(name, kind):
                 self._stated(name, kind)
                 self._inflected(name, kind)
         self._columns()
         if self._told:
+            self._echoed()
+            self._reported()
+            self._like_me()
             if self._words.sexed is not None:
                 self._sexed(self._words.sexed)
             self._told_alone()
@@ -653,8 +766,16 @@ class AnswerReader:
             for word in each.of.finditer(self._text):
                 first, last = self._stretches.sentence(word.start())
                 beside = each.beside.search(self._text, first, last)
-                if beside is None or _OTHERS.search(self._text, first, last):
+                if beside is None and self._stretches.mark(first) == "?":  # "Wine? Never."
+                    _, reply = self._stretches.sentence(min(last + 2, len(self._text)))
+                    beside = each.beside.search(self._text, first, reply) and word
+                mine = self._stretches.opening(first, last) in word_list("own")
+                if beside is None or (not mine and _OTHERS.search(self._text, first, last)):
                     continue
+                if each.of is each.beside and any(
+                    n.root == each.root and first <= n.start < last for n in self._names
+                ):
+                    continue  # read by its name
                 if (each.root, first) in named:
                     continue
                 if each.without is None or not each.without.search(self._text, first, last):
@@ -681,7 +802,8 @@ class AnswerReader:
         for each in words.composed:
             if words.kinds[each.root].name != "date" or words.named("dob"):
                 continue
-            if each.beside.search(self._text):
+            about = words.setting is not None and words.setting.search(self._text)
+            if about or each.beside.search(self._text):
                 for label in _BIRTH_LABEL.finditer(self._text):
                     yield _Name(*label.span(), each.root, "en", own=False, composed=True)
 
@@ -689,7 +811,7 @@ class AnswerReader:
         """Whose the clause of a name is; of a composed name it is the owner's."""
         before = _LAST_WORD.search(self._text, max(0, name.start - 12), name.start)
         mine = before is not None and before[1] in _MY  # "since my stroke"
-        if name.composed or mine:
+        if name.composed or mine or name.weight == "label":
             return "owner"
         opener = self._stretches.opening(*self._stretches.sentence(name.start))
         if name.weight == "short" and self._capital(name) and opener in word_list("own"):
@@ -750,9 +872,19 @@ class AnswerReader:
         if gap["mark"] in (":", "=", ":=", "=="):
             return True
         first, last = self._stretches.sentence(name.start)
-        opens = not self._text[first : name.start].strip(" \t-*•")
+        if gap["mark"] in ("|", "\t"):  # a row of two cells
+            line = self._text.rfind("\n", 0, name.start) + 1
+            stop = self._text.find("\n", name.end)
+            row = self._text[line : len(self._text) if stop < 0 else stop].strip(" \t|")
+            return len(re.split(r"[|\t]+", row)) == 2 and name.root in self._words.facts
+        before = words_in(self._text, first, name.start)
+        opens = len(before) <= _LABEL and word_list("verbs").isdisjoint(before)
         word = self._stretches.opening(gap.end(), max(last, gap.end()))
         small = word in small_words() or word[:1].isdigit()
+        small = small or any(
+            each.root == name.root and each.beside.match(self._text, gap.end())
+            for each in self._words.composed
+        )
         return gap["mark"] in "-–—" and opens and small and name.root in self._words.facts
 
     def _topic(self, name: _Name, kind: RootType) -> bool:
@@ -768,6 +900,9 @@ class AnswerReader:
             start = last + 1
             words = set(words_in(text, first, last))
             asked = bool(words & word_list("asked")) or len(words) <= _ELLIPTIC
+            _, stop = self._stretches.sentence(min(start + 1, len(text)))
+            brief = len(words_in(text, start, stop)) <= _ITEM
+            asked = asked or (brief and self._stretches.opening(first, last) in ("how", "ever"))
         elif _topic_words().match(text, first, last):
             over = _TOPIC_END.search(text, name.end, last)
             if over is None:
@@ -805,15 +940,9 @@ class AnswerReader:
 
     def _unlisted(self, start: int, end: int, name: _Name, kind: RootType) -> Answer:
         """An answer in words that no list has: the released one is written as any is."""
-        first = self._original(start, start + 1)[:1]
-        case = str.title if first.isupper() else str
-        write = (
-            _worded(_cased(kind, first.lower() if case is str else "Aa"))
-            if kind.name == "category"
-            else _one_of("yes", "no", case)
-        )
+        write = _worded(str) if kind.name == "category" else _one_of("yes", "no", str)
         if kind.name == "boolean" and name.denied:
-            write = _one_of("no", "yes", case)
+            write = _one_of("no", "yes", str)
         return Answer(start=start, end=end, root=name.root, said=None, write=write)
 
     def _known_at(self, at: int, name: _Name, kind: RootType) -> Answer | None:
@@ -826,16 +955,30 @@ class AnswerReader:
         for group in groups:
             match = _known_words(group).match(self._text, at)
             if match is not None and _AMOUNT.match(self._text, at) is None:
+                hinted = group == "pairs" and match[0] in _hints()
+                if hinted and not _CELL_END.match(self._text, match.end()):
+                    continue
                 one, other, yes = _pair(match[0], group, name.language)
                 pair = (other, one) if name.denied else (one, other)
                 return Answer(
                     start=at,
                     end=match.end(),
                     root=name.root,
-                    said="yes" if yes is not name.denied else "no",
-                    write=_one_of(*pair, _case(self._original(at, match.end()))),
+                    said=None if hinted else "yes" if yes is not name.denied else "no",
+                    write=_one_of(*pair, self._case_at(at, match.end(), name, group)),
                 )
         return None
+
+    def _case_at(
+        self, start: int, end: int, name: _Name, group: Literal["pairs", "sexes"]
+    ) -> Callable[[str], str]:
+        """The case of an answer: small, where it is one of many words for yes or no."""
+        written = self._original(start, end)
+        one, _, _ = _pair(self._text[start:end], group, name.language)
+        capital = len(written) > 1 and written.isupper()
+        if group == "sexes" or one not in _YES or capital or name.start == name.end:
+            return _case(written)
+        return str
 
     def _box_at(self, at: int, name: _Name, kind: RootType) -> Answer | None:
         """A box behind a label, with or without its cross."""
@@ -895,7 +1038,11 @@ class AnswerReader:
     def _code_at(self, at: int, root: RootName, kind: RootType) -> Answer | None:
         """The number of an answer in its order, as forms code it: "item 1 = 0"."""
         code = _CODE.match(self._text, at)
-        if code is None or int(code[0]) >= len(kind.answers):
+        if code is None:
+            return None
+        if _POINTS.search(self._text, max(0, at - 12), at):  # not its place in the order
+            return Answer(start=at, end=code.end(), root=root, said=None, write=None)
+        if int(code[0]) >= len(kind.answers):
             return None
         return Answer(
             start=at,
@@ -913,7 +1060,7 @@ class AnswerReader:
         said = text[at:end].rstrip(" \"'*_`)")
         if not said or len(said) > _UNKNOWN or _NO_ANSWER.match(said):
             return None
-        if _FIGURE.match(said) or _TYPE_WORDS.match(said):
+        if _FIGURE.match(said) or _TYPE_WORDS.match(said) or self._requested(name):
             return None
         if any(each.start == at for each in self._names):
             return None
@@ -1018,7 +1165,9 @@ class AnswerReader:
             return
         if not self._asserted(name, clause, start, run):
             return
-        around = self._stretches.whole if name.composed else self._stretches.around
+        spoken = _topic_before().search(text, max(0, name.start - 40), name.start)
+        whole = name.composed or spoken is not None
+        around = self._stretches.whole if whole else self._stretches.around
         stretch = around(name.start, name.end)
         before = ""
         understood = stretch is None
@@ -1050,6 +1199,53 @@ class AnswerReader:
             )
         )
 
+    def _echoed(self) -> None:
+        """What the owner says of themselves by what others are: "he smokes, but I don't"."""
+        for name in self._names:
+            kind = self._words.kinds.get(name.root)
+            if kind is None or kind.name != "boolean" or name.weight in ("short", "label"):
+                continue
+            if name.root == self._words.sexed:
+                continue
+            _, last = self._stretches.sentence(name.start)
+            _, behind = self._stretches.sentence(min(last + 2, len(self._text)))
+            echo = _ECHO.search(self._text, name.end, behind)
+            if echo is not None and self._stretches.mark(echo.start()) != "?":
+                write = _titled(self._title(name))
+                start, end = echo.span("said")
+                self._keep(Answer(start=start, end=end, root=name.root, said=None, write=write))
+
+    def _reported(self) -> None:
+        """An answer that is told to have been given: "it asks if I smoke and I ticked yes"."""
+        for told in _REPORTED.finditer(self._text):
+            first, _ = self._stretches.sentence(told.start())
+            before = [n for n in self._names if first <= n.start and n.end <= told.start()]
+            if not before:
+                continue
+            name = before[-1]
+            kind = self._words.kinds.get(name.root)
+            if kind is not None and kind.name == "boolean":
+                start, end = told.span("said")
+                self._keep(
+                    Answer(
+                        start=start,
+                        end=end,
+                        root=name.root,
+                        said=None,
+                        write=_one_of(*(("no", "yes") if name.denied else ("yes", "no")), str),
+                    )
+                )
+
+    def _like_me(self) -> None:
+        """Somebody that the owner likens to themselves: "can a diabetic like me have figs?"."""
+        for alike in _LIKE_ME.finditer(self._text):
+            start, end = alike.span("who")
+            within = [n for n in self._names if start <= n.start and n.end <= end]
+            named = next((n for n in within if n.root in self._words.kinds), None)
+            if named is not None and self._words.kinds[named.root].name == "boolean":
+                write = _titled(self._title(named))
+                self._keep(Answer(start=start, end=end, root=named.root, said=None, write=write))
+
     def _habit(self, name: _Name) -> bool:
         return name.root in self._words.facts
 
@@ -1065,16 +1261,17 @@ class AnswerReader:
             measured = clause.subject == "unsaid" and any(
                 first <= start < last for start, _ in self._quantities()
             )
-            return measured or bool(
-                spoken or head or self._noted or self._whose_at(name.start) == "owner"
-            )
+            told = spoken or head or self._noted or self._whose_at(name.start) == "owner"
+            return measured or bool(told) or self._elliptic(name)
         owned = self._whose(name) == "owner" or bool(word_list("own") & set(run))
         if name.weight == "loose":
-            return owned and self._stretches.mark(name.start) != "?"
+            told = owned or self._elliptic(name) or (self._noted and clause.subject == "unsaid")
+            return told and self._stretches.mark(name.start) != "?"
         if name.weight == "short":
-            return self._capital(name) and (
-                self._noted or self._listed(start) or owned or bool(run)
-            )
+            noted = self._noted or self._listed(start)
+            if not self._capital(name):  # "pmhx - nil dm", "i had a tia"
+                return noted or (owned and not word_list("having").isdisjoint(run))
+            return noted or owned or bool(run) or self._elliptic(name)
         if name.own or owned or self._listed(start) or self._nothing_else():
             return True
         if name.root == self._words.sexed:
@@ -1088,10 +1285,32 @@ class AnswerReader:
             return self._stretches.mark(name.start) != "?"
         if word_list("finders") & set(words_in(text, first, last)):
             return self._stretches.mark(name.start) != "?"
+        opener = self._stretches.opening(first, last)
+        own = word_list("own") & set(words_in(text, name.end, last))
+        if opener in word_list("roles") and own:  # "With heart failure, is altitude bad for me?"
+            return self._stretches.around(name.start, name.end) is not None
         if _strong_words() & set(words_in(text, first, last)):
             return self._stretches.around(name.start, name.end) is not None
         names = [(each.start, each.end) for each in self._names]
-        return self._stretches.fragment(name.start, names) or self._profiled(name)
+        return (
+            self._stretches.fragment(name.start, names)
+            or self._profiled(name)
+            or self._elliptic(name)
+        )
+
+    def _elliptic(self, name: _Name) -> bool:
+        """Whether a sentence leaves its "I" away, in a text whose owner speaks elsewhere.
+
+        "Currently on ramipril, cholesterol borderline. Can I take cold capsules?"
+        """
+        at = name.start
+        if self._subject(at) != "unsaid" or self._stretches.heading(at) or self._requested(name):
+            return False
+        first, last = self._stretches.sentence(at)
+        labelled = ":" in self._text[first:at] and name.composed  # "Household: one adult, two kids"
+        if not labelled and self._stretches.opening(first, last) not in word_list("elliptic"):
+            return False
+        return not _strong_words().isdisjoint(words_in(self._text, 0, len(self._text)))
 
     def _profiled(self, name: _Name) -> bool:
         """Whether a name is an item of what describes somebody, or all that a label says.
@@ -1330,21 +1549,26 @@ class AnswerReader:
         text = self._text
         for match in _sex_words().finditer(text):
             clause = clause_at(self._clauses, match.start())
-            if self._whose_at(match.start()) in ("other", "nobody") and match[0] not in _SELF:
+            whose = self._whose_at(match.start())
+            first, _ = self._stretches.sentence(match.start())
+            oneself = _ONESELF.search(text, first, match.start()) is not None
+            if whose in ("other", "nobody") and match[0] not in _SELF and not oneself:
                 continue
             start, run = self._run_before(match.start(), clause.start)
-            told = bool((word_list("own") - _MY) & set(run))
-            aged = _AGED.search(text, max(clause.start, match.start() - 20), match.start())
+            told = oneself or bool((word_list("own") - _MY) & set(run))
+            aged = _AGED.search(text, max(first, match.start() - 20), match.start())
             aged = aged or re.compile(r"[ ,]{1,2}\d{1,3}(?![\w.]\d|\w)").match(text, match.end())
             if word_list("having") & set(run):
                 told = False  # "I have a son"
             copula = _COPULA.search(text[clause.start : match.start()])
-            if match[0] in _PRONOUNS:
+            if match[0] in _PRONOUNS or _MY_LIKE.match(text, match.end()):
                 told = True
+            elif match[0] in _PLURALS:
+                continue
             if match[0] in _TITLES:
                 told, aged = False, None
                 copula = _CALLED.search(text, max(0, match.start() - 24), match.start())
-            if not (told or copula or (aged and clause.subject in ("owner", "unsaid"))):
+            if not (told or copula or (aged and whose in ("owner", "unsaid"))):
                 continue
             language = next(
                 (
@@ -1361,13 +1585,19 @@ class AnswerReader:
             else:
                 write = _one_of(one, other, _case(self._original(match.start(), match.end())))
                 said, begin = ("yes" if yes else "no"), match.start()
+                spouse = _SPOUSE_OF.search(text, first, begin)
+                if spouse is not None:  # "I'm his wife": so would "his" tell it
+                    write, begin = _spouse(write), spouse.start()
             self._keep(Answer(start=begin, end=match.end(), root=root, said=said, write=write))
 
         for match in _SEX_ITEM.finditer(text):
             # An item of what describes somebody: "Age 44, F, 172 cm", "44/F".
             first, last = self._stretches.sentence(match.start(1))
             numbered = any(first <= n.start < last for n in self._page.numbers)
-            if numbered and self._original(*match.span(1)).isupper():
+            slashed = text[max(0, match.start(1) - 2) : match.start(1)][
+                :1
+            ].isdigit()  # "44/f/berlin"
+            if numbered and (slashed or self._original(*match.span(1)).isupper()):
                 self._keep(self._sex_letter(*match.span(1), root))
         for match in _AGE_AND_SEX.finditer(text):
             capital = self._original(*match.span(3)).isupper()
@@ -1434,6 +1664,9 @@ class AnswerReader:
             ]
             self._keep_days([*behind, *more], name)
             return
+        grown = _GROWN.match(text, name.start, min(len(text), name.end + 24))
+        if grown is not None and name.composed:  # "my boy turned two"
+            self._keep(self._day(*grown.span("age"), name, None, None))
         if _BIRTHDAY.search(text, name.start, name.end):
             start, stop = max(0, name.start - _BACK), min(len(text), name.end + _BACK)
             start = max(start, text.rfind("\n", 0, name.start) + 1)
@@ -1459,7 +1692,7 @@ class AnswerReader:
         """A day told by its month and year, its year, or how long ago it is."""
         for pattern in (
             *(_days_of_months(), _seasons(), _MONTH_YEAR, _ago(), _YEAR, _YEAR_IN_WORDS),
-            *(_months_alone(), _DAY_ALONE),
+            *(_FIGURES_ONLY, _months_alone(), _DAY_ALONE),
         ):
             parts = pattern.finditer(self._text, start, end)
             if pattern is _MONTH_YEAR:
@@ -1479,7 +1712,8 @@ class AnswerReader:
             if pattern is _days_of_months():
                 spoken = _SPOKEN_YEAR.match(self._text, stop)
                 stop = stop if spoken is None else spoken.end()
-            return self._keep(self._day(part.start(), stop, name, None, write))
+            begin, _ = _with_weekday(self._text, part.span())
+            return self._keep(self._day(begin, stop, name, None, write))
         return False
 
     def _keep_days(self, days: Sequence[tuple[int, int]], name: _Name) -> None:
@@ -1558,11 +1792,17 @@ def _sex_words() -> re.Pattern[str]:
     return re.compile(rf"(?<![^\W_])(?:{'|'.join(map(re.escape, words))})(?![^\W_])")
 
 
+_JOINED: Final = r"[\\s_-]*(?:to|or|–)?[\\s_-]*"  # "2 to 4", "2-4"
+
+
 @functools.lru_cache(maxsize=256)
 def _answers_of(answers: tuple[str, ...]) -> re.Pattern[str]:
     """The answers of a category, whatever stands between their words."""
     spelt = [re.sub(r"(?:\\[ -]|_)+", r"[\\s_-]*", re.escape(_folded(each))) for each in answers]
-    spelt = [each.replace(r"[\s_-]*to[\s_-]*", r"[\s_-]*(?:to|or|–)?[\s_-]*") for each in spelt]
+    for joint in ("to", "or"):
+        spelt = [
+            re.sub(rf"(?<=\d)\[\\s_-\]\*{joint}\[\\s_-\]\*(?=\d)", _JOINED, each) for each in spelt
+        ]
     return re.compile(rf"(?<![^\W_])(?:{'|'.join(sorted(spelt, key=len, reverse=True))})(?![^\W_])")
 
 
@@ -1608,6 +1848,10 @@ def _worded(case: Callable[[str], str]) -> Writer:
     return lambda kind, number: (
         case(kind.written(number)) if case is not str else kind.written(number)
     )
+
+
+def _spouse(write: Writer) -> Writer:
+    return lambda kind, number: f"their {write(kind, number)}"
 
 
 def _titled(title: str, before: str = "") -> Writer:

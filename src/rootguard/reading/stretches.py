@@ -125,7 +125,8 @@ class Stretches:
             high = pieces[at].end
         opener = self.opening(low, high)
         asks = self.mark(start) == "?"
-        if asks and (high >= last or opener in word_list("asking")):
+        told = opener in word_list("own")  # "which box is mine if I have never smoked?"
+        if asks and ((high >= last and not told) or opener in word_list("asking") - {"am"}):
             return None
         if opener in word_list("requests"):
             quoted = re.compile(
@@ -157,7 +158,10 @@ class Stretches:
         return low if mark is None else mark.end()
 
     def _asks(self, piece: Stretch) -> bool:
-        return self.opening(piece.start, piece.end) in word_list("asking") - {"any"}
+        start = piece.start
+        if piece.joined:  # "so is it worthwhile"
+            start = self._text.find(" ", start) + 1
+        return self.opening(start, piece.end) in word_list("asking") - {"any"}
 
     def whole(self, start: int, end: int) -> Stretch | None:
         """The whole sentence of a name; what stands before a colon stays: "Family history: ..."."""

@@ -1,0 +1,88 @@
+"""Which answer was written does not show: any word for it leaves the same text."""
+
+import json
+import tomllib
+from importlib.resources import files
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from benchmarks.told import channel, leaves
+
+from rootguard.channels.text.channel import TextChannel
+from rootguard.template import catalog, load_template
+
+DEVELOPING = Path(__file__).parents[2] / "data" / "plain" / "developing"
+LISTS = tomllib.loads((files("rootguard.reading") / "answers.toml").read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def one() -> TextChannel:
+    return channel()
+
+
+def test_no_group_of_the_developed_texts_tells_its_answer(one: TextChannel) -> None:
+    groups = map(json.loads, (DEVELOPING / "answers.jsonl").read_text("utf-8").splitlines())
+    told = [each["id"] for each in groups if len({leaves(one, w) for w in each["writings"]}) > 1]
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    "form", ["Smoker: {}\nPets: none", "smoker={}", "Do you smoke? {}\nPets? Two", "Diabetes - {}"]
+)
+def test_every_word_for_yes_or_no_leaves_as_one(one: TextChannel, form: str) -> None:
+    words = {word for key, pair in LISTS["pairs"][0].items() if key[:2] == "en" for word in pair}
+    assert len({leaves(one, form.format(word)) for word in words}) == 1
+
+
+@pytest.mark.parametrize("form", ["I'm a {} of 44.", "I am a {}, what should I eat?"])
+def test_every_word_for_a_woman_or_a_man_leaves_as_one(one: TextChannel, form: str) -> None:
+    named = next(each for each in LISTS["sexes"] if each.get("en") == ["woman", "man"])
+    words = set(chain.from_iterable(pair for key, pair in named.items() if key[:2] == "en"))
+    assert len({leaves(one, form.format(word)) for word in words}) == 1
+
+
+@pytest.mark.parametrize(
+    ("form", "answers"),
+    [
+        ("Can a {} like me have figs?", ("diabetic", "non-diabetic", "type 2 diabetic")),
+        ("My brother smokes, {}. Who pays more?", ("so do I", "but I don't", "and I do too")),
+        ("The form asks about smoking and I ticked {}.", ("yes", "no")),
+        ("{} on ramipril. Can I eat grapefruit?", ("Currently", "Not", "Never", "Still")),
+        ("{} heart failure, is altitude bad for me?", ("With", "Without")),
+        ("| Alcohol | {} |", ("never", "monthly", "daily", "2-3x/week")),
+        ("I {} drink, is a test worthwhile?", ("don't", "hardly", "often", "never")),
+        ("I'm {} and need his papers.", ("his wife", "her husband")),
+        ("I'm a {} mum of two.", ("single", "married", "divorced", "widowed", "separated")),
+        ("My boy {}.", ("was born on 14 May", "was born on Sunday 2 November")),
+    ],
+)
+def test_a_statement_leaves_alike_whatever_it_says(
+    one: TextChannel, form: str, answers: tuple[str, ...]
+) -> None:
+    assert len({leaves(one, form.format(answer)) for answer in answers}) == 1
+
+
+def test_every_typed_root_of_the_catalogue_has_words() -> None:
+    called = {word for fact in LISTS["facts"].values() for word in fact["called"]}
+    for name in catalog():
+        for root in load_template(name).roots.values():
+            if root.type.name in ("boolean", "category", "date"):
+                words = {str(root.name).replace("_", " "), (root.title or "").lower()}
+                assert called & {*words, *map(str.lower, root.aliases)}, (name, root.name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Diabetes is a chronic disease. Explain it to me.",
+        "I drink two litres of water a day. Is that enough?",
+        "My neighbour smokes on the balcony. What can I do?",
+        "How often should I water my plants? Every day seems too much.",
+        "I need a shopping list with fruit and vegetables for a week.",
+        "The trial period started on 3 March 2025. When can I cancel?",
+        "I'm looking for a man who repairs bikes.",
+    ],
+)
+def test_what_is_only_spoken_of_stays(one: TextChannel, text: str) -> None:
+    assert leaves(one, text) == text
