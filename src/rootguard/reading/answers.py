@@ -97,6 +97,7 @@ _FAMILY_HEAD: Final = re.compile(
     r"|antecedentes familiares|familiarita|anamnesi familiare|historico familiar)(?![^\W_])"
 )
 _CODE: Final = re.compile(r"\d(?=\s*(?:[,;.)\n}\]]|\Z))(?!\.\d)")
+_HEAD_MARK: Final = re.compile(r"[ \t]{0,2}:[ \t]{0,3}[^\W_]")
 _POINTS: Final = re.compile(r"(?:pts|points?|score)\W{0,4}\Z")
 _BIRTH_LABEL: Final = re.compile(
     r"(?:(?<=\n)|\A|(?<=[\"'{(,-]))[ \t]*(?:born|dob|date of birth|birth ?date|d\.o\.b|geboren"
@@ -495,7 +496,7 @@ class AnswerWords:
 
     __slots__ = (
         *("_names", "_pattern", "_shared", "composed", "conditions", "dated", "facts", "kinds"),
-        *("setting", "sexed", "titles"),
+        *("inherited", "setting", "sexed", "titles"),
     )
 
     def __init__(self, roots: Sequence[Root], days: Sequence[tuple[str, Sequence[str]]]) -> None:
@@ -503,6 +504,7 @@ class AnswerWords:
         self.titles = {root.name: root.label for root in roots}
         self.dated = bool(days) or any(kind.name == "date" for kind in self.kinds.values())
         self.sexed: RootName | None = None
+        self.inherited: RootName | None = None
         self.conditions: list[RootName] = []
         self.facts: set[RootName] = set()  # those that the lists have words for
         self.composed: list[_Composed] = []
@@ -540,6 +542,8 @@ class AnswerWords:
             if not set(keys) & set(fact["called"]):
                 continue
             self.facts.add(root)
+            if fact.get("inherited"):
+                self.inherited = root
             if fact.get("sexes"):
                 self.sexed = root
             if fact.get("condition"):
@@ -785,6 +789,7 @@ class AnswerReader:
                     here.add((each.root, first))
             named |= here  # one pair of words names it
         found += self._births()
+        found += self._families({first for _, first in named})
         if found:
             taken = Spans((name.start, name.end) for name in found)
             places = {(name.root, self._stretches.sentence(name.start)) for name in found}
@@ -795,6 +800,15 @@ class AnswerReader:
                 or (name.root, self._stretches.sentence(name.start)) in places
             )
             self._names = sorted([*rest, *found], key=lambda name: (name.start, -name.end))
+
+    def _families(self, named: set[int]) -> Iterator[_Name]:
+        """What stands behind "FH:", whether or not it names the disease: "nil" tells it as well."""
+        root = self._words.inherited
+        for head in _FAMILY_HEAD.finditer(self._text) if root is not None else ():
+            first, last = self._stretches.sentence(head.start())
+            behind = _HEAD_MARK.match(self._text, head.end(), last)
+            if root is not None and behind is not None and first not in named:
+                yield _Name(behind.end() - 1, behind.end(), root, "en", own=False, composed=True)
 
     def _births(self) -> Iterator[_Name]:
         """Labels of a birthday in a text about a child, where no own one is declared."""

@@ -53,6 +53,7 @@ def test_every_word_for_a_woman_or_a_man_leaves_as_one(one: TextChannel, form: s
         ("| Alcohol | {} |", ("never", "monthly", "daily", "2-3x/week")),
         ("I {} drink, is a test worthwhile?", ("don't", "hardly", "often", "never")),
         ("I'm {} and need his papers.", ("his wife", "her husband")),
+        ("FH: {}. SH: teacher.", ("nil of note", "T2DM in grandmother", "T2DM in mother")),
         ("I'm a {} mum of two.", ("single", "married", "divorced", "widowed", "separated")),
         ("My boy {}.", ("was born on 14 May", "was born on Sunday 2 November")),
     ],
