@@ -87,3 +87,8 @@ def test_every_typed_root_of_the_catalogue_has_words() -> None:
 )
 def test_what_is_only_spoken_of_stays(one: TextChannel, text: str) -> None:
     assert leaves(one, text) == text
+
+
+def test_a_nested_answer_leaves_alike_where_it_is_the_released_one(one: TextChannel) -> None:
+    texts = [f'{{"family": {{"diabetes": "{word}"}}}}' for word in ("none", "distant", "close")]
+    assert len({leaves(one, text) for text in texts}) == 1
