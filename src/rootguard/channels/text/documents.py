@@ -352,12 +352,13 @@ class Walk:
         if len(told) < _LEAST_PATH or len(text) > _LONGEST_ANSWER:
             return None
         context = f"{' '.join(told)}: "
+        made = self._channel.sanitize_text(text, context, self._looking(NOTHING))
+        if "root" in made.replaced:
+            return made
         # What was written may be what is released: then nothing is replaced, and it is read none
         # the less.
         edits = self._channel.read(text, context, self._looking(NOTHING))
-        if not any(edit.kind == "root" for edit in edits):
-            return None
-        return self._channel.sanitize_text(text, context, self._looking(NOTHING))
+        return made if any(edit.kind == "root" for edit in edits) else None
 
     def _truth(self, value: bool, *, path: tuple[str, ...]) -> object:
         """True or false under a key, which may be the answer to a yes or no that is declared."""
