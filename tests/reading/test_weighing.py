@@ -127,6 +127,7 @@ def test_odds_add_up_and_edges_are_as_written() -> None:
     model = Weights(-100, {"a": 150, "b": -50})
     assert model.odds(["a", "b", "unknown"]) == pytest.approx(0.5)
     assert model.odds([]) == pytest.approx(0.2689, abs=1e-4)
+    assert (Weights(-(10**9), {}).odds([]), Weights(10**9, {}).odds([])) == (0.0, 1.0)
     nobody = Claim(start=0, end=1, standing="nobody", reason="unbound")
     likely = Claim(start=0, end=1, standing="likely", reason="spoken_of")
     owner = Claim(start=0, end=1, standing="owner", reason="named")
