@@ -171,6 +171,10 @@ def test_a_number_is_claimed_for_a_reason(text: str, claims: list[str]) -> None:
         "Is 92 a good age for a tortoise?",
         "const s = { fontSize: 14, lineHeight: 1.5, retries: 3 };",
         "I bake at 1,800 m altitude.",
+        "My cousin asks whether a BMI of 33 at age 29 is too high",
+        "A customer of ours has savings of 9,000 and a monthly income of 2,700",
+        "Crafts for kids aged 5 to 9, two tables",
+        "homa = glucose * insulin / 405",
     ],
 )
 def test_what_is_no_persons_leaves_unchanged(text: str) -> None:
@@ -187,6 +191,9 @@ def test_what_is_no_persons_leaves_unchanged(text: str) -> None:
         "Simulated patient: 66-year-old man, BP 158/94",
         "If the user's BMI is above 30, suggest a doctor",
         "Fasting glucose of 100 to 125 mg/dL counts as prediabetes.",
+        "Stay in the persona. Age: 9 years in service. Weight: 41 kg.",
+        "Build the form that the user wants, with age 0-120, weight_kg 1-400, systolic 60-250",
+        "The resting need is 10 * weight + 6.25 * height - 5 * age",
     ],
 )
 def test_a_prompts_examples_and_limits_are_nobodys(text: str) -> None:
@@ -197,6 +204,9 @@ def test_a_prompts_examples_and_limits_are_nobodys(text: str) -> None:
     ("text", "secrets"),
     [
         ("He's 6'2\" and 210 lb, I'm 5'10\" and 184 lb", ["5'10", "184"]),
+        ("AST - 23 * ALT - 30 * PLT - 220", ["23", "30", "220"]),
+        ("My wife asks if my weight of 71.5 kg is fine", ["71.5"]),
+        ("As an employee I earn 3100 a month", ["3100"]),
         ("CHOLESTEROL, TOTAL      214 H     <200 mg/dL", ["214"]),
         ("im 54 yeras old", ["54"]),
         ("$ 7,083 income, $ 1,875 monthly debt", ["7,083", "1,875"]),

@@ -81,7 +81,7 @@ DECISIONS: Final[Mapping[Source, Mapping[Standing, _Decided]]] = {
 """What becomes of a number. `doubt` is refused or redacted, as the owner's profile says."""
 
 _WORD = re.compile(r"[^\W\d_]+")
-_LONE_WORD = re.compile(r"(?<![\w.@/-])[^\W\d_]+(?![\w./@])")  # not "example.org"
+_LONE_WORD = re.compile(r"(?<![\w.@/-])[^\W\d_]+(?![\w/@]|\.\w)")  # not "example.org"
 _SENTENCE: Final = 160  # characters on either side that are looked at for "it" and "that"
 _FEW_WORDS: Final = 8  # of a message that only goes on with what was said
 _TERSE: Final = 80  # characters of a text that speaks of nobody and is taken for the owner's own
@@ -150,6 +150,8 @@ _USUAL = re.compile(r"(?<!my )(?<!mine )\b(?:normal|typical|usual|ideal|healthy|
 _CELL_CONSTANT = re.compile(r"=[a-z_(][\w()*/+. -]{0,40}[*/×÷] ?\Z")  # =B2*C2/405
 _CONSTANT = re.compile(r"[a-z_]\w* ?[*/×÷+-] ?\Z")
 _HYPHEN = re.compile(r" ?[-–—] ?")
+_TIMES_NAME = re.compile(r" ?[*×·] ?[a-z_]{2,}")
+_BY_NUMBER = re.compile(r"[a-z_]{2,} ?(?<!\*)[*×·] ?[a-z_]{2,} ?[/÷] ?\Z")
 _MINE_AFTER = re.compile(
     r"(?: ?[^\W\d_]{1,5}(?:/[^\W_]{1,4})?)?(?: is| are| =)? \(?mine\b(?! (?:is|was|are)\b|:| ?\d)"
 )
@@ -621,8 +623,16 @@ class _Reader:
             or (whose == "unsaid" and self._is_about_nobody(number, mention))
         ):
             standing, reason = "nobody", "general"
-        elif self._is_reference(number) or self._is_aim(number) or self._is_usual(number):
+        elif (
+            self._is_reference(number)
+            or self._is_aim(number)
+            or self._is_usual(number)
+            # A prompt knows values; a range in it is a rule, whomever else it speaks of.
+            or (self.source == "developer" and self._is_in_range(number))
+        ):
             standing, reason = "nobody", "range"
+        elif self._is_coefficient(number):
+            standing, reason = "nobody", "arithmetic"
         elif self._is_supposed(number):
             standing, reason = "nobody", "general"
         elif self._is_edition(number, mention):
@@ -658,8 +668,6 @@ class _Reader:
         beside = self._named_near(number) & self.owned
         if self.source == "owner" and any(not measures[root].everyday for root in beside):
             return False  # beside a laboratory's finding a weight is the same person's
-        if self.source == "developer" and self._is_in_range(number):
-            return True  # a prompt knows values; a range in it is a rule
         if everyday and self._is_definition():
             return True  # struct User { age: u8 }
         if not everyday:
@@ -685,6 +693,14 @@ class _Reader:
         text = self.page.plain
         before = _RANGE_BEFORE.search(text, max(0, number.start - _BARE), number.start)
         return before is not None or _RANGE_RULE.match(text, number.end) is not None
+
+    def _is_coefficient(self, number: WrittenNumber) -> bool:
+        """Whether a formula of names has it as its own: "height - 5 * age", "a * b / 405"."""
+        text = self.page.plain
+        # In a prompt alone: "AST - 23 * ALT - 30" are a person's, with stars between them.
+        if self.source == "developer" and _TIMES_NAME.match(text, number.end):
+            return True
+        return _BY_NUMBER.search(text, max(0, number.start - _SENTENCE), number.start) is not None
 
     def _name_end(self, number: WrittenNumber) -> int:
         """Where the name behind a number ends, if one follows: "92 a good age"."""

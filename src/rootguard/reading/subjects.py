@@ -90,6 +90,8 @@ _REPORTED = re.compile(  # and whom the writer looks after: "the patient in my c
     r"(?:case|study|trial|paper|report|article|book|film|story|vignette|textbook|exam"
     r"|clinic|practice|ward|office|surgery|unit|department|care)\b"
 )
+_WONDERS = re.compile(r" (?:wants to know|asks|asked|is asking|wondered|wonders) (?:if|whether)\b")
+_AGED = re.compile(r" (?:aged|ages|between|under|over) (?:\d|[a-z]{3,5}\b)")
 _NEXT_TO = re.compile(r" (?:next to|beside|opposite|across from|ahead of|behind) (?:me|us)\b")
 _ME_MUCH = re.compile(r"[:=]?\s\d|[:=]\s")
 _ASIDE = re.compile(r"\A( [^\W\d_]+)? \(\d{1,3}(?: ?[a-z]{1,3})?\)")
@@ -123,6 +125,7 @@ _IN_GENERAL = frozenset(
         *("im allgemeinen", "en general", "in generale", "em geral", "over het algemeen"),
     )
 )
+_FOR_WHOM = frozenset(("for", "with", "of", "to", "by"))
 _UNSAID: Whose = "unsaid"
 
 
@@ -227,6 +230,7 @@ def _marking(spoken: frozenset[str]) -> Mapping[str, str]:
     note(lists["general"]["normal"], "normal")
     note(lists["general"]["with_article"], "normal")
     note(lists["names"]["given"], "given")
+    note(lists["persons"]["relations"], "person")  # "a client of mine has"
     return roles
 
 
@@ -438,7 +442,8 @@ class _Cutting:
                 if rest[:1] == ["in"] and "law" in rest[1:2]:
                     rest = rest[2:]
                 if rest and rest[0] in _set("persons", "speaking"):
-                    return None
+                    asked = _WONDERS.match(self._text, self._end_of(word, end))
+                    return _Marker(start, asked.end(), "other", "weak") if asked else None
                 self._antecedent = "other"
                 strength: _Strength = (
                     "weak" if self._before(start) in _set("persons", "beside") else "strong"
@@ -488,6 +493,9 @@ class _Cutting:
             return None
         told = bool(following) and (following[0] == "s" or following[0] in _set("third", "verbs"))
         told = told or _BESIDE_NAME.match(self._text, end) is not None
+        whom = not articled and role == "person" and before[:1] and before[0] in _FOR_WHOM
+        if whom and _AGED.match(self._text, end):  # "ideas for kids aged 4 to 8"
+            return _Marker(start, end, "nobody")
         # "Neighbor earns 9k", "sister's platelets 180", "Wife 51"
         if role != "called" and not articled and (before or not told):
             return None
