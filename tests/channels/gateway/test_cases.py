@@ -51,21 +51,21 @@ def counted(sort: Sort) -> Tally:
 
 @functools.cache
 def innocent(open_channel: Callable[[Person], PersonChannel]) -> dict[str, Tally]:
-    """Both halves of each kind together."""
+    """Both parts of each kind together."""
     found = count("innocent", open_channel, persons=1)
     together: dict[str, Tally] = {}
     for kind in KINDS:
-        halves = found["developing", "innocent", kind], found["heldout", "innocent", kind]
+        parts = found["developing", "innocent", kind], found["heldout", "innocent", kind]
         together[kind] = Tally(
-            samples=sum(half.samples for half in halves),
-            refused=sum(half.refused for half in halves),
-            altered=sum(half.altered for half in halves),
+            samples=sum(part.samples for part in parts),
+            refused=sum(part.refused for part in parts),
+            altered=sum(part.altered for part in parts),
         )
     return together
 
 
 def test_there_are_as_many_cases_as_the_figures_speak_of() -> None:
-    assert [len(of(sort)) for sort in ("messages", "conversations", "innocent")] == [120, 40, 360]
+    assert [len(of(sort)) for sort in ("messages", "conversations", "innocent")] == [120, 40, 480]
     ids = [(sample.source, sample.id) for sample in samples()]
     assert len(set(ids)) == len(ids)
 
