@@ -164,10 +164,14 @@ def _written(text: str) -> list[WrittenNumber]:
 
 
 def _is_row(text: str, start: int, end: int) -> bool:
-    """Whether what looks like groups of three stands in a row of numbers with blanks between."""
+    """Whether what looks like groups of three stands in a row of numbers with blanks between.
+
+    Such a row are feet and a weight, "5'4 200", and a day and a pressure, "day 30 133/85".
+    """
     return (
-        re.search(r"\d \Z", text[max(0, start - 2) : start]) is not None
-        or re.match(r" \d", text[end : end + 2]) is not None
+        re.search(r"\d \Z|\d['’] ?\Z", text[max(0, start - 3) : start]) is not None
+        or re.match(r" \d|/\d{2,3}(?!\d)", text[end : end + 5]) is not None
+        or text[start : start + 2] == "0 "
     )
 
 

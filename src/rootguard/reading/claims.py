@@ -31,7 +31,7 @@ from rootguard.language.units import canonical, currency_before, read_currency, 
 from rootguard.reading.mentions import ComputedNames, RootMention, Values, bind, positional
 from rootguard.reading.ordinary import OrdinarySort, Surroundings, TestedLines, sorts
 from rootguard.reading.page import Column, Measure, Page, wording
-from rootguard.reading.subjects import Clause, Whose, clause_at, clauses, kin
+from rootguard.reading.subjects import Clause, Whose, clause_at, clauses, kin, oneself, persons
 from rootguard.values import RootName
 
 Source = Literal["owner", "trusted", "tool", "model", "developer"]
@@ -155,15 +155,10 @@ _BY_NUMBER = re.compile(r"[a-z_]{2,} ?(?<!\*)[*×·] ?[a-z_]{2,} ?[/÷] ?\Z")
 _MINE_AFTER = re.compile(
     r"(?: ?[^\W\d_]{1,5}(?:/[^\W_]{1,4})?)?(?: is| are| =)? \(?mine\b(?! (?:is|was|are)\b|:| ?\d)"
 )
-_MY_ROW = re.compile(r"(?:\A|\n)[ |\t]*(?:me|myself|mine|i|ich|moi|yo|io|eu|ik)(?![^\W_])")
-_OWN_ROW: Final = frozenset(("me", "myself", "mine", "i", "ich", "moi", "yo", "io", "eu", "ik"))
 _GOALS: Final = frozenset(
     ("goal", "target", "want", "wanted", "aim", "ideal", "ziel", "objectif", "meta")
 )
-_KIN_BEFORE = re.compile(
-    r"\b(?:wife|husband|son|daughter|sister|brother|mother|father|mom|mum|dad|girlfriend|boyfriend"
-    r"|kids?|child|children|friend|boss|neighbou?r|kinder|tochter|sohn|frau|mann) \(\Z"
-)
+_IN_BRACKETS = re.compile(r"([^\W\d_]+) \(\Z")
 _EXPONENT = re.compile(r"(?:\*\*|\^) ?\Z")
 _PAIR = re.compile(r" ?/ ?| (?:over|su|sur|sobre|zu|auf|op|por|na) ")
 _OVER: Final = ("over", "su", "sur", "sobre", "zu", "auf", "op", "por", "na")  # "134 su 86"
@@ -209,6 +204,26 @@ _PAY = re.compile(
     r"\)?( ?k| grand| thousand)?(?: ?[$€£]| (?:usd|euros?|eur|dollars|gbp|pounds)\b)?"
     r"(?: (?:gross|net|netto|brutto|brut|before tax|after tax|pretax))? ?(?=\S)"
 )
+_AGE_THEN = re.compile(  # an age at another time: "since I was 17", "diagnosed at the age of 25"
+    r"(?:\b(?:when|since|until|till|before|after|once|while|whenever|by the time|from when)"
+    r" (?:i|we) (?:was|were|turned?|hit|reach|reached|am|get to)"
+    r"(?: only| just| about| around| like| maybe| roughly| barely)*"
+    r"|\b(?:since|from|until|till|before|after)(?: the| my)?(?: age(?: of)?)?"
+    r"|\b(?:diagnosed|retire|retires|retired|retiring|retirement|pension|died|married|divorced"
+    r"|widowed|graduated|graduate|quit|born|kids|menopause)\b[^.,;:!?\n\d]{0,24}"
+    r" (?:at|by)(?: the)?(?: age(?: of)?)?(?: about| around| like)?) \Z"
+)
+_AGE_WORDS = re.compile(r"\bi (?:was|were|turned?|hit|reached?|am|get to)\b|\bage\b|\b(?:at|by) ")
+_TURNED_NOW = re.compile(  # "when I turned 54 last month" is the age of today
+    r"(?: years? old)?,? (?:last|this|today|yesterday|on|just now|recently"
+    r"|in (?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))"
+)
+_YEARS_THEN = re.compile(
+    r" ?-?(?:years?|yrs?|yo|y/o)?(?:[ -]old| of age)?(?:[.,;:!?)\n]|\Z| [a-z])"
+)
+_WAS_OLD = re.compile(r"\bi was(?: only| just| about| around| like)* \Z")
+_OLD = re.compile(r" ?(?:years?|yrs?)[ -]old\b")
+_OLDEST: Final = 120
 _AT_AGE = re.compile(
     r"(?:\A|[.!?,;\n]\s{0,2})(?:(?:and |but |so |now )?at|being|as of) \Z|\bbeing \Z"
 )
@@ -412,6 +427,7 @@ class _Reader:
         "_exercise",
         "_flows",
         "_letters",
+        "_own_rows",
         "_people",
         "answered",
         "awaited",
@@ -476,6 +492,7 @@ class _Reader:
             ((cell.start, cell.end, column) for column in page.columns for cell in column.cells),
             key=lambda cell: cell[0],
         )
+        self._own_rows: dict[int, bool] = {}
         self._people: bool | None = None
         self._definition: bool | None = None
         self._exercise: bool | None = None
@@ -541,6 +558,8 @@ class _Reader:
                 claims.append(self._bound(mention, number, sort))
             elif number.start not in self.bound:  # else the inches of feet and inches
                 claim = self._unbound(number, sort, start, end)
+                if claim.mention is not None and claim.mention.form.minor:
+                    self._skip_minor(number)  # "13st 2" is one weight
                 claims.append(replace(claim, idle=True) if self._is_idle(number) else claim)
                 if claim.reason == "unbound" and number.value is not None:
                     again.append((len(claims) - 1, number))
@@ -646,6 +665,8 @@ class _Reader:
             and not (whose == "owner" and sort in _lists()["owned_sorts"])
         ):
             standing, reason = "nobody", sort
+        elif self._is_past_age(number):
+            standing, reason = "nobody", "date"
         else:
             self.owned.add(mention.root)
             self.last = number.end
@@ -858,10 +879,29 @@ class _Reader:
         first = _WORD.findall(text, line, number.start)[:2]
         if any(word in kin() for word in first):
             return True
-        low, high = max(0, number.start - _LONGEST_HEADER), number.end + _LONGEST_HEADER
-        opened, closed = text.rfind("\n\n", low, number.start), text.find("\n\n", number.end, high)
-        mine = _MY_ROW.search(text, max(low, opened + 1), closed if closed >= 0 else high)
-        return mine is not None and bool(first) and first[0] not in _OWN_ROW
+        return bool(first) and first[0] not in oneself() and self._has_own_row(place[2])
+
+    def _has_own_row(self, column: Column) -> bool:
+        """Whether a row of its table is the owner's: it begins with "me"; looked for once."""
+        table = self._first_column(column)
+        if table.header.start not in self._own_rows:
+            self._own_rows[table.header.start] = any(
+                word is not None and word[0] in oneself()
+                for word in (_WORD.search(self.page.plain, *cell) for cell in table.cells)
+            )
+        return self._own_rows[table.header.start]
+
+    def _first_column(self, column: Column) -> Column:
+        """The first column of its table: all stand on one line, in order."""
+        line = self.page.plain.rfind("\n", 0, column.header.start) + 1
+        table = self.page.columns
+        return table[bisect_left(table, line, key=lambda each: each.header.start)]
+
+    def _is_of_person_before(self, number: WrittenNumber) -> bool:
+        """Whether it is in brackets behind a person: "my wife (51)"."""
+        start = max(0, number.start - _BARE * 2)
+        before = _IN_BRACKETS.search(self.page.plain, start, number.start)
+        return before is not None and before[1] in persons()
 
     def _is_goals_cell(self, number: WrittenNumber) -> bool:
         """Whether its column says what is wanted: "now | goal"."""
@@ -881,10 +921,7 @@ class _Reader:
         at = bisect_right(self.cells, number.start, key=lambda cell: cell[0]) - 1
         if at < 0 or number.start >= self.cells[at][1]:
             return False
-        # The columns of one table stand on one line, in order.
-        line = self.page.plain.rfind("\n", 0, self.cells[at][2].header.start) + 1
-        table = self.page.columns
-        first = table[bisect_left(table, line, key=lambda each: each.header.start)].header
+        first = self._first_column(self.cells[at][2]).header
         words = _WORD.findall(self.page.plain[first.start : first.end])
         return any(word in _lists()["row_kinds"] for word in words)
 
@@ -918,6 +955,24 @@ class _Reader:
             and _YEAR.fullmatch(self.page.folded.text[mention.start : mention.end]) is not None
             and _is_impossible(measure, mention.number)
         )
+
+    def _is_past_age(self, number: WrittenNumber) -> bool:
+        """Whether it is how old somebody was or will be, which nobody is today.
+
+        "since I was 17", "when I turned 18", "retire at 65", "I was 9 years old".
+        """
+        value, text = number.value, self.page.plain
+        if value is None or not 0 < value <= _OLDEST or value != int(value):
+            return False
+        start = max(clause_at(self.said, number.start).start, number.start - _SENTENCE // 2)
+        if _WAS_OLD.search(text, start, number.start) and _OLD.match(text, number.end):
+            return True
+        said = _AGE_THEN.search(text, start, number.start)
+        if said is None or _AGE_WORDS.search(said[0]) is None:
+            return False
+        if _TURNED_NOW.match(text, number.end) and "turn" in said[0]:
+            return False
+        return _YEARS_THEN.match(text, number.end) is not None
 
     def _is_second(self, number: WrittenNumber) -> bool:
         """Whether it is the second of a pair whose first is the owner's: "134/86 L arm"."""
@@ -955,14 +1010,14 @@ class _Reader:
             return Claim(start=start, end=end, standing="likely", reason="one_of_several")
         if self._is_goals_cell(number):
             return Claim(start=start, end=end, standing="nobody", reason="range")
-        if self._is_anothers_cell(number) or _KIN_BEFORE.search(
-            self.page.plain, max(0, number.start - _BARE * 2), number.start
-        ):
+        if self._is_anothers_cell(number) or self._is_of_person_before(number):
             return Claim(start=start, end=end, standing="other", reason="another_person")
         if whose in ("other", "nobody"):
             reason: Reason = "another_person" if whose == "other" else "general"
             standing: Standing = "other" if whose == "other" else "nobody"
             return Claim(start=start, end=end, standing=standing, reason=reason)
+        if not self.awaited and self._is_past_age(number):
+            return Claim(start=start, end=end, standing="nobody", reason="date")
         if self._is_worked(number, sort):
             return Claim(start=start, end=end, standing="owner", reason="formula")
         answer = self._answer(number, sort)
@@ -1152,8 +1207,6 @@ class _Reader:
             self.answered.append(root)
             if not self.single:
                 self.awaited.remove(root)
-            if mention.form.minor:
-                self._skip_minor(number)
             return _claim(mention, "owner", "asked")
         return None
 
@@ -1167,9 +1220,10 @@ class _Reader:
         return alone or first or (sort in _lists()["stated_sorts"] and mention.stated)
 
     def _skip_minor(self, number: WrittenNumber) -> None:
-        following = next((n for n in self.page.numbers if n.start > number.start), None)
-        if following is not None:
-            self.bound.add(following.start)
+        numbers = self.page.numbers
+        at = bisect_right(numbers, number.start, key=lambda each: each.start)
+        if at < len(numbers):
+            self.bound.add(numbers[at].start)
 
     def _is_surplus(self, number: WrittenNumber) -> bool:
         """Whether it is one more number in an answer than was asked for."""

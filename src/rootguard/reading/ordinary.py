@@ -90,8 +90,20 @@ _CODE_OPENING = re.compile(
     r" [a-z./-]|python3? (?:-|\S+\.py))"
     r"|\s+return\b|return .*[;)]\s*$"
 )
+# Of these, what a sentence may open with as well: "Pip told me", "If I weigh in at night:".
+_WORD_OPENING = re.compile(
+    r"\s*(?:import \w|from [\w.]+ import |assert |elif |else:|try:|for \w+ in |while |if |where "
+    r"|(?:and |or )where |update |order by |group by |return\b|except\b|function\b"
+    r"|(?:public|private|protected|static|final) "
+    r"|(?:git|pip3?|npm|npx|yarn|docker|curl|sudo|brew|cargo|apt|ssh|pytest) )"
+)
+_BOLD = re.compile(r"(?<![\w)\]*])\*\*(?=[^\s*])([^*\n]*[^\s*])\*\*(?![\w*])")
+_SMALL_WORD = re.compile(r"(?<![\w.$@(\[\"'])(?:[a-z]{1,6})(?:'[a-z]{1,2})?(?![\w(\[=.:])(?! ?=)")
+_PROSE: Final = 4  # different words of a sentence that no program has
+_BESIDE_CODE: Final = 24  # characters on either side of code that a sentence speaks of
 _CODE_WITHIN = re.compile(
-    r"(?<![<=])==(?![=>])|!=|&&|\+=|\*\*|::|\)\s?;|\)\.\w{2,40}\(|\b\w{2,40}\.\w{2,40}\("
+    r"(?<![<=])==(?![=>])|!=|&&|\+=|\*\*|::|\)\s?;(?!\s{1,4}[a-z]{2,40} [a-z])"
+    r"|\)\.\w{2,40}\(|\b\w{2,40}\.\w{2,40}\("
     r"|\bselect\b.{1,200}\bfrom\b|\bwhere \w{1,40}(?:\.\w{1,40})? ?(?:<|>|=|!=)"
     r"|\b(?:smallint|bigint|integer|numeric|varchar|decimal|timestamp)\b ?(?:\(|not|check|default)"
     r"|\b[a-z_]\w{1,40}\([\"'\[{]|\b\w{1,40}\(\w{1,40}=|\bif \w{1,40}(?:\.\w{1,40})? ?(?:<|>)=? ?\d"
@@ -154,6 +166,7 @@ _PERCENT = re.compile(
     r"\s?(?:%|percent\b|per cent\b|pct\b|prozent\b|pour cent\b|por ciento\b|por cento\b|procent\b)"
 )
 _ORDINAL = re.compile(r"(?:st|nd|rd|th)\b|[ºª°]\s")
+_STONES = re.compile(r"st\b")
 _OPERATED = re.compile(
     r"[0-9)a-z²³]\s*[+*×÷^]\s*\Z|[\d)]\s*[-+*/×÷^]\s*[\d.]+\s*\)?\s*=\s*\Z|\)\s*=\s*\Z"
     r"|\d\s+/\s+\Z|\d\s*x\s*\Z"
@@ -165,6 +178,10 @@ _CONNECTED = re.compile(
     r"\s?(?:-|–|—|\.\.\.?|to|bis|a|ate|and|und|y|et|e|or|oder|ou|o|tot|en|do|/|,|&)\s?"
 )
 _RANGED = re.compile(r"\s?(?:-|–|—|\.\.\.?|to|bis|a|ate|and|und|y|et|e|tot|en)\s?")
+_JOINED_TO = re.compile(r"(?<![^\W_])[^\W\d_]+\d{0,2}-\Z")
+_FOUND_BEFORE = re.compile(  # "23 U/L (", "23 (normal ", "214 mg/dL H ["; or nothing before it
+    r"(?:\A|\d)[^\w(\[]?(?: ?[^\W\d_%][^\s(\[]{0,11}| ?%){0,3} ?[(\[](?:[^\W\d_]+[:=]? ){0,2}\Z"
+)
 _LIST_MARK = re.compile(r"[.)]\s+\S")
 _AMOUNT_END = re.compile(r"k?\s?(?:usd|eur|gbp|dollars|euros?|€|£)?\s?")
 _HOURS = re.compile(r"h(?:\d\d)?\b")
@@ -232,14 +249,14 @@ class _Place:
 class CodeLines:
     """Which places of a text are code: by fences, backticks and the shape of the line."""
 
-    __slots__ = ("_fences", "_line", "_line_is_code", "_text", "_ticks", "is_tested")
+    __slots__ = ("_fences", "_line", "_line_is_code", "_text", "_within", "is_tested")
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._fences = self._fenced()
         self._line = (-1, -1)
         self._line_is_code = False
-        self._ticks = Spans()
+        self._within = Spans()
         self.is_tested = False
         """Whether the line that was asked for last checks something, with data made up for it."""
 
@@ -250,7 +267,7 @@ class CodeLines:
         self._read_line(start)
         if inside and self._fences[at][2] in _lists()["code_fences"]:
             return True
-        return self._line_is_code or self._ticks.meet(start, end)
+        return self._line_is_code or self._within.meet(start, end)
 
     def _fenced(self) -> list[tuple[int, int, str]]:
         if "```" not in self._text and "~~~" not in self._text:
@@ -276,7 +293,7 @@ class CodeLines:
         stop = len(self._text) if stop < 0 else stop
         self._line = (start, stop + 1)
         line = self._text[start:stop]
-        ticks = []
+        within = []
         if "`" in line:
             opened = -1
             for match in re.finditer("`+", line):
@@ -285,14 +302,23 @@ class CodeLines:
                 else:
                     inside = line[opened : match.start()]
                     if not re.fullmatch(r"[\s\d.,%/]*[a-z%/]{0,8}", inside):  # `54`, `23 U/L`
-                        ticks.append((start + opened, start + match.start()))
+                        within.append((start + opened, start + match.start()))
                     opened = -1
-            line = re.sub(r"`[^`]*`", " ", line)
-        self._ticks = Spans(ticks)
+            line = re.sub(r"`[^`]*`", lambda ticked: " " * len(ticked[0]), line)
+        if "**" in line:
+            line = _BOLD.sub(r"  \1  ", line)
         head = line[:_LINE]
         ended = line.rstrip()[-1:] in (";", "{") and any(sign in head for sign in "=(:")
         shaped = ended or _is_shaped_as_code(head)
-        self._line_is_code = shaped and _DATA_LINE.search(head) is None
+        shaped = shaped and _DATA_LINE.search(head) is None
+        if shaped and _is_prose(head):
+            # A sentence that speaks of code is code there, and not from its first word on.
+            shaped = False
+            for match in _CODE_WITHIN.finditer(head):
+                at = start + match.start()
+                within.append((at - _BESIDE_CODE, start + match.end() + _BESIDE_CODE))
+        self._line_is_code = shaped
+        self._within = Spans(within)
         self.is_tested = _is_tested(head)
 
 
@@ -301,6 +327,15 @@ def _is_shaped_as_code(line: str) -> bool:
         return True
     signed = any(sign in line for sign in _CODE_SIGNS)
     return signed and _CODE_WITHIN.search(line) is not None
+
+
+def _is_prose(line: str) -> bool:
+    """Whether a line that looks like code is a sentence, by the small words that it has."""
+    opened = _CODE_OPENING.match(line)
+    if opened is not None and _WORD_OPENING.match(line) is None:
+        return False
+    said = {*_SMALL_WORD.findall(line)}
+    return len(said & _lists()["sentence_words"]) >= _PROSE
 
 
 def _is_tested(line: str) -> bool:
@@ -688,7 +723,10 @@ class _Sorting:
             return True
         if previous in self._lists["months"] and gap.strip(" ,.") == "":
             return True
-        if re.search(r"\d(?:st|nd|rd|th)?, \Z|q[1-4] \Z|\bfy ?\Z|©\s?\Z|'\Z", place.before):
+        if re.search(
+            r"\d(?:st|nd|rd|th)?, \Z|\d(?:st|nd|rd|th) \Z|q[1-4] \Z|\bfy ?\Z|©\s?\Z|'\Z",
+            place.before,
+        ):
             return True
         if previous in self._lists["before_year"] and gap.strip(" (-'.,:") == "":
             return True
@@ -757,10 +795,11 @@ class _Sorting:
         if any(self._text.startswith(term, place.start) for term in self._lists["terms"]):
             return True
         if _ORDINAL.match(after):
+            if _STONES.match(after) and (text[-1:] != "1" or text[-2:] == "11"):
+                return False  # "11st 6" is a weight, the place is the 11th
             return "birthday" not in place.right[:3] and "geburtstag" not in place.right[:3]
-        return re.search(r"[^\W\d_]-\Z", before) is not None and not self._names_end(
-            place.start - 1
-        )
+        joined = _JOINED_TO.search(before)  # "B-52", and not "190lbs-202lbs"
+        return joined is not None and not self._names_end(place.start - 1)
 
     def _names_end(self, place: int) -> bool:
         at = bisect_right(self._ends, place) - 1
@@ -771,7 +810,8 @@ class _Sorting:
         return "\n" in line or place <= 8
 
     def _is_version(self, place: _Place) -> bool:
-        if place.sort != "digits" or place.previous() not in self._lists["versioned"]:
+        net = place.previous() == "net" and not re.search(r"\.net[ -]?\Z", place.before)
+        if place.sort != "digits" or net or place.previous() not in self._lists["versioned"]:
             return (
                 bool(re.search(r"\b[a-z][\w-]*(?:==|~=|>=|<=|@)\Z", place.before))
                 and "." in place.text
@@ -812,13 +852,11 @@ class _Sorting:
         clause = clause_at(self._said, place.start)
         owned = clause.subject == "owner"
         pair = re.match(r"\s?(?:-|–|to|bis)\s?\d[\d.,]*", place.after)
-        # "AST 23 (10-40)": a pair in brackets behind a number or a unit.
-        if (
-            place.before.endswith(("(", "["))
-            and pair
-            and place.after[pair.end() :][:1] in (")", "]")
-        ):
-            return True
+        # "AST 23 (10-40)": a pair in brackets behind a number, its unit and what is said of it.
+        if pair and place.after[pair.end() :][:1] in (")", "]"):
+            found = _FOUND_BEFORE.search(place.before)
+            if found is not None and not self._is_change(place, pair[0]):
+                return True
         if place.joined and place.next() in self._lists["long_spans"] and not pair:
             return False  # "normal for a 54 year old"
         near = self._lists["between_limit_and_number"]
@@ -858,6 +896,12 @@ class _Sorting:
             return True
         return clause.subject == "nobody" and any(
             word in self._lists["limits"] for word in place.left[:5]
+        )
+
+    def _is_change(self, place: _Place, pair: str) -> bool:
+        """Whether a pair in brackets says from where to where: "lost 22 lbs (149 to 127)"."""
+        return pair.strip().startswith(("to", "bis")) and any(
+            word in self._lists["changes"] for word in place.left[:6]
         )
 
     def _is_lower_of_pair(self, place: _Place) -> bool:

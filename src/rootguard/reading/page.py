@@ -405,6 +405,7 @@ def _without_leaders(text: str) -> str:
 _CELL_MARKS = ("|", "\t", ";", ",", "  ")
 _SPACED = re.compile(r"\S+(?: \S+)*")  # what two blanks part
 _RULE = re.compile(r"[\s|:+\-]*")  # Markdown's line under a header
+_LONGEST_CELL = 60  # characters of a header's; a longer one is prose with commas
 
 
 def columns(text: str) -> list[Column]:
@@ -428,10 +429,12 @@ def columns(text: str) -> list[Column]:
             continue
         found += _columns(header, rows)
         rows = []
-        mark = (
-            "" if _DIGIT.search(line) else next((m for m in _CELL_MARKS if m in line.strip()), "")
-        )
+        mark = ""
+        if not _DIGIT.search(line) and not _RULE.fullmatch(line):
+            mark = next((m for m in _CELL_MARKS if m in line.strip()), "")
         header = _cells(line, start, mark) if mark else []
+        if any(cell.end - cell.start > _LONGEST_CELL for cell in header):
+            mark, header = "", []
     return found + _columns(header, rows)
 
 

@@ -177,6 +177,18 @@ def kin() -> frozenset[str]:
 
 
 @functools.cache
+def persons() -> frozenset[str]:
+    """Persons by kinship or acquaintance."""
+    return kin() | _set("persons", "people")
+
+
+@functools.cache
+def oneself() -> frozenset[str]:
+    """What a speaker is called in a row of a table, in any language: "me", "ich"."""
+    return frozenset(_lists()["row"]["owner"])
+
+
+@functools.cache
 def _formula_keys() -> frozenset[str]:
     return frozenset(key_of(said) for many in formulas().values() for said in many)
 
