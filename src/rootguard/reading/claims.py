@@ -140,8 +140,17 @@ _RANGE_BEFORE = re.compile(r"\d ?(?:[-–]|to|and) ?\Z")
 _RANGE_RULE = re.compile(r" ?(?:[-–]|to|and) ?\d")
 _ARTICLE = re.compile(r"\b(?:an?|the|this|that|each|per)[ -]\$?\Z")
 _OPERATOR = re.compile(r"\d\s?[*×·x/+−]\s?\(?\d|\)\s?[*×·/+−]|sqrt|\d\s?=\s?\d")
+# What no calculation is written with, beside numbers, signs, brackets and short names.
+_NO_TERM = re.compile(
+    r"[^\W\d_]{7,}|,(?!\d)|[^\w\s.,()\[\]{}+*/×·÷^√%$€£≈~=−–-]|\.(?=\s)|\n|[?!;:]"
+)
 _BESIDE = re.compile(r" ?[^\W\d_]{0,7}\.?[\"']{0,2} ?[,;/|&+-]? ?(?:and |at |@ ?)?")
 _ATTRIBUTE = re.compile(r"[ -]?([^\W\d_]{1,6}?)?[ -]([^\W\d_]{3,})(?![^\W_])")
+_THOUSANDS = re.compile(r" ?(?:k|thousand|grand)(?![^\W_])(?!/(?:u|mm|mcl|cu))")
+_KNOWN_AMOUNT = re.compile(r"\b(?:the|this|that|my|our) [$€£]?\Z")
+_TOLD_OF = re.compile(
+    r"k? (?:[a-z]{2,}ing (?:in|on|at|around|there)|from|which|that|i|we|left|saved)\b"
+)
 _CHOICE = re.compile(  # a unit may stand behind either
     r"\b(?:which|choos\w+|sizes?)\b[^.?!\n]{0,80}?"
     r"(\d[\d.]*(?: ?[a-z]{1,4})? (?:or|oder|ou|o|czy) (?:an? |the )?\d[\d.]*)"
@@ -166,17 +175,18 @@ _SEX_AFTER = re.compile(
     r" ?[MF](?=[ ,.;)/]|\Z)(?! ?(?:users|views|people|rows|USD|EUR))|/[MFmf]\b"
     r"|,? ?(?:male|female|man|woman|Male|Female)\b"
 )
-_SEX_BEFORE = re.compile(r"(?:\b[MF][/ ]?|\b(?:[Mm]ale|[Ff]emale|[Mm]an|[Ww]oman),? )\Z")
+_SEX_BEFORE = re.compile(r"(?:\b[MF][/ ]?|\b[mf]/|\b(?:[Mm]ale|[Ff]emale|[Mm]an|[Ww]oman),? )\Z")
 _LETTERED = re.compile(r"(?<![^\W_])([hwa])(?:\s?[:=]\s?|\s)\Z")
 _LETTERED_NUMBER = re.compile(r"(?<![^\W_])([hwa])(?:\s?[:=]\s?|\s)\d")
 _MISTYPED_AGE = re.compile(r" ?[^\W\d_]{3,7}[ -]old(?![^\W_])")  # "54 yeras old"
-_MONTHS_OF = re.compile(  # "4.2 months of emergency fund", "three months' worth of savings"
-    r" ?(?:months?|weeks?|years?)(?:'s?)? (?:worth )?(?:of|in|on|with) (?:my |our |the |an? )?"
+_MONTHS_OF = re.compile(  # "4.2 months of emergency fund", "a 6 month emergency fund"
+    r"[ -]?(?:months?|weeks?|years?)(?:'s?)?"
+    r"(?:(?: worth)? (?:of|in|on|with)(?: my| our| the| an?)?)?(?: living)? "
 )
-_MONTHS = re.compile(r" ?(?:months?|weeks?|years?)(?![^\W_])")
-_LASTS = re.compile(
-    r"(?: (?:would|will|can|should|could))? ?(?:for|lasts?|cover|covers)(?: me| us)?"
-    r"(?: for)?(?: about| around)? "
+_MONTHS = re.compile(r"[ -]?(?:months?|weeks?|years?)(?![^\W_])")
+_LASTS = re.compile(  # "enough savings for 4.2 months", "my fund is enough to last me 4 months"
+    r"(?: (?:would|will|can|should|could|that|is|built|up|already|and|have|has|enough|to)){0,7}"
+    r" ?(?:for|lasts?|cover|covers)(?: me| us)?(?: for)?(?: about| around)? "
 )
 _NO_ECHO = re.compile(  # "150 or less", "70 to 99", "40 is the upper limit", "50/30/20"
     r" ?(?:[-–+/]|to \d|or [a-z]|and (?:above|over|up|below|under|more|less|higher|lower|\d)"
@@ -186,7 +196,7 @@ _NO_ECHO = re.compile(  # "150 or less", "70 to 99", "40 is the upper limit", "5
 _WISH = re.compile(  # what somebody is yet to have: "until I have 50k", "I want to save 20,000"
     r"(?:\b(?:until|till|unless|once|before|when) (?:i|we) (?:have|hit|reach|get to|own|save|saved)"
     r"|\b(?:want|wants|hope|aim|plan|like|love|trying|going|need|able|enough) to"
-    r" (?:have|reach|save|get|hit|buy|borrow|invest|own|withdraw)"
+    r" (?:have|reach|save|get|hit|buy|borrow|invest|own|withdraw|be(?: at)?)"
     r"|\b(?:save|saving|saved) up(?: for)?"
     r"|\b(?:how (?:do|can|could|would|should) (?:i|we)"
     r"|(?:want|need|like|hope|plan|trying|going|aim) to)"
@@ -236,7 +246,9 @@ _AFTER_AGE = re.compile(
     r"|(?:with|i|and i|but|because|already|still|do|am|is|are|every|it|that|you|my)\b)(?!\d)"
 )
 _AGE_AFTER_NAME = re.compile(r" ?(?:, ?|\( ?|: ?)\Z")
-_AT_AGE_DOES = re.compile(r",? (?:i|i'm|im|i've|my|and (?:\d|i)|years)\b|, ")
+_AT_AGE_DOES = re.compile(r",? (?:i|i'm|im|i've|my|and (?:\d+|i|[a-z]+ing)|years)\b|, ")
+_OPENS = re.compile(r"(?:\A|[.!?)]\s{1,2}|\n)\Z")
+_SAID_ALONE = re.compile(r",(?= ?[^\W\d_]| \d)|\.(?=\s|\Z)| ?(?=\n|\Z)")
 _EARNS = re.compile(
     r"\bi (?:only |just |still |now |currently |barely )*"
     r"(?:get|clear|net|gross|make|earn|pull in|take)"
@@ -272,6 +284,22 @@ _WANTED = re.compile(  # "GP wants chol under 5", "what would I need to weigh to
     r"|(?:keep|stay|get|bring|drop|lower|push) (?:it|this|that|my))"
     r"\b[^.;!?\n\d]{0,40}\b(?:under|below|above|over|less than|more than|at least|at most|down to"
     r"|up to|be at|weigh|reach|between)(?: about| around)? ?[<>≤≥]? ?\Z"
+)
+_YOU_HAVE = re.compile(
+    r"(?:\A|[.,;:!?\n] ?|\b(?:if|when|say|so|and|or|that|once) )"
+    r"(?:you're (?:making|earning|paying)|you (?:make|earn|weigh|owe|spend|bring home|take home)) "
+    r"[^.;!?\n\d]{0,32}\Z"
+)
+_INTENT = re.compile(  # "planning on putting 3k", "hope to be out by 52"
+    r"\b(?:plan|plans|planning|hope|hopes|hoping|want|wants|wanted|aim|aiming|trying|going|looking"
+    r"|like|love|considering|thinking)"
+    r"(?: to| on| of| about|(?<=considering))"
+    r"(?: (?!(?:and|but|i|my|our|with|from|because|since|when|as|so|now|know|leave|weigh|weighing"
+    r"|make|making|earn|earning|if|why|where|bed|work)\b)[a-z-]+){1,5}"
+    r"(?<! a)(?<! the) ?[$€£]?\Z"
+)
+_TO_GO = re.compile(  # what is still to be lost: "another 50 to lose", "80 pounds to go"
+    r" ?(?:lbs?|pounds?|kgs?|kilos?|stone)?\.? (?:more )?(?:left )?to (?:go|lose|gain)\b"
 )
 _SUPPOSED = re.compile(
     r"\b(?:what|only|even|as) if (?:i|my [a-z]+|we)"
@@ -428,6 +456,7 @@ class _Reader:
         "_flows",
         "_letters",
         "_own_rows",
+        "_patient",
         "_people",
         "answered",
         "awaited",
@@ -493,6 +522,7 @@ class _Reader:
             key=lambda cell: cell[0],
         )
         self._own_rows: dict[int, bool] = {}
+        self._patient: int | None = None
         self._people: bool | None = None
         self._definition: bool | None = None
         self._exercise: bool | None = None
@@ -627,6 +657,7 @@ class _Reader:
             self.owned.add(mention.root)  # "WBC 6.2 is my husband's, PLT 220 is mine"
         elif (
             whose == "other"
+            or (whose == "unsaid" and self._is_after_patient(number))
             or self._is_in_anothers_record(number)
             or self._is_anothers_cell(number)
         ):
@@ -640,6 +671,11 @@ class _Reader:
             or self._is_checked(number)
             or self._is_exercise()
             or (whose == "unsaid" and self._is_about_nobody(number, mention))
+            or (
+                whose == "unsaid"
+                and self.page.vocabulary.measures[mention.root].everyday
+                and self._is_of_you(number)
+            )
         ):
             standing, reason = "nobody", "general"
         elif (
@@ -671,6 +707,13 @@ class _Reader:
             self.owned.add(mention.root)
             self.last = number.end
         return _claim(mention, standing, reason)
+
+    def _is_of_you(self, number: WrittenNumber) -> bool:
+        """Whether the owner tells others how it would be for them: "You make 50k and rent"."""
+        if self.source != "owner":
+            return False
+        start = max(clause_at(self.said, number.start).start, number.start - _SENTENCE // 2)
+        return _YOU_HAVE.search(self.page.plain, start, number.start) is not None
 
     def _is_about_nobody(self, number: WrittenNumber, mention: RootMention) -> bool:
         """Whether its sentence tells of something else than a few values, and nobody says "I".
@@ -897,6 +940,34 @@ class _Reader:
         table = self.page.columns
         return table[bisect_left(table, line, key=lambda each: each.header.start)]
 
+    def _is_after_patient(self, number: WrittenNumber) -> bool:
+        """Whether a message is about another patient, whose its notes are: "He's 71. AST 48."."""
+        if self._patient is None:
+            self._patient = self._find_patient()
+        return number.start >= self._patient and self._cell_at(number) is None
+
+    def _find_patient(self) -> int:
+        """From where on what nobody says "I" of is another's; behind the text if it is nobody's.
+
+        Somebody else is spoken of again and again, and the writer says no number of themselves.
+        """
+        never = len(self.page.plain)
+        if self.source != "owner" or self.expected.topic or self.expected.asked:
+            return never
+        runs = self.page.runs
+        if len(runs.places(_lists()["third"] & runs.words)) < _TWO:
+            return never
+        numbers, others, begun = self.page.numbers, 0, never
+        for clause in self.said:
+            low = bisect_left(numbers, clause.start, key=lambda each: each.start)
+            told = low < len(numbers) and numbers[low].start < clause.end
+            if clause.subject == "owner" and told:
+                return never
+            if clause.subject == "other":
+                others += 1 + told
+                begun = min(begun, clause.start)
+        return begun if others >= _TWO else never
+
     def _is_of_person_before(self, number: WrittenNumber) -> bool:
         """Whether it is in brackets behind a person: "my wife (51)"."""
         start = max(0, number.start - _BARE * 2)
@@ -931,7 +1002,10 @@ class _Reader:
         if _AIM.search(text, max(0, number.start - 32), number.start) is not None:
             return True
         start = max(clause_at(self.said, number.start).start, number.start - _SENTENCE // 2)
-        return _WANTED.search(text, start, number.start) is not None
+        if _WANTED.search(text, start, number.start) is not None:
+            return True
+        intended = _INTENT.search(text, start, number.start) or _TO_GO.match(text, number.end)
+        return intended is not None
 
     def _is_usual(self, number: WrittenNumber) -> bool:
         """Whether the name before it says what is usual: "my AST is 23, normal AST 40"."""
@@ -1012,6 +1086,8 @@ class _Reader:
             return Claim(start=start, end=end, standing="nobody", reason="range")
         if self._is_anothers_cell(number) or self._is_of_person_before(number):
             return Claim(start=start, end=end, standing="other", reason="another_person")
+        if whose == "unsaid" and self._is_after_patient(number):
+            whose = "other"
         if whose in ("other", "nobody"):
             reason: Reason = "another_person" if whose == "other" else "general"
             standing: Standing = "other" if whose == "other" else "nobody"
@@ -1069,10 +1145,15 @@ class _Reader:
             return Claim(start=start, end=end, standing="nobody", reason="arithmetic")
         before = max(0, number.start - _SENTENCE // 2)
         wished = bool(_WISH.search(self.page.plain, before, number.start)) or self._is_aim(number)
+        wished = wished or (whose == "unsaid" and self._is_of_you(number))
         if number.value is None or wished:
             reason = "general" if wished else "unbound"
             return Claim(start=start, end=end, standing="nobody", reason=reason)
-        return self._spoken(number, whose, start, end) or self._open(number, whose, start, end)
+        return (
+            self._opening_age(number)
+            or self._spoken(number, whose, start, end)
+            or self._open(number, whose, start, end)
+        )
 
     def _is_ascending(self, number: WrittenNumber, whose: Whose) -> bool:
         """Whether it is an end of a span that no name has: "ML = 175-180 & 75-82".
@@ -1090,6 +1171,10 @@ class _Reader:
             and first.value < second.value
             for first, second in itertools.pairwise(numbers[max(0, at - 1) : at + 2])
         )
+
+    def _is_span_of_two(self, number: WrittenNumber) -> bool:
+        """Whether two numbers with a hyphen go up, in a clause that is not the owner's."""
+        return self._is_ascending(number, clause_at(self.said, number.start).subject)
 
     def _is_paid(self, number: WrittenNumber) -> bool:
         """Whether money goes somewhere: "1875 vanishes into loans". Four digits count few things.
@@ -1133,11 +1218,12 @@ class _Reader:
             return False
         if _CONSTANT.search(text, max(0, number.start - _BARE), number.start):
             return False  # "B2*C2/405", "(TG/88.57)"
-        start = max(text.rfind("\n", 0, number.start), number.start - _SENTENCE)
-        stop = text.find("\n", number.end)
-        end = min(len(text) if stop < 0 else stop, number.end + _SENTENCE)
-        line = text[max(0, start) : end]
-        return "=" in line and _OPERATOR.search(line) is not None
+        start = max(0, number.start - _SENTENCE)
+        parted = [each.end() for each in _NO_TERM.finditer(text, start, number.start)]
+        after = _NO_TERM.search(text, number.end, number.end + _SENTENCE)
+        end = number.end + _SENTENCE if after is None else after.start()
+        terms = text[parted[-1] if parted else start : end]
+        return "=" in terms and _OPERATOR.search(terms) is not None
 
     def _names_formula(self, number: WrittenNumber) -> bool:
         """Whether its line says what is computed from the owner's values: "BMI = 83.5 / 1.78^2"."""
@@ -1264,6 +1350,23 @@ class _Reader:
         self.personal = True  # "54M 178cm": what stands beside it is the same person's
         return _claim(mention, "owner", "named")
 
+    def _opening_age(self, number: WrittenNumber) -> Claim | None:
+        """An age that a sentence opens with, as posts have it: "Long story. 37, two kids, ..."."""
+        age = self.page.vocabulary.named("age")
+        if age is None or self.source != "owner" or not self.personal or self.expected.topic:
+            return None
+        text = self.page.plain
+        whole = number.value is not None and number.value == int(number.value)
+        opens = _OPENS.search(text, max(0, number.start - 3), number.start)
+        if not whole or opens is None or not _SAID_ALONE.match(text, number.end):
+            return None
+        if not text[: number.start].strip() and not text[number.end :].strip(" .\n"):
+            return None  # a number and nothing else
+        mention = self.values.of(number, age.root)
+        if mention is None or not age.holds(mention.number, age.unit):
+            return None
+        return _claim(mention, "likely", "named")
+
     def _follows_own_name(self, number: WrittenNumber) -> bool:
         """Whether it stands behind the owner's own name: "Jane Roe, 54, of Lisbon"."""
         text = self.page.plain
@@ -1299,8 +1402,9 @@ class _Reader:
         else:  # "enough savings for 4.2 months"
             at = bisect_right(self.names, number.start, key=lambda name: name[0]) - 1
             fits = at >= 0 and bool(_LASTS.fullmatch(text, self.names[at][1], number.start))
-        if not fits or not measures[self.names[at][2]].money:
-            return None
+        measure = measures[self.names[at][2]] if fits else None
+        if measure is None or not measure.money or measure.concept == "income":
+            return None  # "two months' salary" is what a ring costs
         writing = self.page.folded.text[number.start : number.end]
         return Claim(
             start=start,
@@ -1409,6 +1513,8 @@ class _Reader:
             return None
         if self.source == "developer" and self._is_example(number, "unsaid"):
             return None  # "if the BMI is above 30"
+        if not called and (self._is_aim(number) or self._is_span_of_two(number)):
+            return None  # "BMI target 27", "BMI 27-40"
         writing = self.page.folded.text[number.start : number.end]
         return Claim(
             start=start,
@@ -1485,6 +1591,8 @@ class _Reader:
     def _is_price(self, number: WrittenNumber, mentions: Sequence[RootMention]) -> bool:
         """Whether it is what a thing costs: "a 400k house"."""
         text = self.page.plain
+        if self._is_told_of(number):
+            return False
         articled = _ARTICLE.search(text, max(0, number.start - _BARE), number.start) is not None
         if articled and text.startswith("k", number.end):
             return text[number.end + 1 : number.end + 2] == " "
@@ -1729,7 +1837,15 @@ class _Reader:
         said = _ATTRIBUTE.match(text, number.end)
         if said is None or said[2] in kin() or said[2] in _either("back", "small"):
             return False
+        if self._is_told_of(number):
+            return False
         return not said[1] or canonical(said[1]) is not None or said[1] == "k"
+
+    def _is_told_of(self, number: WrittenNumber) -> bool:
+        """Whether more is said of an amount that is known: "the $17k sitting in my account"."""
+        text = self.page.plain
+        known = _KNOWN_AMOUNT.search(text, max(0, number.start - _BARE), number.start)
+        return known is not None and _TOLD_OF.match(text, number.end) is not None
 
     def _is_choice(self, number: WrittenNumber) -> bool:
         """Whether it is one of two that are asked about: "which frame, 56 or 58 cm?"."""
@@ -1877,12 +1993,19 @@ class _Reader:
             for measure in self.page.vocabulary.measures.values()
             if (mention := self.values.of(number, measure.root)) is not None
             and (mention.stated or mention.form.factor != 1.0)
+            and self._counts_so(number, measure)
             and mention.form.unit != "%"  # says too little
             and (number.alternative is None or mention.form.decimal != "," or self.foreign)
             and measure.holds(mention.number, measure.unit)
         ]
         stated = [mention for mention in found if mention.stated]
         return stated or found  # "220 K/uL" is no amount of money
+
+    def _counts_so(self, number: WrittenNumber, measure: Measure) -> bool:
+        """Whether thousands are its: of money always, of platelets where they are named."""
+        if measure.money or not _THOUSANDS.match(self.page.plain, number.end):
+            return True
+        return measure.root in self._named_near(number)
 
     def _is_telling(self, number: WrittenNumber, mention: RootMention) -> bool:
         """Whether its unit says of what it is: kilos are a weight, unless they are of something."""

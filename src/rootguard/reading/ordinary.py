@@ -970,7 +970,7 @@ class _Sorting:
             return True
         if words and words[-1] in self._lists["priced"]:
             return clause_at(self._said, place.start).subject != "owner" or words[-1] not in (
-                *("to", "by", "from", "at", "over", "under"),
+                *("to", "by", "from", "at", "over", "under", "on"),
             )
         articled = bool(words) and words[-1] in ("a", "an", "the", "this", "that", "each", "per")
         return articled and place.right_gap in (" ", "-") and bool(place.right)

@@ -63,6 +63,7 @@ _ONE_NAME = re.compile(  # "Napoleon died at age 51", "LeBron's weight"
 )
 _ENDED = frozenset(("died", "married", "scored", "reigned", "starred"))
 _IS_MUCH = re.compile(r" (?:about |around |only |now |already )?\d")
+_ARE_MUCH = re.compile(r"(?:'re| are| were| came| went| ran| run| read)(?: [a-z]{1,8}){0,2} \d")
 _HOW = re.compile(  # "How tall is Shaquille O'Neal?"
     r"(?<![^\W_])how (?:old|tall|heavy|much|high)(?: money)? (?:is|was|are|were|does|did|do|will) "
     r"(?!(?:i|you|we|my|our|your|me|the patient|the user|it|that|this)(?![^\W_]))"
@@ -424,7 +425,7 @@ class _Cutting:
         return "owner" if self._antecedent == "owner" else "other"
 
     def _pronoun(self, role: str, start: int, end: int) -> _Marker | None:
-        if role == "after" and self._antecedent == "unsaid":
+        if role == "after" and (self._antecedent == "unsaid" or self._is_of_things(start, end)):
             return None
         following = self._following(end)
         if following and following[0] in _set("persons", "speaking"):
@@ -434,6 +435,18 @@ class _Cutting:
         if role != "her" and (found := self._possessed(start, end, self._third_person())):
             return found
         return _Marker(start, end, self._third_person())
+
+    def _is_of_things(self, start: int, end: int) -> bool:
+        """Whether "they" are what is measured, named right before: "my sugars, they were 180"."""
+        if _ARE_MUCH.match(self._text, end) is None:
+            return False
+        before = _WORD.findall(self._text, max(0, start - _NEAR), start)
+        for word in reversed(before):
+            if word in _set("third", "things"):
+                return True
+            if word in _persons():
+                return False
+        return False
 
     def _is_noun(self, word: str, end: int) -> bool:
         """Whether "her" has something of hers behind it."""
@@ -454,6 +467,8 @@ class _Cutting:
                 if rest[:1] == ["in"] and "law" in rest[1:2]:
                     rest = rest[2:]
                 if rest and rest[0] in _set("persons", "speaking"):
+                    if word in _set("persons", "several"):
+                        self._antecedent = "other"  # "My parents came. They have"
                     asked = _WONDERS.match(self._text, self._end_of(word, end))
                     return _Marker(start, asked.end(), "other", "weak") if asked else None
                 self._antecedent = "other"
