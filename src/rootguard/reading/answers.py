@@ -13,9 +13,10 @@ that no list has. The lists are in `answers.toml`.
 
 import functools
 import importlib.resources
+import operator
 import re
 import tomllib
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -30,6 +31,7 @@ from rootguard.template import Root
 from rootguard.values import RootName, RootType
 
 Writer = Callable[[RootType, float], str]
+_start = operator.attrgetter("start")  # of a name, a number or an answer: they are in order of it
 
 _HALF: Final = 0.5  # a flag is 0 or 1; this only says which, whatever rounding did
 _WHEN: Final = frozenset(
@@ -110,6 +112,7 @@ _BRACKET: Final = re.compile(r"[ ]\([^()\n]{1,60}\)")
 _COMMENTS: Final = 2  # pieces in a row behind an answer of which the last may comment on it
 _ITEM: Final = 5  # words of an item in a list that describes somebody
 _LABEL: Final = 3  # words of a label before the one that names it: "relatives with diabetes - "
+_HEAD: Final = 400  # characters of a line that are looked at for what stands at its head
 _ELLIPTIC: Final = 6  # words of a question that a form asks: "Stroke or TIA in the past?"
 _EITHER: Final = frozenset(("have", "has", "had", "am", "is", "was", "do", "did", "does", "when"))
 _REPLY_MARKS: Final = re.compile(
@@ -371,6 +374,11 @@ def _topic_before() -> re.Pattern[str]:
     words = word_list("topics") - {"about", "re"}
     body = "|".join(sorted(map(re.escape, words), key=len, reverse=True))
     return re.compile(rf"(?<=[^\W_] )(?:{body}) (?:the |my |a )?\Z")
+
+
+@functools.cache
+def _tail_words() -> re.Pattern[str]:
+    return re.compile(rf"[ -](?:{_phrases('tail').pattern})(?![^\W_])")
 
 
 @functools.cache
@@ -662,10 +670,7 @@ class AnswerReader:
 
     def _is_measured(self, name: _Name, measured: Spans) -> bool:
         """Whether it is a quantity's name with a number behind it, a few words off."""
-        number = bisect_left(self._page.numbers, name.end, key=lambda each: each.start)
-        near = number < len(self._page.numbers) and (
-            self._page.numbers[number].start - name.end <= _MEASURED_NEAR
-        )
+        near = self._numbered(name.end, name.end + _MEASURED_NEAR + 1)
         return near and measured.meet(name.start, name.end)
 
     def read(self, asked: Sequence[RootName] = ()) -> list[Answer]:
@@ -689,7 +694,7 @@ class AnswerReader:
             for root in name.roots[:1]
             if root in kinds and not known.meet(name.start, name.end)
         )
-        self._names = sorted(names, key=lambda name: name.start)
+        self._names = sorted(names, key=_start)
         words = self._words
         composed = any(each.of.search(self._text) for each in words.composed)
         if not (names or composed or asked or words.sexed or words.conditions or self._alone()):
@@ -723,7 +728,7 @@ class AnswerReader:
             if self._words.sexed is not None:
                 self._sexed(self._words.sexed)
             self._told_alone()
-        return sorted(self._found, key=lambda answer: answer.start)
+        return self._found
 
     def asks(self) -> tuple[RootName, ...]:
         """The roots that the text asks the other side for, in order."""
@@ -763,7 +768,7 @@ class AnswerReader:
     def _compose(self) -> None:
         """Names made of two words of a sentence, in place of what one of them would name."""
         found: list[_Name] = []
-        quantities = Spans(self._quantities())
+        quantities = Spans(self._quantities)
         named: set[tuple[RootName, int]] = set()
         for each in self._words.composed:
             here: set[tuple[RootName, int]] = set()
@@ -777,7 +782,7 @@ class AnswerReader:
                 if beside is None or (not mine and _OTHERS.search(self._text, first, last)):
                     continue
                 if each.of is each.beside and any(
-                    n.root == each.root and first <= n.start < last for n in self._names
+                    n.root == each.root for n in self._among(first, last)
                 ):
                     continue  # read by its name
                 if (each.root, first) in named:
@@ -887,9 +892,9 @@ class AnswerReader:
             return True
         first, last = self._stretches.sentence(name.start)
         if gap["mark"] in ("|", "\t"):  # a row of two cells
-            line = self._text.rfind("\n", 0, name.start) + 1
-            stop = self._text.find("\n", name.end)
-            row = self._text[line : len(self._text) if stop < 0 else stop].strip(" \t|")
+            line = max(self._text.rfind("\n", 0, name.start) + 1, name.start - _HEAD)
+            stop = self._text.find("\n", name.end, name.end + _HEAD)
+            row = self._text[line : name.end + _HEAD if stop < 0 else stop].strip(" \t|")
             return len(re.split(r"[|\t]+", row)) == 2 and name.root in self._words.facts
         before = words_in(self._text, first, name.start)
         opens = len(before) <= _LABEL and word_list("verbs").isdisjoint(before)
@@ -927,9 +932,7 @@ class AnswerReader:
             label = word_list("verbs").isdisjoint(words_in(text, first, start))
             if name.composed and not label:
                 return False
-            if not start or any(
-                name.end <= each.start < start and each.root != name.root for each in self._names
-            ):
+            if not start or any(each.root != name.root for each in self._among(name.end, start)):
                 return False
             marks = _REPLY_MARKS.match(text, start)
             known = marks is not None and self._known_at(marks.end(), name, kind)
@@ -1026,7 +1029,7 @@ class AnswerReader:
         reached, over = end, 0
         while over < _COMMENTS and (piece := _PIECE.match(text, reached, last)) is not None:
             words = words_in(text, *piece.span("said"))
-            if any(piece.start() <= each.start < piece.end() for each in self._names):
+            if self._among(*piece.span()):
                 break
             small = all(word in small_words() or word.isdigit() for word in words)
             small = small or not word_list("telling").isdisjoint(words)
@@ -1076,7 +1079,7 @@ class AnswerReader:
             return None
         if _FIGURE.match(said) or _TYPE_WORDS.match(said) or self._requested(name):
             return None
-        if any(each.start == at for each in self._names):
+        if self._among(at, at + 1):
             return None
         if _DATA_CENTRE.fullmatch(said) and not self._tells(said, name):
             return None
@@ -1096,7 +1099,8 @@ class AnswerReader:
         if stems is None:
             return
         clause = clause_at(self._clauses, name.start)
-        for word in stems.finditer(self._text, clause.start, clause.end):
+        first, last = max(clause.start, name.start - _HEAD), min(clause.end, name.end + _HEAD)
+        for word in stems.finditer(self._text, first, last):
             self._keep(
                 Answer(start=word.start(), end=word.end(), root=name.root, said=None, write=None)
             )
@@ -1104,11 +1108,8 @@ class AnswerReader:
     def _columns(self) -> None:
         """The cells of a table under a header that names a root."""
         for column in self._page.columns:
-            under = [
-                name
-                for name in self._names
-                if column.header.start <= name.start and name.end <= column.header.end
-            ]
+            header = column.header
+            under = [n for n in self._among(header.start, header.end) if n.end <= header.end]
             for name in under[:1]:
                 if self._labels.meet(name.start, name.end):
                     continue  # boxes in columns
@@ -1120,9 +1121,7 @@ class AnswerReader:
                     if kind is None or start >= cell.end:
                         continue
                     if kind.name == "date":
-                        self._keep_days(
-                            [day for day in self._days if start <= day[0] < cell.end], name
-                        )
+                        self._keep_days(_within(self._days, start, cell.end), name)
                     elif (found := self._known_at(start, name, kind)) is not None:
                         self._keep(found)
                     elif self._told and kind.name == "boolean":
@@ -1150,7 +1149,7 @@ class AnswerReader:
 
     def _reply(self, short: re.Match[str], name: _Name, kind: RootType) -> None:
         """A few words that answer in a way that no list has: "only on weekends"."""
-        if any(short.start() <= each.start < short.end() for each in self._names):
+        if self._among(*short.span()):
             return  # read by its name
         if kind.name == "category":
             known = _answers_of(kind.answers).search(self._text, *short.span())
@@ -1233,7 +1232,7 @@ class AnswerReader:
         """An answer that is told to have been given: "it asks if I smoke and I ticked yes"."""
         for told in _REPORTED.finditer(self._text):
             first, _ = self._stretches.sentence(told.start())
-            before = [n for n in self._names if first <= n.start and n.end <= told.start()]
+            before = [n for n in self._among(first, told.start()) if n.end <= told.start()]
             if not before:
                 continue
             name = before[-1]
@@ -1254,7 +1253,7 @@ class AnswerReader:
         """Somebody that the owner likens to themselves: "can a diabetic like me have figs?"."""
         for alike in _LIKE_ME.finditer(self._text):
             start, end = alike.span("who")
-            within = [n for n in self._names if start <= n.start and n.end <= end]
+            within = [n for n in self._among(start, end) if n.end <= end]
             named = next((n for n in within if n.root in self._words.kinds), None)
             if named is not None and self._words.kinds[named.root].name == "boolean":
                 write = _titled(self._title(named))
@@ -1272,9 +1271,7 @@ class AnswerReader:
             head = _FAMILY_HEAD.search(text, first, last)
             if self._stretches.whole(name.start, name.end) is None or self._requested(name):
                 return False
-            measured = clause.subject == "unsaid" and any(
-                first <= start < last for start, _ in self._quantities()
-            )
+            measured = clause.subject == "unsaid" and bool(_within(self._quantities, first, last))
             told = spoken or head or self._noted or self._whose_at(name.start) == "owner"
             return measured or bool(told) or self._elliptic(name)
         owned = self._whose(name) == "owner" or bool(word_list("own") & set(run))
@@ -1286,7 +1283,7 @@ class AnswerReader:
             if not self._capital(name):  # "pmhx - nil dm", "i had a tia"
                 return noted or (owned and not word_list("having").isdisjoint(run))
             return noted or owned or bool(run) or self._elliptic(name)
-        if name.own or owned or self._listed(start) or self._nothing_else():
+        if name.own or owned or self._listed(start) or self._nothing_else:
             return True
         if name.root == self._words.sexed:
             return False  # "gender" tells nothing
@@ -1295,7 +1292,7 @@ class AnswerReader:
         first, last = self._stretches.sentence(name.start)
         if text[first:last].rstrip(" \t*_").endswith(":"):
             return False  # the head of what follows
-        if self._described(clause) or self._noted:
+        if self._described(clause, name.start) or self._noted:
             return self._stretches.mark(name.start) != "?"
         if word_list("finders") & set(words_in(text, first, last)):
             return self._stretches.mark(name.start) != "?"
@@ -1305,7 +1302,7 @@ class AnswerReader:
             return self._stretches.around(name.start, name.end) is not None
         if _strong_words() & set(words_in(text, first, last)):
             return self._stretches.around(name.start, name.end) is not None
-        names = [(each.start, each.end) for each in self._names]
+        names = [(n.start, n.end) for n in self._among(*self._stretches.sentence(name.start))]
         return (
             self._stretches.fragment(name.start, names)
             or self._profiled(name)
@@ -1324,6 +1321,11 @@ class AnswerReader:
         labelled = ":" in self._text[first:at] and name.composed  # "Household: one adult, two kids"
         if not labelled and self._stretches.opening(first, last) not in word_list("elliptic"):
             return False
+        return self._spoken
+
+    @functools.cached_property
+    def _spoken(self) -> bool:
+        """Whether the owner speaks anywhere in the text."""
         return not _strong_words().isdisjoint(words_in(self._text, 0, len(self._text)))
 
     def _profiled(self, name: _Name) -> bool:
@@ -1337,7 +1339,7 @@ class AnswerReader:
             return False
         items = re.split(r"[,/]| - ", text[first:last])
         told = bool(_SEX.search(text, first, last) or _AGED.search(text, first, last))
-        told = told or any(first <= n.start < last for n in self._page.numbers)
+        told = told or self._numbered(first, last)
         if len(items) > 1 and told and all(len(each.split()) <= _ITEM for each in items):
             return True
         label = text[first : name.start].rstrip(" \t*_")
@@ -1356,14 +1358,18 @@ class AnswerReader:
     def _between_others(self, name: _Name, start: int, end: int) -> tuple[int, int]:
         """A stretch as far as other facts in it let it reach, which are read by themselves."""
         text = self._text
-        others = [(n.start, n.end) for n in self._names if n.root != name.root]
-        others += self._quantities()
+        others = [(n.start, n.end) for n in self._among(start, end) if n.root != name.root]
+        told = _within(self._quantities, start, end)
+        others += told
         others += [m.span() for m in _AGED.finditer(text, start, end)]
         if self._words.sexed is not None and not name.composed:
             others += [m.span() for m in _SEX.finditer(text, start, end)]
-        numbers = [(n.start, n.end) for n in self._page.numbers if n.end <= name.start]
-        told = [n[1] for n in self._quantities() if start <= n[0] < name.start]
-        others += [n for n in numbers if told and n[0] >= told[0]]
+        if told and told[0][0] < name.start:  # numbers behind the name of a quantity are its own
+            low = bisect_left(self._page.numbers, told[0][1], key=_start)
+            high = bisect_left(self._page.numbers, name.start, key=_start)
+            others += [
+                (n.start, n.end) for n in self._page.numbers[low:high] if n.end <= name.start
+            ]
         begin, stop = start, end
         for first, last in others:
             if start <= first and last <= name.start:
@@ -1376,6 +1382,7 @@ class AnswerReader:
             end -= 1
         return start, end
 
+    @functools.cached_property
     def _quantities(self) -> list[tuple[int, int]]:
         """Names of roots that are numbers, which have one close behind."""
         return [
@@ -1383,8 +1390,19 @@ class AnswerReader:
             for name in self._page.names
             if not name.subject
             and not self._words.kinds.keys() & set(name.roots)
-            and any(name.end <= n.start <= name.end + _NEAR_NUMBER for n in self._page.numbers)
+            and self._numbered(name.end, name.end + _NEAR_NUMBER + 1)
         ]
+
+    def _numbered(self, start: int, end: int) -> bool:
+        """Whether a number begins between two places."""
+        numbers = self._page.numbers
+        at = bisect_left(numbers, start, key=_start)
+        return at < len(numbers) and numbers[at].start < end
+
+    def _among(self, start: int, end: int) -> list[_Name]:
+        """The names that begin between two places."""
+        low = bisect_left(self._names, start, key=_start)
+        return self._names[low : bisect_left(self._names, end, lo=low, key=_start)]
 
     def _run_before(self, at: int, least: int) -> tuple[int, list[str]]:
         """The small words before a name that belong to what is said, from the last one back."""
@@ -1409,10 +1427,7 @@ class AnswerReader:
 
     def _run_behind(self, at: int) -> int:
         while True:
-            match = re.compile(rf"[ -](?:{_phrases('tail').pattern})(?![^\W_])").match(
-                self._text, at
-            )
-            match = match or _TAIL_SPAN.match(self._text, at)
+            match = _tail_words().match(self._text, at) or _TAIL_SPAN.match(self._text, at)
             if match is None:
                 return at
             at = match.end()
@@ -1432,7 +1447,7 @@ class AnswerReader:
             if last < 0 or text[last : box.start()].strip():
                 head = self._head(box.start())
             last = end
-            label = [n for n in self._names if box.end() <= n.start < end]
+            label = self._among(box.end(), end)
             answer = self._boxed(box, text[box.end() : end].strip(" .,;|"), label, head)
             if answer is not None:
                 labels.append((box.start(), end))
@@ -1445,7 +1460,7 @@ class AnswerReader:
         line = self._text.rfind("\n", 0, at) + 1
         if not self._text[line:at].strip(" \t-*•"):
             line = self._text.rfind("\n", 0, max(0, line - 1)) + 1
-        over = [n for n in self._names if line <= n.start < at]
+        over = self._among(max(line, at - _HEAD), at)
         return over[0] if over else None
 
     def _boxed(
@@ -1497,7 +1512,7 @@ class AnswerReader:
 
     def _listed(self, at: int) -> bool:
         """Whether it stands in a list of what somebody has: "Conditions: diabetes, gout"."""
-        line = self._text.rfind("\n", 0, at) + 1
+        line = max(self._text.rfind("\n", 0, at) + 1, at - _HEAD)
         head, colon, _ = self._text[line:at].rpartition(":")
         return (
             bool(colon)
@@ -1511,12 +1526,12 @@ class AnswerReader:
         """
         text = self._text
         for head in _list_heads().finditer(text):
-            stop = text.find("\n", head.end())
-            listed = text[head.end() : len(text) if stop < 0 else stop].rstrip(" .\t")
+            stop = text.find("\n", head.end(), head.end() + _HEAD)
+            listed = text[head.end() : head.end() + _HEAD if stop < 0 else stop].rstrip(" .\t")
             end = head.end() + len(listed)
             left, there = list(listed), set[RootName]()
-            for name in self._names:
-                if head.end() <= name.start and name.end <= end:
+            for name in self._among(head.end(), end):
+                if name.end <= end:
                     if name.root not in self._words.conditions or name.denied:
                         break
                     there.add(name.root)
@@ -1541,6 +1556,7 @@ class AnswerReader:
                     )
                 )
 
+    @functools.cached_property
     def _nothing_else(self) -> bool:
         """Whether the text is nothing but names and what says yes or no: "no smoking, diabetes"."""
         if re.search(r"[\t|\n:=]", self._text.strip()):  # a table, or a form
@@ -1553,10 +1569,10 @@ class AnswerReader:
             word in small_words() or word.isdigit() for word in words_in(bare, 0, len(bare))
         )
 
-    def _described(self, clause: Clause) -> bool:
+    def _described(self, clause: Clause, at: int) -> bool:
         """Whether a clause that names nobody describes somebody: "54 y/o female smoker"."""
-        stretch = self._text[clause.start : clause.end]
-        return clause.subject == "unsaid" and _AGED.search(stretch) is not None
+        low, high = max(clause.start, at - _HEAD), min(clause.end, at + _HEAD)
+        return clause.subject == "unsaid" and _AGED.search(self._text, low, high) is not None
 
     def _sexed(self, root: RootName) -> None:
         """Words for a woman or a man, said of the owner."""
@@ -1574,7 +1590,7 @@ class AnswerReader:
             aged = aged or re.compile(r"[ ,]{1,2}\d{1,3}(?![\w.]\d|\w)").match(text, match.end())
             if word_list("having") & set(run):
                 told = False  # "I have a son"
-            copula = _COPULA.search(text[clause.start : match.start()])
+            copula = _COPULA.search(text[max(clause.start, match.start() - _BACK) : match.start()])
             if match[0] in _PRONOUNS or _MY_LIKE.match(text, match.end()):
                 told = True
             elif match[0] in _PLURALS:
@@ -1607,7 +1623,7 @@ class AnswerReader:
         for match in _SEX_ITEM.finditer(text):
             # An item of what describes somebody: "Age 44, F, 172 cm", "44/F".
             first, last = self._stretches.sentence(match.start(1))
-            numbered = any(first <= n.start < last for n in self._page.numbers)
+            numbered = self._numbered(first, last)
             slashed = text[max(0, match.start(1) - 2) : match.start(1)][
                 :1
             ].isdigit()  # "44/f/berlin"
@@ -1649,7 +1665,7 @@ class AnswerReader:
                 if self._subject(match.start()) == "owner":
                     found = self._category_at(match.start(), root, kind)
                     if found is not None:
-                        way = _DIRECTED.search(self._text, 0, match.start())
+                        way = _DIRECTED.search(self._text, max(0, match.start() - 8), match.start())
                         self._keep(found if way is None else replace(found, start=way.start()))
 
     # -- days -----------------------------------------------------------------------------------
@@ -1661,22 +1677,18 @@ class AnswerReader:
         if name.composed:
             first, last = self._stretches.sentence(name.start)
             clause = clause._replace(start=first, end=last)
-        following = next(
-            (n.start for n in self._names if n.start > name.start and n.root != name.root),
-            len(text),
-        )
+        ahead = self._among(name.start + 1, name.end + 2 * _REACH)
+        following = next((n.start for n in ahead if n.root != name.root), len(text))
         stop = clause.end
         # "d.o.b. 3 March" ends no sentence either.
         if stop <= name.end + 2 or _CLIPPED.search(text, max(name.end, stop - 6), stop):
             line = text.find("\n", stop)
             stop = len(text) if line < 0 else line
         limit = min(stop, following, name.end + _REACH)
-        behind = [day for day in self._days if name.end <= day[0] < limit]
+        behind = _within(self._days, name.end, limit)
         if behind:
-            more = [
-                day for day in self._days if behind[-1][1] <= day[0] < min(clause.end, following)
-            ]
-            self._keep_days([*behind, *more], name)
+            over = min(clause.end, following, behind[-1][1] + _REACH)
+            self._keep_days([*behind, *_within(self._days, behind[-1][1], over)], name)
             return
         grown = _GROWN.match(text, name.start, min(len(text), name.end + 24))
         if grown is not None and name.composed:  # "my boy turned two"
@@ -1696,7 +1708,7 @@ class AnswerReader:
         least = max(text.rfind("\n", 0, name.start) + 1, name.start - _BACK)
         ends = [m.end() for m in _SENTENCE.finditer(self._page.folded.text, least, name.start)]
         least = max([least, *ends])
-        before = [day for day in self._days if least <= day[0] and day[1] <= name.start]
+        before = [day for day in _within(self._days, least, name.start) if day[1] <= name.start]
         if before:
             self._keep_days(before[-1:], name)
         else:
@@ -1765,8 +1777,16 @@ class AnswerReader:
         return self._page.original[first:last]
 
     def _keep(self, answer: Answer) -> bool:
-        if all(answer.end <= e.start or e.end <= answer.start for e in self._found):
-            self._found.append(answer)
+        at = bisect_right(self._found, answer.start, key=_start)
+        free = at == len(self._found) or answer.end <= self._found[at].start
+        before = at - 1
+        while free and before >= 0:  # past empty places, of which several may be one
+            free = self._found[before].end <= answer.start
+            if self._found[before].start < self._found[before].end:
+                break
+            before -= 1
+        if free:
+            self._found.insert(at, answer)
         return True
 
 
@@ -1776,13 +1796,21 @@ def _with_weekday(text: str, day: tuple[int, int]) -> tuple[int, int]:
     return day if before is None else (before.start(), day[1])
 
 
+def _within(spans: Sequence[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
+    """Of spans in order, those that begin between two places."""
+    low = bisect_left(spans, (start,))
+    return [*spans[low : bisect_left(spans, (end,), lo=low)]]
+
+
 def _longest(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Spans in order, of those that overlap the longest."""
     kept: list[tuple[int, int]] = []
     for start, end in sorted(spans, key=lambda span: span[0] - span[1]):
-        if all(end <= first or last <= start for first, last in kept):
-            kept.append((start, end))
-    return sorted(kept)
+        at = bisect_left(kept, (start, end))
+        free = at == len(kept) or end <= kept[at][0]
+        if free and (at == 0 or kept[at - 1][1] <= start):
+            kept.insert(at, (start, end))
+    return kept
 
 
 def _spoken_of(text: str, start: int, name: _Name, run: Sequence[str]) -> bool:

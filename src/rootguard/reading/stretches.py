@@ -23,6 +23,7 @@ _OPENING: Final = re.compile(r"\s*(?:[-*•>]\s+|\d{1,2}[.)]\s+)?")
 _BULLET: Final = re.compile(r"\s*(?:[-*•>]\s+)?[*_`']*")
 _BRACKET: Final = re.compile(r"[ ]?\([^()\n]{1,40}\)")
 _HEADING: Final = re.compile(r"\s*#{1,6}\s")
+_LONGEST: Final = 800  # characters of a sentence; what is longer is cut at a blank
 _COMMENTS: Final = 3  # pieces of a sentence in a row that may only comment on what was said
 
 
@@ -68,6 +69,11 @@ def _joints() -> re.Pattern[str]:
     )
 
 
+@functools.cache
+def _own_word() -> re.Pattern[str]:
+    return re.compile(rf"(?<![^\W_])(?:{'|'.join(map(re.escape, word_list('own')))})(?![^\W_])")
+
+
 def words_in(text: str, start: int, end: int) -> list[str]:
     """The words between two places."""
     return [word.replace("’", "'") for word in _WORD.findall(text, start, end)]
@@ -76,12 +82,20 @@ def words_in(text: str, start: int, end: int) -> list[str]:
 class Stretches:
     """The sentences of a plain text, and the stretches of statements in them."""
 
-    __slots__ = ("_stops", "_text")
+    __slots__ = ("_cut", "_stops", "_text")
 
     def __init__(self, text: str, ends: Sequence[int]) -> None:
         """`ends` are the ends of its clauses, of which those at a mark end a sentence."""
         self._text = text
-        self._stops = [end - 1 for end in ends if end and text[end - 1] in _MARKS]
+        self._cut = (0, -1), list[Stretch]()
+        self._stops: list[int] = []
+        begin = 0
+        for stop in [*(end - 1 for end in ends if end and text[end - 1] in _MARKS), len(text)]:
+            while stop - begin > _LONGEST:  # looked at whole for each name in it: cost stays linear
+                begin = max(text.rfind(" ", begin, begin + _LONGEST), begin + 1)
+                self._stops.append(begin)
+            self._stops.append(stop)
+            begin = stop
 
     def sentence(self, at: int) -> tuple[int, int]:
         """The sentence or line that a place stands in, without the mark that ends it."""
@@ -129,9 +143,7 @@ class Stretches:
         if asks and ((high >= last and not told) or opener in word_list("asking") - {"am"}):
             return None
         if opener in word_list("requests"):
-            quoted = re.compile(
-                rf"(?<![^\W_])(?:{'|'.join(map(re.escape, word_list('own')))})(?![^\W_])"
-            ).search(text, low, start)
+            quoted = _own_word().search(text, low, start)
             if quoted is None:
                 return None
             low = quoted.start()
@@ -181,6 +193,8 @@ class Stretches:
 
     def _pieces(self, first: int, last: int) -> list[Stretch]:
         """A sentence cut at its marks and where a new thought begins."""
+        if self._cut[0] == (first, last):
+            return self._cut[1]
         text = self._text
         cuts: list[tuple[int, int, bool]] = []  # the end of one, the start of the next
         for mark in _BREAK.finditer(text, first, last):
@@ -199,6 +213,7 @@ class Stretches:
                 pieces.append(Stretch(begin, stop, joined))
             begin, joined = max(begin, start), both
         pieces.append(Stretch(begin, last, joined))
+        self._cut = (first, last), pieces
         return pieces
 
     def _back(self, pieces: Sequence[Stretch], at: int, low: int) -> int:

@@ -11,6 +11,7 @@ from benchmarks.told import channel, leaves
 
 from rootguard.channels.text.channel import TextChannel
 from rootguard.template import catalog, load_template
+from tests.support.growth import grows_linearly
 
 DEVELOPING = Path(__file__).parents[2] / "data" / "plain" / "developing"
 LISTS = tomllib.loads((files("rootguard.reading") / "answers.toml").read_text("utf-8"))
@@ -92,3 +93,27 @@ def test_what_is_only_spoken_of_stays(one: TextChannel, text: str) -> None:
 def test_a_nested_answer_leaves_alike_where_it_is_the_released_one(one: TextChannel) -> None:
     texts = [f'{{"family": {{"diabetes": "{word}"}}}}' for word in ("none", "distant", "close")]
     assert len({leaves(one, text) for text in texts}) == 1
+
+
+@pytest.mark.parametrize("length", [8_000, pytest.param(40_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *(
+            "smoker ",
+            "i have diabetes and ",
+            "i smoke, ",
+            "do you smoke? ",
+            "woman ",
+            "my history: ",
+        ),
+        *(
+            "smoker: [ ] yes [x] no ",
+            "smoker (yes) no ",
+            "born 3 March 1980 ",
+            "| smoker | yes |\n",
+        ),
+    ],
+)
+def test_a_hostile_text_takes_linear_time(one: TextChannel, unit: str, length: int) -> None:
+    assert grows_linearly(lambda text: leaves(one, text), unit, length)
