@@ -25,8 +25,9 @@ from typing import Any, Final, Literal
 from rootguard.language.fold import Spans, bare, fold
 from rootguard.language.fold import plain as plain_text
 from rootguard.reading.page import Page
+from rootguard.reading.speaking import Speaking
 from rootguard.reading.stretches import Stretches, small_words, word_list, words_in
-from rootguard.reading.subjects import Clause, clause_at, clauses
+from rootguard.reading.subjects import Clause, clause_at, clauses, kin
 from rootguard.template import Root
 from rootguard.values import RootName, RootType
 
@@ -159,6 +160,11 @@ _TITLES: Final = frozenset(
 _SOMEBODY: Final = re.compile(  # "as somebody living with diabetes"
     r"(?<![^\W_])as (?:somebody|someone|a person|a patient|one)(?![^\W_])"
 )
+_IN_A_CASE: Final = re.compile(
+    r" (?:in|of|from|described in) (?:the|this|that|an?|our|my)(?: [a-z]+)?"
+    r" (?:case|study|trial|paper|report|article|book|film|story|vignette|textbook|exam"
+    r"|question|quiz)"
+)
 _COPULA: Final = re.compile(
     r"\b(?:identify as|i am|i'm|im|as an?|being an?|born(?: an?)?|ich bin|je suis|soy|sono|sou)\b"
     r"[^.;\n]{0,30}\Z"
@@ -201,8 +207,9 @@ _ECHO: Final = re.compile(
 _REPORTED: Final = re.compile(
     r"(?<![^\W_])(?:(?:answer|reply|result|verdict|response)(?: to (?:that|it|this))?"
     r" (?:is|was|came back(?: as)?)"
-    r"|i(?:['’]ve)? (?:have )?(?:said|ticked|answered|put|wrote|chose|checked|circled|marked"
-    r"|entered|typed|selected|replied|clicked))(?: a| the| an)?(?: box)? "
+    r"|i(?:['’]ve)? (?:(?:have|[a-z]+ly|then|just) )?(?:said|ticked|answered|put|wrote"
+    r"|chose|checked|circled|marked|entered|typed|selected|replied|clicked))"
+    r"(?: a| the| an)?(?: box)? "
     r"[\"'“‘]?(?P<said>(?:a |an )?(?:emphatic |clear |firm )?(?:yes|no|true|false|y|n"
     r"|yep|nope|positive|negative|never|none))(?![^\W_])"
 )
@@ -325,6 +332,10 @@ class _Name:
     weight: _Weight = "full"
     composed: bool = False
     """Of two words that mean it together: "tablets" and "blood pressure"."""
+    reach: int = 0
+    """Where the later of the two ends."""
+    family: bool = True
+    """Whether relatives are others: not where they are a part of the fact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +346,8 @@ class _Composed:
     of: re.Pattern[str]
     beside: re.Pattern[str]
     without: re.Pattern[str] | None
+    kin: bool
+    """Whether relatives are a part of it."""
 
 
 @functools.cache
@@ -504,7 +517,7 @@ class AnswerWords:
 
     __slots__ = (
         *("_names", "_pattern", "_shared", "composed", "conditions", "dated", "facts", "kinds"),
-        *("inherited", "setting", "sexed", "titles"),
+        *("inherited", "setting", "sexed", "titles", "without"),
     )
 
     def __init__(self, roots: Sequence[Root], days: Sequence[tuple[str, Sequence[str]]]) -> None:
@@ -519,6 +532,7 @@ class AnswerWords:
         self._names: dict[str, _Meant] = {}
         self._shared: list[tuple[Mapping[str, Any], RootName]] = []
         self.setting: re.Pattern[str] | None = None
+        self.without: dict[RootName, re.Pattern[str]] = {}
         for root in roots:
             self._add(
                 root.name, [str(root.name).replace("_", " "), root.title or "", *root.aliases]
@@ -562,6 +576,8 @@ class AnswerWords:
             self._note(fact.get("denied", ()), _Meant(root, "en", denied=True))
             self._note(fact.get("loose", ()), _Meant(root, "en", weight="loose"))
             self._pair_up(fact, root)
+            if "without" in fact:
+                self.without[root] = _any_of(fact["without"])
             if "setting" in fact:
                 self.setting = _any_of(fact["setting"])
             self._shared.append((fact, root))
@@ -574,7 +590,9 @@ class AnswerWords:
             else:
                 of, beside = (_any_of(pair[part]) for part in ("of", "beside"))
             without = _any_of(pair["without"]) if "without" in pair else None
-            self.composed.append(_Composed(root, of, beside, without))
+            words = {*pair.get("of", ()), *pair.get("beside", ())}
+            related = not words.isdisjoint(kin())
+            self.composed.append(_Composed(root, of, beside, without, related))
 
     def _share(self, fact: Mapping[str, Any], root: RootName) -> None:
         """Words that mean it where they mean no other of the roots."""
@@ -663,6 +681,7 @@ class AnswerReader:
         self._told = told
         self._clauses: tuple[Clause, ...] = ()
         self._stretches = Stretches("", ())
+        self._speaking = Speaking("", self._stretches)
         self._names: list[_Name] = []
         self._found: list[Answer] = []
         self._labels = Spans()
@@ -701,6 +720,7 @@ class AnswerReader:
             return []
         self._clauses = clauses(self._page)
         self._stretches = Stretches(self._text, [clause.end for clause in self._clauses])
+        self._speaking = Speaking(self._text, self._stretches)
         self._noted = self._told and _note_words().search(self._text) is not None
         self._compose()
         self._written()
@@ -790,7 +810,16 @@ class AnswerReader:
                 if each.without is None or not each.without.search(self._text, first, last):
                     # Beside the name of a quantity, whose number is read by itself.
                     span = beside.span() if quantities.meet(*word.span()) else word.span()
-                    found.append(_Name(*span, each.root, "en", own=False, composed=True))
+                    reach = max(word.end(), beside.end())
+                    found.append(
+                        _Name(
+                            *(*span, each.root, "en"),
+                            own=False,
+                            composed=True,
+                            reach=reach,
+                            family=not each.kin,
+                        )
+                    )
                     here.add((each.root, first))
             named |= here  # one pair of words names it
         found += self._births()
@@ -835,14 +864,34 @@ class AnswerReader:
         opener = self._stretches.opening(*self._stretches.sentence(name.start))
         if name.weight == "short" and self._capital(name) and opener in word_list("own"):
             return "owner"  # "I had a TIA": no aunt
-        return self._whose_at(name.start)
+        said = self._speaking.whose(name.start) if self._told else ""
+        if said:
+            return said
+        whose = self._whose_at(name.start)
+        return "unsaid" if whose in ("other", "nobody") and self._bare(name) else whose
+
+    def _bare(self, name: _Name) -> bool:
+        """Whether a name's piece of a sentence has no subject: "never smoked, walks daily"."""
+        if not self._told or self._speaking.told_before(name.start) == "other":
+            return False
+        piece = self._stretches.piece(name.start)
+        opener = self._stretches.opening(piece.start, piece.end)
+        names = self._text[piece.start : name.start].strip(" \t*_-•>\"'(")
+        if opener not in word_list("elliptic") and names:
+            return False
+        return not self._speaking.others_in(name.end, piece.end)
 
     def _whose_at(self, at: int) -> str:
         """Whose a clause is, where notes and reports of a doctor are the owner's."""
         subject = self._subject(at)
-        if self._told and subject in ("other", "nobody", "unsaid"):
-            first, last = self._stretches.sentence(at)
-            if _served_words().match(self._text, first, last):
+        if not self._told:
+            return subject
+        first, last = self._stretches.sentence(at)
+        served = _served_words().match(self._text, first, last)
+        if served is not None and _IN_A_CASE.match(self._text, served.end()):
+            return "nobody"
+        if subject in ("other", "nobody", "unsaid"):
+            if served is not None:
                 return "owner"
             if _SOMEBODY.search(self._text, first, at):
                 return "owner"
@@ -867,6 +916,10 @@ class AnswerReader:
             found = self._box_at(gap.end() - 1, name, kind) or self._known_at(gap.end(), name, kind)
             if found is not None and kind.name == "boolean":
                 found = self._with_comment(found)
+                if gap["mark"] == "?" and self._told:
+                    found = replace(
+                        found, end=max(found.end, self._reply_end(found.start, name.root))
+                    )
             if found is None and self._told and self._marked(gap, name):
                 found = self._unknown_at(gap.end(), name, kind)
                 if found is not None and found.write is not None:
@@ -881,6 +934,9 @@ class AnswerReader:
             return False
         if self._told and loose["verb"] and kind.name == "category" and self._habit(name):
             return False  # a statement, which may be in any words
+        _, last = self._stretches.sentence(name.start)
+        if self._stretches.mark(name.start) == "?" and found.end >= last - 1:
+            return False  # "How is hypertension diagnosed?"
         # "diabetes, no" ends there; "diabetes, no children" says something else.
         if loose["verb"] is None and not _ENDS.match(self._text, found.end):
             return False
@@ -942,18 +998,46 @@ class AnswerReader:
         at = start if marks is None else marks.end()
         if not asked or at >= len(text) or _NO_ANSWER.match(text, at):
             return False
-        _, end = self._stretches.sentence(at)
-        end = min(end, at + _UNKNOWN)
+        end = self._reply_end(at, name.root)
         opener = self._stretches.opening(at, end)
         asks = self._stretches.mark(at) == "?" or opener in word_list("asking") - _EITHER
         if end <= at or asks or opener in word_list("requests"):
             return False
-        while end > at and text[end - 1] in " \t\"'*_`":
-            end -= 1
         found = self._known_at(at, name, kind)
         if found is not None:
             return self._keep(replace(found, end=max(end, found.end)))
         return self._keep(self._unlisted(at, end, name, kind))
+
+    def _reply_end(self, at: int, root: RootName) -> int:
+        """Where a reply that begins here ends: with its sentence, or where something new begins."""
+        text = self._text
+        end = at
+        for piece in self._stretches.pieces(at):
+            low = max(piece.start, at)
+            if piece.end <= at:
+                continue
+            if low > at and (self._stretches.asks(piece) or self._new_in(low, piece.end, root)):
+                break
+            if self._stretches.opening(low, piece.end) in word_list("requests"):
+                break
+            end = piece.end
+        end = min([end, *(n.start for n in self._others(at + 1, end, root))])
+        while end > at and text[end - 1] in " \t\"'*_`,;(":
+            end -= 1
+        return end
+
+    def _new_in(self, start: int, end: int, root: RootName) -> bool:
+        """Whether a stretch tells of something else that is declared."""
+        return bool(self._others(start, end, root) or _within(self._quantities, start, end))
+
+    def _others(self, start: int, end: int, root: RootName) -> list[_Name]:
+        """Names of other roots between two places that are more than a hint."""
+        strong = ("full", "short")
+        return [
+            n
+            for n in self._among(start, end)
+            if n.root != root and n.weight in strong and not n.composed
+        ]
 
     def _unlisted(self, start: int, end: int, name: _Name, kind: RootType) -> Answer:
         """An answer in words that no list has: the released one is written as any is."""
@@ -1174,7 +1258,10 @@ class AnswerReader:
         clause = clause_at(self._clauses, name.start)
         start, run = self._run_before(name.start, clause.start)
         end = self._run_behind(name.end)
-        if not name.composed and (_spoken_of(text, start, name, run) or _MEASURED.match(text, end)):
+        mine = bool(set(run) & word_list("own"))
+        if not name.composed and (
+            self._speaking.spoken_of(name.start, name.end, mine=mine) or _MEASURED.match(text, end)
+        ):
             return
         if not self._asserted(name, clause, start, run):
             return
@@ -1239,15 +1326,9 @@ class AnswerReader:
             kind = self._words.kinds.get(name.root)
             if kind is not None and kind.name == "boolean":
                 start, end = told.span("said")
-                self._keep(
-                    Answer(
-                        start=start,
-                        end=end,
-                        root=name.root,
-                        said=None,
-                        write=_one_of(*(("no", "yes") if name.denied else ("yes", "no")), str),
-                    )
-                )
+                write = _one_of(*(("no", "yes") if name.denied else ("yes", "no")), str)
+                answer = Answer(start=start, end=end, root=name.root, said=None, write=write)
+                self._keep(self._with_comment(answer))
 
     def _like_me(self) -> None:
         """Somebody that the owner likens to themselves: "can a diabetic like me have figs?"."""
@@ -1265,8 +1346,24 @@ class AnswerReader:
     def _asserted(self, name: _Name, clause: Clause, start: int, run: Sequence[str]) -> bool:
         """Whether a name is said of the owner, and not only spoken of."""
         text = self._text
+        first, last = self._stretches.sentence(name.start)
+        asks = self._stretches.opening(first, last) in word_list("asking")
+        mine = word_list("own") | word_list("ours")
+        if self._stretches.mark(name.start) != "?" or not mine.isdisjoint(
+            words_in(text, first, last)
+        ):
+            asks = False
+        if asks:
+            return False  # "What does hx of CVA mean?"
+        end = max(name.end, name.reach)
+        if self._speaking.general(name.start, end, composed=name.composed):
+            return False
         if name.composed:
-            first, last = self._stretches.sentence(name.start)
+            inherited = name.root == self._words.inherited
+            if not inherited and self._speaking.whose(name.start, family=name.family) == "other":
+                return False
+            if self._speaking.worked_on(name.start):
+                return False
             spoken = {*words_in(text, first, last)} & (word_list("own") | word_list("ours"))
             head = _FAMILY_HEAD.search(text, first, last)
             if self._stretches.whole(name.start, name.end) is None or self._requested(name):
@@ -1283,13 +1380,12 @@ class AnswerReader:
             if not self._capital(name):  # "pmhx - nil dm", "i had a tia"
                 return noted or (owned and not word_list("having").isdisjoint(run))
             return noted or owned or bool(run) or self._elliptic(name)
-        if name.own or owned or self._listed(start) or self._nothing_else:
-            return True
         if name.root == self._words.sexed:
             return False  # "gender" tells nothing
+        if name.own or owned or self._listed(start) or self._nothing_else:
+            return True
         if clause.subject != "unsaid" or self._requested(name):
             return False
-        first, last = self._stretches.sentence(name.start)
         if text[first:last].rstrip(" \t*_").endswith(":"):
             return False  # the head of what follows
         if self._described(clause, name.start) or self._noted:
@@ -1315,18 +1411,16 @@ class AnswerReader:
         "Currently on ramipril, cholesterol borderline. Can I take cold capsules?"
         """
         at = name.start
-        if self._subject(at) != "unsaid" or self._stretches.heading(at) or self._requested(name):
+        if self._stretches.heading(at) or self._requested(name):
             return False
         first, last = self._stretches.sentence(at)
-        labelled = ":" in self._text[first:at] and name.composed  # "Household: one adult, two kids"
-        if not labelled and self._stretches.opening(first, last) not in word_list("elliptic"):
-            return False
-        return self._spoken
-
-    @functools.cached_property
-    def _spoken(self) -> bool:
-        """Whether the owner speaks anywhere in the text."""
-        return not _strong_words().isdisjoint(words_in(self._text, 0, len(self._text)))
+        if self._subject(at) == "unsaid":
+            labelled = ":" in self._text[first:at] and name.composed  # "Household: two kids"
+            if labelled or self._stretches.opening(first, last) in word_list("elliptic"):
+                return True
+        piece = self._stretches.piece(at)
+        bare = not name.composed and self._bare(name)
+        return bare and self._stretches.opening(piece.start, piece.end) in word_list("elliptic")
 
     def _profiled(self, name: _Name) -> bool:
         """Whether a name is an item of what describes somebody, or all that a label says.
@@ -1361,6 +1455,9 @@ class AnswerReader:
         others = [(n.start, n.end) for n in self._among(start, end) if n.root != name.root]
         told = _within(self._quantities, start, end)
         others += told
+        low = bisect_left(self._found, start, key=_start)
+        high = bisect_left(self._found, end, lo=low, key=_start)
+        others += [(e.start, e.end) for e in self._found[low:high] if e.root != name.root]
         others += [m.span() for m in _AGED.finditer(text, start, end)]
         if self._words.sexed is not None and not name.composed:
             others += [m.span() for m in _SEX.finditer(text, start, end)]
@@ -1672,6 +1769,11 @@ class AnswerReader:
 
     def _dated(self, name: _Name) -> None:
         """The day that belongs to a name, whole, in part, or as so long ago."""
+        without = self._words.without.get(name.root)
+        if without is not None and without.search(
+            self._text, *self._stretches.sentence(name.start)
+        ):
+            return
         clause = clause_at(self._clauses, name.start)
         text = self._text
         if name.composed:
@@ -1811,15 +1913,6 @@ def _longest(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         if free and (at == 0 or kept[at - 1][1] <= start):
             kept.insert(at, (start, end))
     return kept
-
-
-def _spoken_of(text: str, start: int, name: _Name, run: Sequence[str]) -> bool:
-    """Whether it is a subject and no fact: "risk of diabetes", "a smoking ban"."""
-    before = text[max(0, start - 24) : name.start]
-    if re.search(rf"(?<![^\W_])(?:{_phrases('spoken_of').pattern})(?: an?| the)? \Z", before):
-        return True
-    behind = re.compile(rf"[ -](?:{_phrases('spoken_behind').pattern})(?![^\W_])")
-    return behind.match(text, name.end) is not None and not set(run) & word_list("own")
 
 
 @functools.cache

@@ -9,6 +9,7 @@ fact is, and what is written in its place, is decided by `answers`. The lists ar
 
 import functools
 import importlib.resources
+import operator
 import re
 import tomllib
 from bisect import bisect_left
@@ -22,6 +23,7 @@ _BREAK: Final = re.compile(r"[,:()\[\]{}|\t\"“”]|(?<=\s)[-–—]+(?=\s)|—
 _OPENING: Final = re.compile(r"\s*(?:[-*•>]\s+|\d{1,2}[.)]\s+)?")
 _BULLET: Final = re.compile(r"\s*(?:[-*•>]\s+)?[*_`']*")
 _BRACKET: Final = re.compile(r"[ ]?\([^()\n]{1,40}\)")
+_NO_ENDS: Final = re.compile(r"(?<![^\W_])no\.(?= +[^\d\s])")
 _HEADING: Final = re.compile(r"\s*#{1,6}\s")
 _LONGEST: Final = 800  # characters of a sentence; what is longer is cut at a blank
 _COMMENTS: Final = 3  # pieces of a sentence in a row that may only comment on what was said
@@ -90,7 +92,10 @@ class Stretches:
         self._cut = (0, -1), list[Stretch]()
         self._stops: list[int] = []
         begin = 0
-        for stop in [*(end - 1 for end in ends if end and text[end - 1] in _MARKS), len(text)]:
+        stops = [end - 1 for end in ends if end and text[end - 1] in _MARKS]
+        if "no. " in text:  # an answer, where no number follows
+            stops = sorted({*stops, *(mark.end() - 1 for mark in _NO_ENDS.finditer(text))})
+        for stop in [*stops, len(text)]:
             while stop - begin > _LONGEST:  # looked at whole for each name in it: cost stays linear
                 begin = max(text.rfind(" ", begin, begin + _LONGEST), begin + 1)
                 self._stops.append(begin)
@@ -131,7 +136,7 @@ class Stretches:
         text = self._text
         first, last = self.sentence(start)
         pieces = self._pieces(first, last)
-        at = max(0, bisect_left([piece.start for piece in pieces], start + 1) - 1)
+        at = _place(pieces, start)
         piece = pieces[at]
         low, high, joined = piece.start, piece.end, piece.joined
         while high < end and at + 1 < len(pieces):  # a name with a mark within
@@ -164,12 +169,22 @@ class Stretches:
             high -= 1
         return Stretch(low, high, joined)
 
+    def piece(self, at: int) -> Stretch:
+        """The part of a sentence that a place stands in, between marks and new thoughts."""
+        pieces = self._pieces(*self.sentence(at))
+        return pieces[_place(pieces, at)]
+
+    def pieces(self, at: int) -> Sequence[Stretch]:
+        """All parts of the sentence that a place stands in."""
+        return self._pieces(*self.sentence(at))
+
     def _past_bullet(self, low: int, high: int) -> int:
         """Where a stretch begins behind spaces and the mark of a list's item."""
         mark = _BULLET.match(self._text, low, high)
         return low if mark is None else mark.end()
 
-    def _asks(self, piece: Stretch) -> bool:
+    def asks(self, piece: Stretch) -> bool:
+        """Whether a piece of a sentence asks something."""
         start = piece.start
         if piece.joined:  # "so is it worthwhile"
             start = self._text.find(" ", start) + 1
@@ -180,7 +195,7 @@ class Stretches:
         text = self._text
         low, high = self.sentence(start)
         if self.mark(start) == "?":
-            asking = [p for p in self._pieces(low, high) if self._asks(p)]
+            asking = [p for p in self._pieces(low, high) if self.asks(p)]
             high = asking[0].start - 1 if asking else low
             if high < end:
                 return None
@@ -219,7 +234,9 @@ class Stretches:
     def _back(self, pieces: Sequence[Stretch], at: int, low: int) -> int:
         """Where a piece begins that needs those before it: an item of a list, or after "sadly,"."""
         text = self._text
-        bare = word_list("verbs").isdisjoint(words_in(text, low, pieces[at].end))
+        # Whether it says yes or no must not matter: "diabetic" goes as far back as "not diabetic".
+        finite = word_list("verbs") - word_list("no") - word_list("without_verb")
+        bare = finite.isdisjoint(words_in(text, low, pieces[at].end))
         for before in reversed(pieces[:at]):
             if text[before.end : before.end + 1] != ",":
                 break
@@ -254,3 +271,7 @@ class Stretches:
             return False
         # A line with nothing but a name may be a heading or an item; a sentence is not.
         return self.mark(at) == "." or not word_list("verbs").isdisjoint(words)
+
+
+def _place(pieces: Sequence[Stretch], at: int) -> int:
+    return max(0, bisect_left(pieces, at + 1, key=operator.attrgetter("start")) - 1)

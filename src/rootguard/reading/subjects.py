@@ -177,6 +177,16 @@ def kin() -> frozenset[str]:
     return _set("persons", "kin")
 
 
+def people() -> frozenset[str]:
+    """Persons by acquaintance and role, and pets."""
+    return _set("persons", "people")
+
+
+def anybody() -> frozenset[str]:
+    """Words for people in general."""
+    return _set("general", "people")
+
+
 @functools.cache
 def persons() -> frozenset[str]:
     """Persons by kinship or acquaintance."""

@@ -1,0 +1,178 @@
+"""Of whom a fact is said that stands in a sentence, and whether it is only spoken of.
+
+A statement without a number is short, and its subject stands before it: "my doctor says that I
+have", "a man who smokes", or nothing at all, as in notes ("never smoked, walks daily"). So the last
+person named before a fact in its sentence has it; `subjects` decides by whole clauses, as numbers
+need it.
+A fact is only spoken of where it is the subject itself ("smoking is banned"), part of another word
+("the stroke ward") or what a text or a lesson is about. The lists are in `answers.toml`.
+"""
+
+import functools
+import re
+from typing import Final, Literal
+
+from rootguard.reading.stretches import Stretches, word_list, words_in
+from rootguard.reading.subjects import anybody, kin, people
+
+_NEAR: Final = 120  # characters before a fact in which whoever has it is named
+_PIECES: Final = re.compile(r"[^\W_]+(?:['’/-][^\W_]+)*")
+_RELATIVE: Final = frozenset(("who", "whose", "whom"))
+_OTHERS: Final = frozenset(("he", "she", "his", "he's", "she's"))  # "they" are mostly doctors
+_GENERAL: Final = anybody() - {"someone", "somebody", "anyone", "anybody", "everyone", "everybody"}
+_DETERMINERS: Final = frozenset(
+    (
+        *("my", "our", "his", "her", "their", "your", "the", "a", "an", "this", "that", "some"),
+        *("mein", "meine", "meinem", "meiner", "meinen", "unser", "unsere", "sein", "ihr"),
+        *("der", "die", "mon", "ma", "mes", "notre", "le", "la", "les", "un", "une", "mi", "mis"),
+        *("el", "mio", "mia"),
+        *("il", "lo", "meu", "minha", "o", "ein", "eine", "una", "um", "uma", "another", "one"),
+    )
+)
+_OWNER_IS: Final = re.compile(  # "I'm a tall bus driver", "as a mother"
+    r"(?<![^\W_])(?:i am|i['’]m|im|i was|are you|being|as|ich bin|als|je suis|soy|como"
+    r"|sono|come|sou)"
+    r"(?: (?:not |also |just |still )?(?:an?|the|one|ein|eine|un|une|una|um|uma|someone|somebody)"
+    r"(?: [^\W\d_]+(?:-[^\W\d_]+)*){0,4})?"
+    r"(?: (?:someone|somebody|one))? \Z"
+)
+_PREDICATE: Final = re.compile(
+    r"[ ](?:is|are|was|were|has|have|had|can|could|may|might|must|will|would|should|does|did|ist"
+    r"|sind|est|es|e|sono|sao|causes?|caused|kills?|killed|keeps?|affects?|raises?|increases?|lowers?"
+    r"|damages?|harms?|leads?|makes?|remains?|comes?|seems?|requires?|needs?|verursacht|schadet)"
+    r"(?![^\W_])"
+)
+
+
+@functools.cache
+def _spoken_behind() -> re.Pattern[str]:
+    return re.compile(rf"[ -](?:{_body('spoken_behind')})(?![^\W_])")
+
+
+@functools.cache
+def _senses() -> re.Pattern[str]:
+    return re.compile(rf"[ -](?:the |some |a )?(?:{_body('senses')})(?![^\W_])")
+
+
+@functools.cache
+def _spoken_before() -> re.Pattern[str]:
+    return re.compile(rf"(?<![^\W_])(?:{_body('spoken_of')})(?: an?| the)? \Z")
+
+
+@functools.cache
+def _subject_of_work() -> re.Pattern[str]:
+    """What a text, a lesson or a study is about: "an article on teenage smoking"."""
+    return re.compile(
+        rf"(?<![^\W_])(?:{_body('works')})(?: [^\W_]+){{0,2}}? (?:about|on|of|over|covers?|uber"
+        r"|sur|sobre|su)(?: [^\W_]+){0,2}? \Z"
+    )
+
+
+@functools.cache
+def _my_work() -> re.Pattern[str]:
+    return re.compile(rf"(?<![^\W_])(?:my|our) (?:{_body('works')})(?![^\W_])")
+
+
+def _body(name: str) -> str:
+    return "|".join(sorted(map(re.escape, word_list(name)), key=len, reverse=True))
+
+
+@functools.cache
+def _speakers() -> frozenset[str]:
+    """Words by which the owner is a sentence's subject."""
+    objects = {"me", "my", "myself", "mein", "meine", "mon", "ma", "mi", "mio", "mia", "am", "ho"}
+    return (word_list("own") - objects - {"io"}) | {"i'd", "i'll", "we", "wir", "nous"}
+
+
+Has = Literal["owner", "other", ""]
+
+
+class Speaking:
+    """Who has what in the sentences of a plain text."""
+
+    __slots__ = ("_stretches", "_text")
+
+    def __init__(self, text: str, stretches: Stretches) -> None:
+        self._text = text
+        self._stretches = stretches
+
+    def whose(self, at: int, *, family: bool = True) -> Has:
+        """Who is named last before a place in its sentence; nothing if nobody is.
+
+        Without `family`, relatives do not count: of some facts they are a part.
+        """
+        first, _ = self._stretches.sentence(at)
+        return self._last(max(first, at - _NEAR), at, kin() if family else frozenset())
+
+    def told_before(self, at: int) -> Has:
+        """The same of the sentence before, of which one without a subject goes on."""
+        first, _ = self._stretches.sentence(at)
+        text = self._text
+        if first < 2 or text[first - 1] == "\n" or text[first - 2 : first].count("\n"):
+            return ""
+        start, end = self._stretches.sentence(max(0, first - 2))
+        return self._last(max(start, end - _NEAR), end, kin())
+
+    def _last(self, start: int, end: int, family: frozenset[str]) -> Has:
+        text = self._text
+        words = [(m[0].replace("’", "'"), m.start()) for m in _PIECES.finditer(text, start, end)]
+        for place in range(len(words) - 1, -1, -1):
+            word, at = words[place]
+            if word in _speakers() or word == "me":
+                return "owner"
+            if word in _RELATIVE:
+                spoken = place > 0 and words[place - 1][0] in _speakers()  # "can I, who smoke"
+                return "owner" if spoken or _OWNER_IS.search(text, start, at) else "other"
+            if word in _OTHERS and family:
+                return "other"
+            if word in _GENERAL and (family or word not in kin()):
+                return "owner" if _OWNER_IS.search(text, start, at) else "other"
+            if word.removesuffix("'s") in family | people():
+                named = [each for each, _ in words[max(0, place - 3) : place]]
+                if not _DETERMINERS.isdisjoint(named) or word.endswith("'s"):
+                    return "owner" if _OWNER_IS.search(text, start, at) else "other"
+        return ""
+
+    def others_in(self, start: int, end: int) -> bool:
+        """Whether anybody else is named between two places."""
+        words = {word.removesuffix("'s") for word in words_in(self._text, start, end)}
+        return not words.isdisjoint(_OTHERS | kin() | people())
+
+    def spoken_of(self, start: int, end: int, *, mine: bool) -> bool:
+        """Whether it is a subject and no fact: "risk of diabetes", "a smoking ban"."""
+        text = self._text
+        before = max(0, start - _NEAR)
+        if _senses().match(text, end) is not None:
+            return True
+        if _spoken_before().search(text, before, start):
+            return not self.found(start)
+        if self.worked_on(start):
+            return True
+        return not mine and _spoken_behind().match(text, end) is not None
+
+    def worked_on(self, at: int) -> bool:
+        """Whether a place stands in what a text or a lesson is about."""
+        return _subject_of_work().search(self._text, max(0, at - _NEAR), at) is not None
+
+    def found(self, at: int) -> bool:
+        """Whether a sentence says what a doctor or a test found: "the test for X was negative"."""
+        words = set(words_in(self._text, *self._stretches.sentence(at)))
+        return not word_list("found").isdisjoint(words) and self._stretches.mark(at) != "?"
+
+    def general(self, start: int, end: int, *, composed: bool = False) -> bool:
+        """Whether the fact is its sentence's own subject: "smoking is banned in my country".
+
+        What two words name together needs their owner nowhere: "my heart is fine".
+        """
+        text = self._text
+        first, last = self._stretches.sentence(start)
+        if _PREDICATE.match(text, end) is None or self.whose(start):
+            return False
+        behind = {*words_in(text, end, last)}
+        if not behind.isdisjoint(word_list("own") | word_list("found") | word_list("ours")):
+            return False
+        before = text[first:start]
+        if composed:
+            before = _my_work().sub(" ", before)
+        telling = word_list("no") | (word_list("own") | word_list("ours") if composed else set())
+        return telling.isdisjoint(words_in(before, 0, len(before)))
