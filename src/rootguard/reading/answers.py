@@ -916,14 +916,15 @@ class AnswerReader:
             found = self._box_at(gap.end() - 1, name, kind) or self._known_at(gap.end(), name, kind)
             if found is not None and kind.name == "boolean":
                 found = self._with_comment(found)
-                if gap["mark"] == "?" and self._told:
-                    found = replace(
-                        found, end=max(found.end, self._reply_end(found.start, name.root))
-                    )
+            if found is not None and self._told and self._further(gap["mark"], name, kind):
+                found = replace(found, end=max(found.end, self._reply_end(found.start, name.root)))
             if found is None and self._told and self._marked(gap, name):
                 found = self._unknown_at(gap.end(), name, kind)
                 if found is not None and found.write is not None:
                     found = self._with_comment(found)
+                    if self._further(gap["mark"], name, kind):
+                        end = self._reply_end(found.start, name.root)
+                        found = replace(found, end=max(found.end, end))
             if found is not None:
                 return self._keep(found)
         if name.composed:
@@ -932,7 +933,7 @@ class AnswerReader:
         found = None if loose is None else self._known_at(loose.end(), name, kind)
         if loose is None or found is None or self._text[found.start].isdigit():
             return False
-        if self._told and loose["verb"] and kind.name == "category" and self._habit(name):
+        if self._told and self._habit(name) and (loose["verb"] is None) is (kind.name == "boolean"):
             return False  # a statement, which may be in any words
         _, last = self._stretches.sentence(name.start)
         if self._stretches.mark(name.start) == "?" and found.end >= last - 1:
@@ -941,6 +942,10 @@ class AnswerReader:
         if loose["verb"] is None and not _ENDS.match(self._text, found.end):
             return False
         return self._keep(found)
+
+    def _further(self, mark: str, name: _Name, kind: RootType) -> bool:
+        """Whether an answer goes on to the end of its sentence: "Relatives: one, a great-uncle"."""
+        return mark == "?" or (mark == ":" and kind.name == "category" and self._habit(name))
 
     def _marked(self, gap: re.Match[str], name: _Name) -> bool:
         """Whether any words behind a mark are the answer; behind a dash, if they are small ones."""
@@ -1020,6 +1025,10 @@ class AnswerReader:
                 break
             if self._stretches.opening(low, piece.end) in word_list("requests"):
                 break
+            if low > at and (
+                text[low - 1] in '|\t}]"' or text[piece.end : piece.end + 1] in (":", "=")
+            ):
+                break  # the next label
             end = piece.end
         end = min([end, *(n.start for n in self._others(at + 1, end, root))])
         while end > at and text[end - 1] in " \t\"'*_`,;(":
@@ -1049,7 +1058,7 @@ class AnswerReader:
     def _known_at(self, at: int, name: _Name, kind: RootType) -> Answer | None:
         """A known answer that stands here."""
         if kind.name == "category":
-            return self._category_at(at, name.root, kind)
+            return self._category_at(at, name.root, kind, coded=not name.composed)
         groups: tuple[Literal["pairs", "sexes"], ...] = ("pairs",)
         if name.root == self._words.sexed:
             groups = ("sexes", "pairs")
@@ -1122,9 +1131,11 @@ class AnswerReader:
                 end, over = reached, 0
         return replace(answer, end=end)
 
-    def _category_at(self, at: int, root: RootName, kind: RootType) -> Answer | None:
+    def _category_at(
+        self, at: int, root: RootName, kind: RootType, *, coded: bool = True
+    ) -> Answer | None:
         match = _answers_of(kind.answers).match(self._text, at)
-        if match is None and kind.ordered and root in self._words.facts:
+        if match is None and kind.ordered and root in self._words.facts and coded:
             return self._code_at(at, root, kind)
         if match is None:
             return None
@@ -1370,7 +1381,7 @@ class AnswerReader:
                 return False
             measured = clause.subject == "unsaid" and bool(_within(self._quantities, first, last))
             told = spoken or head or self._noted or self._whose_at(name.start) == "owner"
-            return measured or bool(told) or self._elliptic(name)
+            return measured or bool(told) or not self._speaking.of_things(name.start)
         owned = self._whose(name) == "owner" or bool(word_list("own") & set(run))
         if name.weight == "loose":
             told = owned or self._elliptic(name) or (self._noted and clause.subject == "unsaid")
@@ -1379,12 +1390,12 @@ class AnswerReader:
             noted = self._noted or self._listed(start)
             if not self._capital(name):  # "pmhx - nil dm", "i had a tia"
                 return noted or (owned and not word_list("having").isdisjoint(run))
-            return noted or owned or bool(run) or self._elliptic(name)
+            return noted or owned or bool(run) or self._elliptic(name) or self._item(name)
         if name.root == self._words.sexed:
             return False  # "gender" tells nothing
         if name.own or owned or self._listed(start) or self._nothing_else:
             return True
-        if clause.subject != "unsaid" or self._requested(name):
+        if self._whose(name) != "unsaid" or self._requested(name):
             return False
         if text[first:last].rstrip(" \t*_").endswith(":"):
             return False  # the head of what follows
@@ -1398,12 +1409,20 @@ class AnswerReader:
             return self._stretches.around(name.start, name.end) is not None
         if _strong_words() & set(words_in(text, first, last)):
             return self._stretches.around(name.start, name.end) is not None
-        names = [(n.start, n.end) for n in self._among(*self._stretches.sentence(name.start))]
-        return (
-            self._stretches.fragment(name.start, names)
-            or self._profiled(name)
-            or self._elliptic(name)
-        )
+        if self._stretches.mark(name.start) == "?" or self._stretches.heading(name.start):
+            return self._elliptic(name)
+        # By default it is told: a wording that no rule has seen must not leave.
+        return not self._speaking.of_things(name.start) or self._profiled(name)
+
+    def _item(self, name: _Name) -> bool:
+        """Whether a name is all of its part of a sentence, but for small words: "PVD absent"."""
+        piece = self._stretches.piece(name.start)
+        rest = {
+            *words_in(self._text, piece.start, name.start),
+            *words_in(self._text, name.end, piece.end),
+        }
+        asks = self._stretches.mark(name.start) == "?"
+        return bool(rest) and not asks and rest <= small_words() | word_list("found")
 
     def _elliptic(self, name: _Name) -> bool:
         """Whether a sentence leaves its "I" away, in a text whose owner speaks elsewhere.
@@ -1452,7 +1471,11 @@ class AnswerReader:
     def _between_others(self, name: _Name, start: int, end: int) -> tuple[int, int]:
         """A stretch as far as other facts in it let it reach, which are read by themselves."""
         text = self._text
-        others = [(n.start, n.end) for n in self._among(start, end) if n.root != name.root]
+        others = [
+            (n.start, n.end)
+            for n in self._among(start, end)
+            if n.root != name.root and n.weight != "label"
+        ]
         told = _within(self._quantities, start, end)
         others += told
         low = bisect_left(self._found, start, key=_start)
@@ -1469,7 +1492,7 @@ class AnswerReader:
             ]
         begin, stop = start, end
         for first, last in others:
-            if start <= first and last <= name.start:
+            if begin <= first and last <= name.start:
                 start = max(start, last)
             elif name.end <= first < end:
                 end = first

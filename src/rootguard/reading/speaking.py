@@ -36,6 +36,13 @@ _OWNER_IS: Final = re.compile(  # "I'm a tall bus driver", "as a mother"
     r"(?: [^\W\d_]+(?:-[^\W\d_]+)*){0,4})?"
     r"(?: (?:someone|somebody|one))? \Z"
 )
+_THING: Final = re.compile(
+    r"\W*(?:(?:but|and|so|also|now) )?(?:there (?:was|is|are|were|['’]s)|(?:the|this"
+    r"|that|these|those|an?|our|each|every|some|many|most|all|der|die|das|le|la|les|el|los|il|o)"
+    r" [^\W\d_]+ )"
+)
+_ARTICLE: Final = re.compile(r"\W*(?:an?|the|any|every|each) ")
+_THIRD: Final = re.compile(r" [a-z]{3,}(?<!s)s(?![^\W_])")
 _PREDICATE: Final = re.compile(
     r"[ ](?:is|are|was|were|has|have|had|can|could|may|might|must|will|would|should|does|did|ist"
     r"|sind|est|es|e|sono|sao|causes?|caused|kills?|killed|keeps?|affects?|raises?|increases?|lowers?"
@@ -150,6 +157,11 @@ class Speaking:
             return True
         return not mine and _spoken_behind().match(text, end) is not None
 
+    def of_things(self, at: int) -> bool:
+        """Whether a thing is the subject of a sentence before a fact: "the chimney smokes"."""
+        first, _ = self._stretches.sentence(at)
+        return _THING.match(self._text, first, at) is not None and not self.found(at)
+
     def worked_on(self, at: int) -> bool:
         """Whether a place stands in what a text or a lesson is about."""
         return _subject_of_work().search(self._text, max(0, at - _NEAR), at) is not None
@@ -166,7 +178,10 @@ class Speaking:
         """
         text = self._text
         first, last = self._stretches.sentence(start)
-        if _PREDICATE.match(text, end) is None or self.whose(start):
+        told = _ARTICLE.fullmatch(text, first, start) and _THIRD.match(
+            text, end
+        )  # "a smoker coughs"
+        if not (told or _PREDICATE.match(text, end)) or self.whose(start):
             return False
         behind = {*words_in(text, end, last)}
         if not behind.isdisjoint(word_list("own") | word_list("found") | word_list("ours")):

@@ -200,7 +200,8 @@ class Stretches:
             if high < end:
                 return None
         colon = text.rfind(":", low, start)
-        low = low if colon < 0 else colon + 1
+        if colon >= 0 and text.rfind("[", low, colon) <= text.rfind("]", low, colon):  # no answer's
+            low = colon + 1
         low = self._past_bullet(low, start)
         while high > end and text[high - 1] in " \t\n*_`'":
             high -= 1
@@ -246,7 +247,7 @@ class Stretches:
                 low = before.start
             elif not bare:
                 break
-            elif not word_list("verbs").isdisjoint(words):
+            elif not (word_list("verbs") | word_list("own") | word_list("ours")).isdisjoint(words):
                 return before.start  # "I don't have asthma, gout or diabetes"
         return low
 
