@@ -113,7 +113,8 @@ _KEYED = re.compile(r"([^\W\d_][\w-]*)[\"'`*]{0,3}\s?[=:]\s?[\"'`*]{0,3}\Z")
 _JUST_ME = re.compile(
     r"(?:\A|[,;.(/&\n]\s?|\b(?:and|but|vs|versus|so|for)\.? )(?:me|myself)[:=]?\s\(?\Z"
 )
-_AM_AT = re.compile(  # "I'm sitting at 6.1", "currently 83.5", "54 here"
+_AM_AT = re.compile(  # "I'm sitting at 6.1", "I was over 200", "currently 83.5", "54 here"
+    r"\bi (?:was|am|got)(?: still| once| already)*(?: over| under| nearly| up to| down to) \Z|"
     r"\b(?:i'?m|i am|we're)(?: [^\W\d_]+){0,3} (?:at|around|about|near)(?: like)? \Z"
     r"|(?:\A|[.,;:!?(]\s?)(?:currently|actual|actually|now|reality is|right now|today|presently)"
     r"[:=]? (?:at )?\Z"
@@ -216,14 +217,18 @@ _PAY = re.compile(
 )
 _AGE_THEN = re.compile(  # an age at another time: "since I was 17", "diagnosed at the age of 25"
     r"(?:\b(?:when|since|until|till|before|after|once|while|whenever|by the time|from when)"
-    r" (?:i|we) (?:was|were|turned?|hit|reach|reached|am|get to)"
+    r" (?:i|we|you|he|she|they) (?:was|were|turn|turned|hit|reach|reached|am|are|get to)"
     r"(?: only| just| about| around| like| maybe| roughly| barely)*"
     r"|\b(?:since|from|until|till|before|after)(?: the| my)?(?: age(?: of)?)?"
     r"|\b(?:diagnosed|retire|retires|retired|retiring|retirement|pension|died|married|divorced"
-    r"|widowed|graduated|graduate|quit|born|kids|menopause)\b[^.,;:!?\n\d]{0,24}"
+    r"|widowed|graduated|graduate|quit|born|kids|menopause|paid off|debt free|first [a-z]+)\b"
+    r"[^.,;:!?\n]{0,40}"
     r" (?:at|by)(?: the)?(?: age(?: of)?)?(?: about| around| like)?) \Z"
 )
-_AGE_WORDS = re.compile(r"\bi (?:was|were|turned?|hit|reached?|am|get to)\b|\bage\b|\b(?:at|by) ")
+_AGE_WORDS = re.compile(
+    r"\b(?:i|we|you|he|she|they) (?:was|were|turn|turned|hit|reach|reached|am|are|get to)\b"
+    r"|\bage\b|\b(?:at|by) "
+)
 _TURNED_NOW = re.compile(  # "when I turned 54 last month" is the age of today
     r"(?: years? old)?,? (?:last|this|today|yesterday|on|just now|recently"
     r"|in (?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))"
@@ -290,6 +295,7 @@ _YOU_HAVE = re.compile(
     r"(?:you're (?:making|earning|paying)|you (?:make|earn|weigh|owe|spend|bring home|take home)) "
     r"[^.;!?\n\d]{0,32}\Z"
 )
+_SPAN_BEFORE = re.compile(r"\d[\d.,]* ?[-–] ?\Z")
 _INTENT = re.compile(  # "planning on putting 3k", "hope to be out by 52"
     r"\b(?:plan|plans|planning|hope|hopes|hoping|want|wants|wanted|aim|aiming|trying|going|looking"
     r"|like|love|considering|thinking)"
@@ -1002,9 +1008,11 @@ class _Reader:
         if _AIM.search(text, max(0, number.start - 32), number.start) is not None:
             return True
         start = max(clause_at(self.said, number.start).start, number.start - _SENTENCE // 2)
-        if _WANTED.search(text, start, number.start) is not None:
+        span = _SPAN_BEFORE.search(text, max(0, number.start - _BARE), number.start)
+        end = number.start if span is None else span.start()  # "keep it under 67-72"
+        if _WANTED.search(text, start, end) is not None:
             return True
-        intended = _INTENT.search(text, start, number.start) or _TO_GO.match(text, number.end)
+        intended = _INTENT.search(text, start, end) or _TO_GO.match(text, number.end)
         return intended is not None
 
     def _is_usual(self, number: WrittenNumber) -> bool:
@@ -1125,7 +1133,8 @@ class _Reader:
             return lettered
         if sort == "count" and whose == "owner" and self._is_paid(number):
             return Claim(start=start, end=end, standing="open", reason="private_word")
-        if sort in ("count", "dose") and whose == "owner" and number.value is not None:
+        counted = sort in ("count", "dose") and not self._is_idle(number)  # no "one-year checkup"
+        if counted and whose == "owner" and number.value is not None:
             fitting = self._fitting(number)
             if len(fitting) == 1 and self._is_telling(number, fitting[0]):
                 return _claim(fitting[0], "likely", "by_unit")

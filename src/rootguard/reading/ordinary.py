@@ -167,6 +167,11 @@ _PERCENT = re.compile(
 )
 _ORDINAL = re.compile(r"(?:st|nd|rd|th)\b|[ºª°]\s")
 _STONES = re.compile(r"st\b")
+_DIMENSIONS = re.compile(r"d(?![^\W_])")
+_SHORT_YEAR = re.compile(r"[^\W\d_] '\Z")
+_WORTH_OF = re.compile(r"k? (?:usd |dollars )?worth of (?!my|our|expenses|savings|income|debt)")
+_RUN: Final = ("5", "10", "15", "20", "50", "100")
+_THOUSAND = re.compile(r" ?k (?=[a-z])")
 _OPERATED = re.compile(
     r"[0-9)a-z²³]\s*[+*×÷^]\s*\Z|[\d)]\s*[-+*/×÷^]\s*[\d.]+\s*\)?\s*=\s*\Z|\)\s*=\s*\Z"
     r"|\d\s+/\s+\Z|\d\s*x\s*\Z"
@@ -182,6 +187,8 @@ _JOINED_TO = re.compile(r"(?<![^\W_])[^\W\d_]+\d{0,2}-\Z")
 _FOUND_BEFORE = re.compile(  # "23 U/L (", "23 (normal ", "214 mg/dL H ["; or nothing before it
     r"(?:\A|\d)[^\w(\[]?(?: ?[^\W\d_%][^\s(\[]{0,11}| ?%){0,3} ?[(\[](?:[^\W\d_]+[:=]? ){0,2}\Z"
 )
+_SHORTEST_DRUG: Final = 5  # letters
+_OPENS_SENTENCE = re.compile(r"(?:\A|[.!?:;\n]\s{0,2})\Z")
 _LIST_MARK = re.compile(r"[.)]\s+\S")
 _AMOUNT_END = re.compile(r"k?\s?(?:usd|eur|gbp|dollars|euros?|€|£)?\s?")
 _HOURS = re.compile(r"h(?:\d\d)?\b")
@@ -704,6 +711,8 @@ class _Sorting:
         return len(text) == 4 and text.isdigit() and _YEARS[0] <= int(text) <= _YEARS[1]
 
     def _is_date(self, place: _Place) -> bool:
+        if len(place.text) == 2 and place.text.isdigit() and _SHORT_YEAR.search(place.before):
+            return not place.after.startswith(("'", '"', "%", " y"))  # "until May '14"
         if self._is_year(place):
             return self._year_stands(place)
         if place.sort == "digits" and place.text.isdigit() and 1 <= int(place.text[:3]) <= _DAYS:
@@ -794,6 +803,8 @@ class _Sorting:
             return True
         if any(self._text.startswith(term, place.start) for term in self._lists["terms"]):
             return True
+        if _DIMENSIONS.match(after) and text in ("2", "3", "4"):
+            return True  # a 2D echo
         if _ORDINAL.match(after):
             if _STONES.match(after) and (text[-1:] != "1" or text[-2:] == "11"):
                 return False  # "11st 6" is a weight, the place is the 11th
@@ -870,7 +881,7 @@ class _Sorting:
                     "lower",
                     "recommended",
                 )
-                return (listed or not owned) and set(signs) <= set("<>≤≥=:(-–[]\"'")
+                return (listed or not owned) and set(signs) <= set("<>≤≥=:(-–[]\"'$€£")
             if word not in near and not self._is_name_word(word):
                 break
         if owned:
@@ -945,7 +956,10 @@ class _Sorting:
             return True
         if not rest or not gap.startswith(" "):
             return False
-        noun = len(rest[0]) > 3 and not any(rest[0] in self._lists[key] for key in _NO_PLURALS)
+        hyphened = gap[1 + len(rest[0]) : 2 + len(rest[0])] == "-"  # "20% co-insurance"
+        noun = (len(rest[0]) > 3 or hyphened) and not any(
+            rest[0] in self._lists[key] for key in _NO_PLURALS
+        )
         return rest[0] in self._lists["share_after"] or noun
 
     def _is_price(self, place: _Place) -> bool:
@@ -956,6 +970,8 @@ class _Sorting:
             return False
         if any(word in self._lists["means"] for word in (*place.left[:4], *place.right[:4])):
             return False
+        if _WORTH_OF.match(place.after):
+            return True
         scaled = any(word in self._lists["scales"] for word in place.right[:1])
         scaled = scaled or re.match(r"\s?(?:[bmt]|bn|mn)\b", place.after) is not None
         if scaled:
@@ -968,6 +984,8 @@ class _Sorting:
         words = _WORD.findall(head.rpartition("\n")[2])
         if any(word in ("price", "prices", "cost", "costs", "fee") for word in words[-3:]):
             return True
+        if "cost" in words[-6:-3] and words[-1] in self._lists["ties"]:
+            return True  # "in total it cost us just about $6300"
         if words and words[-1] in self._lists["priced"]:
             return clause_at(self._said, place.start).subject != "owner" or words[-1] not in (
                 *("to", "by", "from", "at", "over", "under", "on"),
@@ -997,6 +1015,8 @@ class _Sorting:
         return False
 
     def _is_dose(self, place: _Place) -> bool:
+        if self._is_drug(place):
+            return True
         if not place.joined or place.right_gap == "-":
             return False
         if place.next() in self._lists["dose_units"]:
@@ -1004,6 +1024,23 @@ class _Sorting:
             return not tail.startswith(("/", "%", " per d", " per l"))
         taking = any(word in self._lists["taking"] for word in place.left[:4])
         return taking and place.next() in ("units", "unit", "u", "g", "ml")
+
+    def _is_drug(self, place: _Place) -> bool:
+        """Whether it is right behind a drug: "metformin 500", "took one Cetalin 35"."""
+        word = place.previous()
+        if place.sort != "digits" or place.left_gap != " " or self._names_end(place.start - 1):
+            return False
+        if len(word) > _SHORTEST_DRUG and word.endswith(tuple(self._lists["drug_stems"])):
+            return True
+        at = place.start - 1 - len(word)
+        if len(word) < _SHORTEST_DRUG or not self._page.folded.text[at : at + 1].isupper():
+            return False
+        if word in self._lists["months"] or word in self._lists["weekdays"]:
+            return False
+        inside = place.left[1:9]  # a word that opens its sentence has a capital anyway
+        return not _OPENS_SENTENCE.search(self._text, max(0, at - 3), at) and any(
+            each in self._lists["taking"] or each in self._lists["taken"] for each in inside
+        )
 
     def _is_count(self, place: _Place) -> bool:
         lists = self._lists
@@ -1021,8 +1058,12 @@ class _Sorting:
                 place.after,
             )
         money = currency_before(self._text, place.start) is not None
+        if place.value == 0 and place.right_gap == " " and after in ("down", "interest", "apr"):
+            return True
         if money or not place.joined or not after:
             return False
+        if after == "k" and self._counts_thousands(place):
+            return True
         bare_unit = not place.after[len(place.right_gap) + len(after) :].startswith(("/", "^"))
         if _POWER_OF_TEN.match(place.after) or re.match(r" of (?:my|our) ", place.after):
             return False  # a unit: 220 x10^9/L; a share: 5208 of my pay
@@ -1066,6 +1107,14 @@ class _Sorting:
             and gap.startswith((" ", "-"))
             and (self._is_plural(second) or second in lists["plurals"])
         )
+
+    def _counts_thousands(self, place: _Place) -> bool:
+        """Whether thousands of things are counted, or it is how far a run goes: "a 5k run"."""
+        noun = place.next(1) if _THOUSAND.match(place.after) else ""
+        if noun in self._lists["thing_units"] or noun in self._lists["counted"]:
+            return True
+        near = (*place.left[:5], *place.right[1:4])
+        return place.text in _RUN and any(word in self._lists["runs"] for word in near)
 
     def _is_plural(self, word: str) -> bool:
         if word in self._lists["plurals"]:

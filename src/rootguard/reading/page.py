@@ -382,7 +382,8 @@ def read_page(original: str, roots: Mapping[RootName, Root], formulas: Formulas 
 
 
 # Rules and leaders of a printed page: "AST ........ 23", "│ AST │ 23 │".
-_LEADER = re.compile(r"\.{3,}|·{3,}|_{3,}|…+")
+# Dots at the end of a line lead to nothing: a sentence trails off.
+_LEADER = re.compile(r"(?<![.…])(?:\.{3,}+|…++)(?![.…]|[ \t]{0,80}(?:\n|\Z))|·{3,}|_{3,}")
 _VAGUE = re.compile(r"(?<=\d)[ -]?ish(?![^\W_])")
 _BOX = str.maketrans("│┃║¦─━═┄┌┐└┘├┤┬┴┼╔╗╚╝╠╣╦╩╬", "||||----" + "+" * 18)
 
