@@ -2,7 +2,6 @@
 
 import gc
 import os
-import uuid
 from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import settings
 
-from tests.support.postgres import Address, own_server
+from tests.support.postgres import Address, Databases, own_server
 from tests.support.steady_draws import drawn_by
 
 # The same examples and the same draws in every run, so that a change is judged by what it changed;
@@ -88,17 +87,22 @@ def postgres_address() -> Iterator[Address]:
 
 
 @pytest.fixture(scope="session")
-def new_postgres(postgres_address: Address) -> Callable[[], str]:
-    """Makes an empty database and gives its URL."""
-    import psycopg
+def postgres_databases(postgres_address: Address) -> Databases:
+    return Databases(postgres_address)
+
+
+@pytest.fixture
+def new_postgres(postgres_databases: Databases) -> Iterator[Callable[[], str]]:
+    """Makes an empty database and gives its URL; the test's end takes it back."""
+    lent: list[str] = []
 
     def make() -> str:
-        name = f"rg_{uuid.uuid4().hex}"
-        with psycopg.connect(postgres_address("postgres"), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}".encode())
-        return postgres_address(name)
+        lent.append(postgres_databases.lend())
+        return postgres_databases.url(lent[-1])
 
-    return make
+    yield make
+    for name in lent:
+        postgres_databases.take_back(name)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -139,9 +139,9 @@ def test_reading_makes_no_vault_on_a_server(
     assert (there(folder), tables(empty_server)) == (before, [])
 
 
-@pytest.fixture(scope="module")
-def empty_server(request: pytest.FixtureRequest) -> str:
-    return str(request.getfixturevalue("new_postgres")())
+@pytest.fixture
+def empty_server(new_postgres: Callable[[], str]) -> str:
+    return new_postgres()
 
 
 def tables(url: str) -> list[tuple[str]]:

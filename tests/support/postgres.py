@@ -11,6 +11,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -77,6 +78,72 @@ class PostgresServer:
             )
             said.seek(0)
             assert done.returncode == 0, f"{program}: {said.read().decode(errors='replace')}"
+
+
+# Whoever is connected to this database besides us.
+_OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+_TABLES = "SELECT oid::regclass::text FROM pg_class WHERE oid >= 16384 AND relkind IN ('r', 'p')"
+# PostgreSQL numbers what is made after `initdb` from 16384. Where a server's template has such
+# objects of its own, no database is ever found as it was made, and none is used twice.
+_AS_MADE = f"""
+SELECT NOT EXISTS (SELECT {_OTHERS} AND backend_type = 'client backend')
+   AND NOT EXISTS (SELECT FROM pg_class WHERE oid >= 16384)
+   AND NOT EXISTS (SELECT FROM pg_namespace WHERE oid >= 16384)
+   AND NOT EXISTS (SELECT FROM pg_type WHERE oid >= 16384)
+   AND NOT EXISTS (SELECT FROM pg_proc WHERE oid >= 16384)
+   AND NOT EXISTS (SELECT FROM pg_extension WHERE oid >= 16384)
+   AND NOT EXISTS (SELECT FROM pg_event_trigger)
+   AND NOT EXISTS (SELECT FROM pg_publication)
+   AND NOT EXISTS (SELECT FROM pg_largeobject_metadata)
+   AND NOT EXISTS (SELECT FROM pg_default_acl)
+   AND EXISTS (SELECT FROM pg_namespace n JOIN pg_init_privs p
+               ON p.objoid = n.oid AND p.classoid = 'pg_namespace'::regclass
+               WHERE n.nspname = 'public' AND n.nspacl = p.initprivs)
+   AND NOT EXISTS (SELECT FROM pg_db_role_setting s, pg_database d
+                   WHERE s.setdatabase = d.oid AND d.datname = current_database())
+   AND EXISTS (SELECT FROM pg_database WHERE datname = current_database()
+               AND datacl IS NULL AND datconnlimit = -1)
+"""
+
+
+class Databases:
+    """Empty databases, each under a name that was never used.
+
+    To make one is to make three hundred files, which costs more than most tests do with it. So one
+    that a test is done with is emptied and lent again, if then it is as it was made: no table or
+    schema, no setting, no right and nobody connected is left.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self.url = address
+        self._free: list[str] = []
+
+    def lend(self) -> str:
+        """The name of an empty database."""
+        import psycopg
+
+        name = f"rg_{uuid.uuid4().hex}"
+        # A new name is a new address: what a computer remembers of a store it remembers by that.
+        made = f"ALTER DATABASE {self._free.pop()} RENAME TO" if self._free else "CREATE DATABASE"
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"{made} {name}".encode())
+        return name
+
+    def take_back(self, name: str) -> None:
+        """Empty a database, and keep it for the next one who asks if nothing is left in it."""
+        import psycopg
+
+        milliseconds = round(PATIENCE * 1000)
+        try:
+            with psycopg.connect(self.url(name), autocommit=True) as connection:
+                connection.execute(f"SELECT pg_terminate_backend(pid, {milliseconds}) {_OTHERS}")
+                if tables := [table for (table,) in connection.execute(_TABLES)]:
+                    connection.execute(f"DROP TABLE {', '.join(tables)} CASCADE".encode())
+                found = connection.execute(_AS_MADE).fetchone()
+        except psycopg.Error:  # a test may well have left one that takes no changes
+            return
+        if found == (True,):
+            self._free.append(name)
 
 
 def _installed() -> Path | None:
