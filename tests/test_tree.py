@@ -52,6 +52,12 @@ def sources() -> dict[str, ast.Module]:
     }
 
 
+@cache
+def nodes(tree: ast.Module) -> list[ast.AST]:
+    """All of a module; to walk through every one takes most of a second."""
+    return list(ast.walk(tree))
+
+
 def test_no_folder_has_more_modules_than_a_reader_can_hold() -> None:
     folders = Counter(
         path.rpartition("/")[0] for path in sources() if not path.endswith("__init__.py")
@@ -64,7 +70,7 @@ def repeated(trees: dict[str, ast.Module]) -> dict[str, list[str]]:
     """Public class names that are defined in more than one module."""
     places = defaultdict(list)
     for path, tree in trees.items():
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(path)
     return {name: paths for name, paths in places.items() if len(set(paths)) > 1}
@@ -76,13 +82,21 @@ def test_no_public_class_name_stands_in_two_modules() -> None:
     assert repeated({"a.py": twice, "b.py": twice}) == {"Session": ["a.py", "b.py"]}
 
 
+def called(function: ast.expr) -> str | None:
+    """The name that a function is called by, without where it is from."""
+    match function:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return None
+
+
 def imports_by_text(tree: ast.Module) -> list[str]:
     """What a module imports by calling a function with its name written out."""
     return [
         node.args[0].value
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Call)
-        and ast.unparse(node.func).rpartition(".")[2] in {"import_module", "__import__"}
+        and called(node.func) in {"import_module", "__import__"}
         and node.args
         and isinstance(node.args[0], ast.Constant)
         and isinstance(node.args[0].value, str)
@@ -100,7 +114,7 @@ def changeable(tree: ast.Module) -> list[str]:
     """Data classes whose fields can be set."""
     return [
         node.name
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.ClassDef)
         for decorator in node.decorator_list
         if ast.unparse(decorator).startswith("dataclass")
@@ -170,7 +184,7 @@ def silent(tree: ast.Module) -> tuple[str, ...]:
     """Data classes without a repr of their fields."""
     return tuple(
         node.name
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.ClassDef)
         for decorator in node.decorator_list
         if ast.unparse(decorator).startswith("dataclass") and "repr=False" in ast.unparse(decorator)
@@ -193,8 +207,8 @@ def made_each_time(tree: ast.Module) -> list[str]:
         for node in tree.body
         if isinstance(node, ast.FunctionDef)
         and not (node.args.args or node.args.kwonlyargs)
-        and any(each in ast.unparse(node) for each in costly)
         and not any("cache" in ast.unparse(each) for each in node.decorator_list)
+        and any(each in written for written in [ast.unparse(node)] for each in costly)
     ]
 
 
