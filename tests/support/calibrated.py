@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
-from scipy.stats import multivariate_normal, norm
+from scipy.special import ndtri
 
 from rootguard.advice.people import synthetic_cohort
 from rootguard.advice.seeds import generator
@@ -150,13 +150,15 @@ SMALL = {
 
 def joint_prior(template: Template) -> Floats:
     """The copula's probability of every cell of a two-root grid, by rectangles of its normal."""
+    from scipy.stats import multivariate_normal  # half a second, which few tests need
+
     roots = Graph.of(template).roots
     masses = [marginal(template.roots[root], template.roots[root].domain).mass for root in roots]
     latent = latent_correlation(template, roots)
     if latent[0, 1] == 0:
         return np.outer(*masses).ravel()
     edges = [
-        np.concatenate([[-9.0], norm.ppf(np.clip(np.cumsum(mass)[:-1], 0, 1 - 1e-15)), [9.0]])
+        np.concatenate([[-9.0], ndtri(np.clip(np.cumsum(mass)[:-1], 0, 1 - 1e-15)), [9.0]])
         for mass in masses
     ]
     corners = np.stack(np.meshgrid(*edges, indexing="ij"), axis=-1)

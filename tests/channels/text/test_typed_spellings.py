@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from rootguard.channels.detection import Rules
 from rootguard.channels.mcp.proxy.offers import Arguments, Offers
@@ -295,6 +294,8 @@ def test_of_fresh_people_answers_are_right_as_often_as_the_mechanism_says(
                 said = one.release(root) in (True, ANSWERS["region"][0], DAYS["born"][0])
             if said is not None:
                 right[root].append(said)
+    from scipy.stats import binom  # half a second, which this test alone needs
+
     for root, share in RIGHT.items():
         among = len(right[root])
         assert among > people * 0.8, root
