@@ -181,8 +181,13 @@ def test_misuse_of_audit_is_told() -> None:
     assert run_audit(*both).exit_code == 2
 
 
-def test_answers_are_averaged_by_randomised_response_and_days_told_in_days() -> None:
-    arguments = ("cha2ds2_vasc", "--epsilon", "0.5", "--queries", "30", "--people", "60")
+@pytest.mark.parametrize("queries", ["20", pytest.param("30", marks=pytest.mark.slow)])
+def test_answers_to_randomised_response_are_averaged(queries: str) -> None:
+    """Seeded. Answers that were not averaged would be wrong in 38 % to the last.
+
+    Below 20 % that is for 360 people with odds of 1e-12, however many the queries.
+    """
+    arguments = ("cha2ds2_vasc", "--epsilon", "0.5", "--queries", queries, "--people", "60")
     body = json.loads(run_attack(*arguments, "--json").output)
     fresh = body["median_relative_error"]["independent"]
     kept = body["median_relative_error"]["rootguard"]
@@ -193,8 +198,11 @@ def test_answers_are_averaged_by_randomised_response_and_days_told_in_days() -> 
     assert sum(fresh[root][-1] for root in flags) / len(flags) < 0.2
     for root in flags:
         assert set(kept[root]) == {fresh[root][0]}
+
+
+def test_answers_are_told_as_wrong_and_days_in_days() -> None:
     few = ("--queries", "6", "--people", "6")  # enough for the words of the table
-    assert "wrong" in run_attack(*arguments[:3], *few).output
+    assert "wrong" in run_attack("cha2ds2_vasc", "--epsilon", "0.5", *few).output
     dated = ("due_date", "--epsilon", "0.05")
     assert "days" in run_attack(*dated, *few).output
     body = json.loads(run_attack(*dated, "--queries", "6", "--json").output)
