@@ -311,6 +311,9 @@ class Listening(Calibration):
             share=_joined(shares),
         )
 
+    def _first_look(self, _rows: object, plain: Floats, *_: object) -> Indices:
+        return np.arange(plain.size)  # nobody is settled before alarms are weighed
+
     def _middle(self, targets: Floats, weights: Floats, plain: Floats) -> Indices:
         found = super()._middle(targets, weights, plain)
         self._seen += len(targets)

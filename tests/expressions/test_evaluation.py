@@ -331,6 +331,13 @@ def test_the_bound_of_a_block_follows_from_those_of_its_parts(text: str, bound: 
     np.testing.assert_array_equal(values, evaluate_many(parse(text), given))
 
 
+@pytest.mark.parametrize("text", ["x * y", "x / y + y", "y if x > 3 else x", "ln(x) - y", "x"])
+def test_magnitudes_that_are_known_change_no_value(text: str) -> None:
+    here = {"x": np.array([0.5, 4.0, -2.0]), "y": np.array([12.0, 0.0, 5.0])}
+    known = evaluate_many(parse(text), here, sizes={"x": 4.0, "y": 12.0})
+    assert known.tobytes() == evaluate_many(parse(text), here).tobytes()
+
+
 def test_a_formula_is_taken_into_steps_once() -> None:
     assert columns._program(parse("x + 1 / y")) is columns._program(parse("x + 1 / y"))
 

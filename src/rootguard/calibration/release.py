@@ -29,6 +29,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,7 @@ from rootguard.calibration.priors import (
     spread_points,
     spread_scores,
 )
+from rootguard.calibration.rough import BLOCK, STRETCH, Rough, RoughRows, RoughWeights
 from rootguard.expressions import Node, evaluate_many, names
 from rootguard.graph import Graph
 from rootguard.mechanisms import mechanism
@@ -82,6 +84,8 @@ _WHOLE = 2048
 """A root that is alone is weighed on its whole grid up to this many points."""
 _BLOCK = 256
 """People whose points are weighed together: few enough for the CPU's cache."""
+_FEW = 64
+"""Fewer people than this are weighed once: a first look would cost more than it saves."""
 _STRETCH = 32
 """Weights that are summed together on the way to the median; about the root of their number."""
 _ROWS = 64
@@ -179,6 +183,9 @@ class _Posterior:
         # Of the own points and of the shared ones apart: what lies together is read faster.
         self.doubt, self.shared_doubt = np.empty((0, shares.size)), np.empty((0, fixed.size))
         self.medians, self.spreads = np.empty(0), np.empty(0)
+        self._rough_scores: Rough = np.empty((0, shares.size), np.float32)
+        self._rough_doubt: Rough = np.empty((0, shares.size + fixed.size), np.float32)
+        self._reach, self._least = np.empty(0), 1.0
 
     def rows(self, noised: Indices) -> Indices:
         """Where the rows of these noised indices are; computes those that are not there yet."""
@@ -197,9 +204,12 @@ class _Posterior:
         if self._met + count <= held:
             return
         room = min(max(self._met + count, 2 * held), self._noise.size)
-        for name in ("values", "scores", "doubt", "shared_doubt", "medians", "spreads"):
+        for name in (
+            *("values", "scores", "doubt", "shared_doubt", "medians", "spreads"),
+            *("_rough_scores", "_rough_doubt", "_reach"),
+        ):
             before: Floats = getattr(self, name)
-            after = np.empty((room, *before.shape[1:]))
+            after = np.empty((room, *before.shape[1:]), before.dtype)
             after[: self._met] = before[: self._met]
             setattr(self, name, after)
 
@@ -228,6 +238,7 @@ class _Posterior:
             np.divide(1, evidence, out=doubt[new])
         points = self.prior.points
         self.values[new], self.scores[new] = points[drawn], self.prior.scores[drawn]
+        self._add_rough(new)
         low, middle, high = (points[found[:, i]] for i in (-3, -2, -1))
         if not self._on_a_line:  # answers without an order have no median, but a likeliest one
             middle = points[np.argmax(believed, axis=1)]
@@ -238,6 +249,25 @@ class _Posterior:
         self.spreads[new] = np.maximum(high - low, step) if moves else 0
         self._row[noised] = self._met + np.arange(count)
         self._met += count
+
+    def _add_rough(self, new: slice) -> None:
+        own = self._shares.size
+        self._rough_scores[new] = self.scores[new]
+        self._reach[new] = np.abs(self.scores[new]).max(axis=1, initial=0)
+        with np.errstate(over="ignore"):  # a doubt that is too large leaves no weight
+            self._rough_doubt[new, :own] = self.doubt[new]
+            self._rough_doubt[new, own:] = self.shared_doubt[new]
+        self._least = min(self._least, float(self._rough_doubt[new].min()))
+
+    @property
+    def rough(self) -> RoughRows:
+        """What is there of the rows in single precision."""
+        return RoughRows(
+            scores=self._rough_scores,
+            doubt=self._rough_doubt,
+            reach=self._reach,
+            least=self._least,
+        )
 
 
 class Calibration:
@@ -430,42 +460,92 @@ class Calibration:
         plain = self._target(
             [p.prior.points[i] for p, i in zip(self._posteriors, indices, strict=True)]
         )
-        wanted, anchors = self._target_medians(rows, plain)
-        moved = self._nearest(medians, spreads, wanted, anchors)
+        wanted, place = self._target_medians(rows, plain)
+        moved = self._nearest(medians, spreads, wanted, self._points_at(rows, place))
         known = np.isfinite(wanted)
         return [np.where(known, r, m) for r, m in zip(moved, medians, strict=True)]
 
-    def _target_medians(
-        self, rows: Sequence[Indices], plain: Floats
-    ) -> tuple[Floats, list[Floats]]:
-        """The target to release for each person, NaN where none has a value, and where it is."""
-        wanted = np.empty(plain.size)
-        anchors = [np.empty(plain.size) for _ in rows]
-        shared_values, shared_targets, _ = self._shared
-        for start in range(0, plain.size, _BLOCK):
-            block = slice(start, start + _BLOCK)
-            part = [row[block] for row in rows]
-            values = [
-                p.values.take(row, axis=0) for p, row in zip(self._posteriors, part, strict=True)
-            ]
-            people, own = values[0].shape
-            targets = np.empty((people, own + shared_targets.size))
-            targets[:, :own], targets[:, own:] = self._target(values), shared_targets
-            place = self._middle(targets, self._weights(part), plain[block])
-            person = np.arange(people)
-            wanted[block] = targets[person, place]
-            for anchor, value, shared in zip(anchors, values, shared_values, strict=True):
-                anchor[block] = shared[place - own]
-                drawn = np.flatnonzero(place < own)
-                anchor[start + drawn] = value[drawn, place[drawn]]
-        return wanted, anchors
+    def _target_medians(self, rows: Sequence[Indices], plain: Floats) -> tuple[Floats, Indices]:
+        """The target to release for each person, NaN where none has a value, and its point."""
+        wanted, place = np.empty(plain.size), np.empty(plain.size, dtype=np.int64)
+        shared_targets = self._shared[1]
+        left = self._first_look(rows, plain, wanted, place)
+        for start in range(0, left.size, _BLOCK):
+            people = left[start : start + _BLOCK]
+            part = [row[people] for row in rows]
+            own_targets = self._own_targets(part)
+            own = own_targets.shape[1]
+            targets = np.empty((people.size, own + shared_targets.size))
+            targets[:, :own], targets[:, own:] = own_targets, shared_targets
+            found = self._middle(targets, self._weights(part), plain[people])
+            wanted[people], place[people] = targets[np.arange(people.size), found], found
+        return wanted, place
 
-    def _target(self, columns: Sequence[Floats]) -> Floats:
+    def _first_look(
+        self, rows: Sequence[Indices], plain: Floats, wanted: Floats, place: Indices
+    ) -> Indices:
+        """Fill in whose median is sure by rough weights and keeps no alarm; the others are left."""
+        shared_targets = self._shared[1]
+        rough = self._rough if plain.size >= _FEW else None
+        if rough is None:
+            return np.arange(plain.size)
+        error = rough.error(rows)
+        for start in range(0, plain.size, BLOCK):
+            block = slice(start, start + BLOCK)
+            part = [row[block] for row in rows]
+            targets = self._own_targets(part)
+            if math.isnan(targets.sum()):  # takes less than to look at each
+                place[block] = -1
+                continue
+            own = targets.shape[1]
+            found = rough.places(part, targets, error[block])
+            place[block] = found
+            wanted[block] = shared_targets.take(found - own, mode="clip")
+            drawn = np.flatnonzero(found < own)
+            wanted[start + drawn] = targets[drawn, found[drawn]]
+        left = place < 0
+        for alarm in self._alarms.classes:
+            left |= alarm.holds(plain) & ~alarm.holds(wanted)
+        return np.flatnonzero(left)
+
+    @property
+    def _rough(self) -> RoughWeights | None:
+        """Rough weights of the points, where there are enough of them and all have a target."""
+        _, shared_targets, rarity = self._shared
+        if self._whole or self._points % STRETCH or np.isnan(shared_targets).any():
+            return None
+        tables = [posterior.rough for posterior in self._posteriors]
+        return RoughWeights(tables, *self._ties, UNTIED, rarity, shared_targets)
+
+    def _own_targets(self, rows: Sequence[Indices]) -> Floats:
+        values = [p.values.take(row, axis=0) for p, row in zip(self._posteriors, rows, strict=True)]
+        return self._target(values, sizes=self._sizes)
+
+    def _points_at(self, rows: Sequence[Indices], place: Indices) -> list[Floats]:
+        """The roots of one point of each person."""
+        found = []
+        for posterior, row, shared in zip(self._posteriors, rows, self._shared[0], strict=True):
+            own = posterior.values.shape[1]
+            values = shared[place - own]
+            drawn = np.flatnonzero(place < own)
+            values[drawn] = posterior.values[row[drawn], place[drawn]]
+            found.append(values)
+        return found
+
+    def _target(
+        self, columns: Sequence[Floats], *, sizes: Mapping[str, float] = MappingProxyType({})
+    ) -> Floats:
         shape = columns[0].shape
         flat = {str(r): column.ravel() for r, column in zip(self.roots, columns, strict=True)}
         flat |= {name: np.full(columns[0].size, value) for name, value in self._constants.items()}
         used = {name: flat[name] for name in names(self._formula)} or flat
-        return evaluate_many(self._formula, used).reshape(shape)
+        return evaluate_many(self._formula, used, sizes=sizes).reshape(shape)
+
+    @cached_property
+    def _sizes(self) -> dict[str, float]:
+        """No point of a grid is beyond its bounds."""
+        domains = {str(root): level.domain for root, level in self._all_levels.items()}
+        return {name: max(abs(each.lower), abs(each.upper)) for name, each in domains.items()}
 
     def _middle(self, targets: Floats, weights: Floats, plain: Floats) -> Indices:
         """The place of each person's weighted median, or of the alarm that is kept."""

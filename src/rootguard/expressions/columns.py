@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial, reduce
+from types import MappingProxyType
 from typing import Final, NamedTuple, NoReturn, assert_never, cast
 
 import numpy as np
@@ -48,12 +49,18 @@ class _NeedsCareError(Exception):
     """The plain computation cannot vouch for this block. Never leaves this module."""
 
 
-def evaluate_many(node: nodes.Node, columns: Mapping[str, Column]) -> Column:
+def evaluate_many(
+    node: nodes.Node,
+    columns: Mapping[str, Column],
+    *,
+    sizes: Mapping[str, float] = MappingProxyType({}),
+) -> Column:
     """The value in each row; NaN in the rows where `evaluate` has none.
 
     A formula without names is repeated to the length of the columns. Columns of different
     lengths, no columns at all, or a column that is not a row of numbers are a `ValueError`; a name
-    without a column is a `FormulaNameError`.
+    without a column is a `FormulaNameError`. Who knows that no number of a column has a greater
+    magnitude than some `sizes` says so and saves a look at each.
     """
     error = absent_name(node, columns)
     arrays = {} if error else _arrays(columns)
@@ -70,7 +77,7 @@ def evaluate_many(node: nodes.Node, columns: Mapping[str, Column]) -> Column:
     for start in range(0, length, _ROWS):
         rows = slice(start, start + _ROWS)
         block = {name: array[rows] for name, array in arrays.items() if array is not None}
-        _block(node, block, result[rows])
+        _block(node, block, result[rows], sizes)
     return result
 
 
@@ -84,11 +91,13 @@ def _arrays(columns: Mapping[str, Column]) -> dict[str, Column | None]:
     return arrays
 
 
-def _block(node: nodes.Node, block: Mapping[str, Column], result: Column) -> None:
+def _block(
+    node: nodes.Node, block: Mapping[str, Column], result: Column, sizes: Mapping[str, float]
+) -> None:
     """Fill the result's rows."""
     try:
         with np.errstate(divide="raise", invalid="raise", over="raise", under="ignore"):
-            value, size = _plain(node, block, result)
+            value, size = _plain(node, block, result, sizes)
         if size <= _TRUSTED:
             if value is not result:
                 result[:] = value
@@ -122,7 +131,12 @@ _Sized = tuple[Column | float, float]
 """A value in each row, or the same in all, and a bound on its magnitude."""
 
 
-def _plain(node: nodes.Node, block: Mapping[str, Column], result: Column) -> _Sized:
+def _plain(
+    node: nodes.Node,
+    block: Mapping[str, Column],
+    result: Column,
+    sizes: Mapping[str, float] = MappingProxyType({}),
+) -> _Sized:
     """The values, and a bound on their magnitude that must stay below the limit.
 
     The last step may write them into the result, which saves a copy.
@@ -134,9 +148,13 @@ def _plain(node: nodes.Node, block: Mapping[str, Column], result: Column) -> _Si
         if step.fixed is not None:
             found[at] = step.fixed
             continue
-        below = [found[place] for place in step.places]
-        out = result if at == end else _spare(below, step.spare)
-        made = step.way(cast("list[_Sized]", below), block, out)
+        made: _Sized
+        if step.named in sizes:
+            made = block[step.named], sizes[step.named]
+        else:
+            below = [found[place] for place in step.places]
+            out = result if at == end else _spare(below, step.spare)
+            made = step.way(cast("list[_Sized]", below), block, out)
         if not made[1] <= _TRUSTED:
             raise _NeedsCareError
         found[at] = made
@@ -173,6 +191,8 @@ class _Step(NamedTuple):
     """Parts that no later step wants."""
     fixed: tuple[float, float] | None
     """The value of a part without names, and its magnitude."""
+    named: str
+    """The column that this is, or empty."""
     way: _Way
 
 
@@ -196,6 +216,7 @@ def _program(node: nodes.Node) -> tuple[_Step, ...]:
             spare=tuple(uses[place] == 1 for place in places),
             last=tuple({place for place in places if last[place] == at}),
             fixed=None if each.free else _fixed(each),
+            named=each.name if isinstance(each, nodes.Variable) else "",
             way=_way(each, reused=bool(places) and uses[places[0]] > 1),
         )
         for at, (each, places) in enumerate(made)
