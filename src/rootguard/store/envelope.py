@@ -86,8 +86,8 @@ class PersonCipher(Unserializable):
 
     __slots__ = ("_aead", "_index_key", "_person")
 
-    def __init__(self, key: bytes, person: str) -> None:
-        self._aead = AESGCM(key[:KEY_BYTES])
+    def __init__(self, key: bytes, person: str, aead: AESGCM | None = None) -> None:
+        self._aead = AESGCM(key[:KEY_BYTES]) if aead is None else aead
         self._index_key = key[KEY_BYTES:]
         self._person = person
 
@@ -105,24 +105,22 @@ class PersonCipher(Unserializable):
         """What was kept in this very row."""
         return _opened(self._aead, table, content, bound_to(table, table, self._person, *place))
 
-    def opened(self, table: str, content: object, bound: bytes) -> bytes:
-        """The same, where the caller has put together what the row is bound to."""
-        return _opened(self._aead, table, content, bound)
-
-    def opened_all(self, table: str, rows: Iterable[tuple[Any, Any]]) -> list[bytes]:
-        """`decrypt` of a table's rows, given as place and content; each place is a digest."""
-        decrypt, before = self._aead.decrypt, canonical(table, self._person) + _DIGEST_HEAD
-        try:
-            return [
-                decrypt(content[:_NONCE], content[_NONCE:], before + place)
-                for place, content in rows
-            ]
-        except (InvalidTag, ValueError, TypeError):
-            pass  # and raised below, where no frame holds what was altered
-        raise altered(table)
-
     def __repr__(self) -> str:
         return "<person's cipher>"
+
+
+def open_places(
+    aead: AESGCM, person: str, table: str, rows: Iterable[tuple[Any, Any]]
+) -> list[bytes]:
+    """`decrypt` of a person's rows in a table, given as place and content; a place is a digest."""
+    decrypt, before = aead.decrypt, canonical(table, person) + _DIGEST_HEAD
+    try:
+        return [
+            decrypt(content[:_NONCE], content[_NONCE:], before + place) for place, content in rows
+        ]
+    except (InvalidTag, ValueError, TypeError):
+        pass  # and raised below, where no frame holds what was altered
+    raise altered(table)
 
 
 class PeopleCipher(Unserializable):
@@ -142,12 +140,35 @@ class PeopleCipher(Unserializable):
         """The text that was bound to these cells."""
         return _opened(self._aead, "people", content, bound_to("people", *bound))
 
-    def opened(self, content: object, bound: bytes) -> bytes:
-        """The same, where the caller has put the cells together."""
-        return _opened(self._aead, "people", content, bound)
+    def open_rows(self, rows: Iterable[Row]) -> list["OpenedRow"]:
+        """What people's rows hold, if nobody altered one or put it elsewhere."""
+        opened = self._open_rows(rows)
+        if opened is None:  # raised here, where no frame holds what was opened
+            raise altered("people")
+        return opened
+
+    def _open_rows(self, rows: Iterable[Row]) -> list["OpenedRow"] | None:
+        """The same, None for a refusal. Written out: whole vaults are opened so."""
+        decrypt = self._aead.decrypt
+        found: list[OpenedRow] = []
+        try:
+            for key, epoch, revision, wrapped, name, sealed in rows:
+                who, cells = canonical_person(key, epoch, revision, wrapped, name)
+                summary = decrypt(sealed[:_NONCE], sealed[_NONCE:], _SUMMARY + who + cells)
+                secret = decrypt(wrapped[:_NONCE], wrapped[_NONCE:], _KEY + who)
+                aead = AESGCM(secret[:KEY_BYTES])
+                text = name and aead.decrypt(name[:_NONCE], name[_NONCE:], _NAME + who)
+                found.append((summary, secret, aead, text))
+        except (InvalidTag, ValueError, TypeError, StoreDamagedError):
+            return None
+        return found
 
     def __repr__(self) -> str:
         return "<people's cipher>"
+
+
+OpenedRow = tuple[bytes, bytes, AESGCM, bytes]
+"""A person's summary and key, what encrypts under that key, and the name as it was written."""
 
 
 class RegistryCipher(Unserializable):
@@ -536,10 +557,9 @@ def canonical_person(
     """
     try:
         # `index`, as "%d" would cut an altered 1.7 to the 1 that was sealed.
-        body, first, second = key.encode(), b"%d" % index(epoch), b"%d" % index(revision)
-        who = _TEXT[len(body)] + body + _NUMBERS[len(first)] + first
-        cells = _NUMBERS[len(second)] + second + _BYTES[len(wrapped)] + wrapped
-        return who, cells + _BYTES[len(name)] + name
+        body = key.encode()
+        cells = _WHOLE[index(revision)] + _BYTES[len(wrapped)] + wrapped
+        return _TEXT[len(body)] + body + _WHOLE[index(epoch)], cells + _BYTES[len(name)] + name
     except (AttributeError, TypeError, ValueError):
         pass
     raise altered("people")
@@ -558,9 +578,22 @@ class _Heads(dict[int, bytes]):
         return head
 
 
-_SHORT = 256  # bytes
-_TEXT, _NUMBERS, _BYTES = _Heads(b"s"), _Heads(b"i"), _Heads(b"b")
+class _Whole(dict[int, bytes]):
+    """Whole numbers as cells. Small ones come all the time."""
+
+    def __missing__(self, number: int) -> bytes:
+        written = canonical(number)
+        if 0 <= number <= _SHORT:
+            self[number] = written
+        return written
+
+
+_SHORT = 256  # bytes, or the number itself
+_TEXT, _NUMBERS, _BYTES, _WHOLE = _Heads(b"s"), _Heads(b"i"), _Heads(b"b"), _Whole()
 _DIGEST_HEAD = _BYTES[_DIGEST]
+# How the cells begin that a person's row is bound to (`rows.put_person`). Each cell is written by
+# itself, so the rest, which all three share, is put together once.
+_SUMMARY, _KEY, _NAME = canonical("summary"), canonical("key"), canonical("people")
 
 
 def _wrap(master: bytes, store_id: bytes, name: str, secret: bytes) -> bytes:

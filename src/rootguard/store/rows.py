@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from fractions import Fraction
-from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 from rootguard.errors import RootGuardError, StoreDamagedError, StoreError
 from rootguard.events import (
@@ -43,8 +43,6 @@ from rootguard.store.envelope import (
     Integrity,
     PersonCipher,
     Secrets,
-    canonical,
-    canonical_person,
 )
 from rootguard.store.summary import PersonSummary
 from rootguard.values import (
@@ -133,37 +131,15 @@ def people_query() -> Statement:
     return f"{_PEOPLE} ORDER BY principal", ()
 
 
-class OpenedPerson(NamedTuple):
-    """What a person's row holds, opened and checked, and no more made of it."""
-
-    summary: bytes
-    secret: bytes
-    cipher: PersonCipher
-    name: str
-
-
-def open_person(secrets: Secrets, row: Row) -> OpenedPerson:
-    """What a person's row holds."""
-    key, epoch, revision, wrapped, name, sealed = row
-    who, cells = canonical_person(key, epoch, revision, wrapped, name)
-    opened = secrets.people.opened
-    summary, secret = opened(sealed, _SUMMARY + who + cells), opened(wrapped, _KEY + who)
-    cipher = PersonCipher(secret, key)
-    written = json_of(cipher.opened("people", name, _NAME + who)) if name else ""
-    return OpenedPerson(summary, secret, cipher, written)
-
-
-# What `put_person` and a person's cipher begin with: each cell is written by itself, so the rest,
-# which all three share, is put together once.
-_SUMMARY, _KEY, _NAME = canonical("summary"), canonical("key"), canonical("people")
-
-
 def read_person(secrets: Secrets, row: Row) -> PersonRow:
     """The person that a row tells of."""
-    opened = open_person(secrets, row)
-    summary = PersonSummary.from_text(opened.summary)
+    [(text, secret, aead, name)] = secrets.people.open_rows([row])
     person = PersonRow(
-        row[0], opened.secret, cipher=opened.cipher, name=opened.name, summary=summary
+        row[0],
+        secret,
+        cipher=PersonCipher(secret, row[0], aead),
+        name=name_of(name),
+        summary=PersonSummary.from_text(text),
     )
     person.epoch, person.revision, person.there = row[1], row[2], True
     return person
@@ -175,6 +151,15 @@ _SCAN: Final = json.JSONDecoder().raw_decode
 def json_of(text: bytes) -> Any:  # noqa: ANN401 - whatever was kept
     """What a row's text says: ours begins at once and has blanks behind it alone."""
     return _SCAN(text.decode())[0]
+
+
+def name_of(text: bytes) -> str:
+    """A person's name from its text; nothing of whom was erased."""
+    if not text:
+        return ""
+    if b"\\" in text:  # what is not plain ASCII is escaped
+        return cast("str", json_of(text))
+    return text.rstrip()[1:-1].decode()
 
 
 def put_person(secrets: Secrets, person: PersonRow) -> Statement:

@@ -62,9 +62,9 @@ from rootguard.store.envelope import (
     KEY_BYTES,
     Envelope,
     Keys,
-    PersonCipher,
     Secrets,
     UnlockedDatabase,
+    open_places,
 )
 from rootguard.store.journal import Author, LogWriter, Write
 from rootguard.store.keys import GivenKeys, KeyPlace, fresh_id
@@ -997,22 +997,24 @@ def _finest(store: SqlStore, principals: Sequence[Principal]) -> list[FinestValu
             drawn: dict[str, list[tuple[bytes, bytes]]] = {key: [] for key in people}
             for key, place, content in _rows_of(db, _DRAWS_OF, list(people)):
                 drawn[key].append((place, content))
-            secrets = store._secrets
+            if store._anchored is not None:
+                for key in keys:
+                    store._check(key, *(people[key][1:3] if key in people else (0, 0)))
+            opened = store._secrets.people.open_rows(people.values())
+            there = dict(zip(people, opened, strict=True))
             for key, principal in zip(keys, some, strict=True):
-                row = people.get(key)
-                store._check(key, *(row[1:3] if row else (0, 0)))
-                if row is None:
+                if key not in there:
                     found.append((principal, {}))
                     continue
-                person = rows.open_person(secrets, row)
-                draws = _drawn_of(person.cipher, drawn[key])
+                summary, _, aead, name = there[key]
+                draws = _drawn_of(open_places(aead, key, "draws", drawn[key]))
                 values = {
                     root: draws[places[0]]
                     if len(places) == 1 and places[0] in draws
                     else max((_kept(draws, *each) for each in places), key=_epsilon_of)
-                    for root, places in current_places(person.summary)
+                    for root, places in current_places(summary)
                 }
-                found.append((Principal(person.name or principal), values))
+                found.append((Principal(rows.name_of(name) or principal), values))
     return found
 
 
@@ -1020,13 +1022,13 @@ _Place = tuple[str, int, int]
 _Drawn = tuple[bytes, Sanitized]
 
 
-def _drawn_of(cipher: PersonCipher, found: list[tuple[bytes, bytes]]) -> dict[_Place, _Drawn]:
-    """A person's draws from their rows: of each the value and its fingerprint."""
+def _drawn_of(texts: Sequence[bytes]) -> dict[_Place, _Drawn]:
+    """A person's draws from what their rows hold: of each the value and its fingerprint."""
     draws: dict[_Place, _Drawn] = {}
-    for text in cipher.opened_all("draws", found):
+    for text in texts:
         end = text.find(_EVENT)
         mark = text.rfind(b'"', 0, end) + 1
-        where, sanitized = _value(text[: mark - 1])
+        where, sanitized = _VALUES[text[: mark - 1]]
         draws[where] = (unhexlify(text[mark:end]), sanitized)
     return draws
 
@@ -1036,13 +1038,21 @@ def _drawn_of(cipher: PersonCipher, found: list[tuple[bytes, bytes]]) -> dict[_P
 _EVENT: Final = b'","{'
 
 
-@functools.lru_cache(maxsize=1 << 14)  # of a root there are as many as its grid has points
-def _value(written: bytes) -> tuple[_Place, Sanitized]:
-    """Where a draw stands, and its value, from its cells up to the fingerprint."""
-    cells = json.loads(written.removesuffix(b",") + b"]")
-    root, version, position, index, lower, upper, size, micro, mechanism = cells
-    value = _sanitized(root, version, index, lower, upper, size, micro, mechanism)
-    return (root, version, position), value
+class _Values(dict[bytes, tuple[_Place, Sanitized]]):
+    """Where a draw stands, and its value, by its cells up to the fingerprint."""
+
+    def __missing__(self, written: bytes) -> tuple[_Place, Sanitized]:
+        cells = json.loads(written.removesuffix(b",") + b"]")
+        root, version, position, index, lower, upper, size, micro, mechanism = cells
+        value = _sanitized(root, version, index, lower, upper, size, micro, mechanism)
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        self[written] = found = ((root, version, position), value)
+        return found
+
+
+_REMEMBERED: Final = 1 << 14  # of a root there are as many as its grid has points
+_VALUES: Final = _Values()
 
 
 def _epsilon_of(drawn: _Drawn) -> Fraction:
@@ -1197,13 +1207,12 @@ _PLAIN: Final = re.compile(r"[ !#-\[\]-~]+").fullmatch
 
 
 class _Known(NamedTuple):
-    """What `tags` asks of a person."""
+    """What an anchor asks of a person."""
 
     key: str
     epoch: int
     revision: int
     name: str
-    tags: tuple[int, ...]
 
 
 def _known_tags(store: SqlStore) -> dict[int, bool]:
@@ -1213,19 +1222,20 @@ def _known_tags(store: SqlStore) -> dict[int, bool]:
         found, counts = db.batch([rows.people_query(), rows.counts_query(rows.NOBODY)])
         if rows.read_counts(secrets.integrity, counts).get("people") != len(found):
             raise StoreDamagedError("profiles are missing or added; restore the backup")
-        everyone = [_known(secrets, row) for row in found]
-        store._check_everyone(everyone)
-    named = [each for each in everyone if each.name]
-    tags = tables.tags_of(prf, [each.name for each in named])
-    erased = {tag: True for each in everyone for tag in each.tags}
-    return erased | {tag: each.epoch > 0 for tag, each in zip(tags, named, strict=True)}
-
-
-def _known(secrets: Secrets, row: Row) -> _Known:
-    opened = rows.open_person(secrets, row)
-    text = opened.summary
-    tags = () if text.endswith(_NO_TAGS) else tuple(json.loads(text)["tags"])
-    return _Known(key=row[0], epoch=row[1], revision=row[2], name=opened.name, tags=tags)
+        opened = secrets.people.open_rows(found)
+        names = [rows.name_of(name) for *_, name in opened]
+        if store._anchored is not None:
+            told = zip(found, names, strict=True)
+            store._check_everyone([_Known(row[0], row[1], row[2], name) for row, name in told])
+    known = {
+        tag: True
+        for summary, *_ in opened
+        if not summary.endswith(_NO_TAGS)
+        for tag in json.loads(summary)["tags"]
+    }
+    named = [(name, row[1] > 0) for row, name in zip(found, names, strict=True) if name]
+    tags = tables.tags_of(prf, [name for name, _ in named])
+    return known | {tag: erased for tag, (_, erased) in zip(tags, named, strict=True)}
 
 
 _NO_TAGS: Final = b'"tags":[]}'  # how a summary ends, unless there was an erasure
