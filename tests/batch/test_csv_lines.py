@@ -61,6 +61,20 @@ def test_categories_are_written_as_their_texts() -> None:
     assert b"".join(lines.lines(coded)) == by_arrow(texts)[len(lines.header()) :]
 
 
+def test_categories_of_numbers_are_written_as_the_numbers_though_they_change() -> None:
+    """Values are remembered from piece to piece; -0 equals 0 and is written otherwise."""
+    numbers = pa.schema({"x": pa.float64(), "n": pa.int64()})
+    lines = CsvLines.of(numbers)
+    assert lines is not None
+    grid = pa.array([0.1, 2.0, 1e300])
+    for points in (grid, grid, pa.array([0.0, -1.5]), pa.array([-0.0, -1.5]), grid):
+        places = pa.array([0, 1, None, 1, 0])
+        coded = pa.DictionaryArray.from_arrays(places, points)
+        table = pa.table({"x": coded, "n": pa.array([1, None, 3, 4, 5])})
+        expected = by_arrow(table.cast(numbers))[len(lines.header()) :]
+        assert b"".join(lines.lines(table)) == expected
+
+
 def test_a_type_that_is_not_known_is_left_to_arrow() -> None:
     assert CsvLines.of(pa.schema([("day", pa.date32())])) is None
 

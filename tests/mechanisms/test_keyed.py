@@ -144,3 +144,13 @@ def test_ids_of_every_length_have_the_code_that_the_standard_gives_them() -> Non
     low, high = keyed._mac(keyed._Aes(key), offsets, text)
     for name, one, two in zip(names, low.tolist(), high.tolist(), strict=True):
         assert one.to_bytes(8, "little") + two.to_bytes(8, "little") == plain_mac(key, name)
+
+
+@pytest.mark.parametrize("length", range(62))
+def test_and_so_have_ids_that_are_equally_long(length: int) -> None:
+    names = [bytes(1 + (7 * place + each) % 255 for place in range(length)) for each in range(3)]
+    key = bytes(range(32))
+    text = np.frombuffer(b"".join(names), dtype=np.uint8)
+    low, high = keyed._mac(keyed._Aes(key), np.arange(4) * length, text)
+    for name, one, two in zip(names, low.tolist(), high.tolist(), strict=True):
+        assert one.to_bytes(8, "little") + two.to_bytes(8, "little") == plain_mac(key, name)

@@ -23,6 +23,9 @@ class CsvLines:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self._repeats = [True] * len(schema)  # whether a column was worth looking up last time
+        # The values that a column had last time and how they are written: mostly it has them again.
+        self._known: dict[int, tuple[Array, list[str]]] = {}
+        self._looked_up: dict[int, tuple[list[str], tuple[str, str], Array]] = {}
 
     @classmethod
     def of(cls, schema: Schema) -> "CsvLines | None":
@@ -36,7 +39,7 @@ class CsvLines:
         return line.getvalue()
 
     def lines(self, table: Table) -> tuple[bytes, memoryview]:
-        """All rows of a table, in two pieces; texts of the schema may also come as categories."""
+        """All rows of a table, in two pieces; a column may also come as categories."""
         if not len(table):
             return b"", memoryview(b"")
         columns: list[_Column] = []
@@ -54,7 +57,10 @@ class CsvLines:
                 after[0].prefix = text
             else:
                 before.suffix = text
-        texts = [column.texts() for column in columns]
+        texts = [
+            column.texts() if column.written is None else self._look_up(place, column)
+            for place, column in enumerate(columns)
+        ]
         joined = pc.binary_join_element_wise(*texts, _text("")) if len(texts) > 1 else texts[0]
         _, places, buffer = joined.buffers()
         bounds = memoryview(places).cast("q")[joined.offset : joined.offset + len(joined) + 1]
@@ -64,9 +70,9 @@ class CsvLines:
         quoted = is_text(self.schema.field(place).type)
         coded = self._coded(place, content)
         if coded is not None:
-            values = coded.dictionary.cast(pa.large_string()).to_pylist()
-            written = [_quoted(value) if quoted else value for value in values]
-            return _Column(content=coded.indices, written=written)
+            return _Column(
+                content=coded.indices, written=self._written(place, coded, quoted=quoted)
+            )
         texts = content.cast(pa.large_string())
         if quoted and (text_bytes(texts)[1] == ord('"')).any():
             texts = pc.replace_substring(texts, '"', '""')
@@ -75,6 +81,28 @@ class CsvLines:
         if quoted:  # what is missing has no quotes
             texts = pc.binary_join_element_wise(_text('"'), texts, _text('"'), _text(""))
         return _Column(content=pc.fill_null(texts, _text("")) if texts.null_count else texts)
+
+    def _written(self, place: int, coded: Array, *, quoted: bool) -> list[str]:
+        """How each category of a column is written."""
+        known = self._known.get(place)
+        if known is None or not _is_same(known[0], coded.dictionary):
+            values = coded.dictionary.cast(pa.large_string()).to_pylist()
+            known = coded.dictionary, [_quoted(value) if quoted else value for value in values]
+            self._known[place] = known
+        return known[1]
+
+    def _look_up(self, place: int, column: "_Column") -> Array:
+        """A column's values, each with what stands around it."""
+        written, around = column.written or [], (column.prefix, column.suffix)
+        kept = self._looked_up.get(place)
+        if kept is None or kept[0] is not written or kept[1] != around:
+            texts = [f"{around[0]}{value}{around[1]}" for value in [*written, ""]]
+            kept = written, around, pa.array(texts, pa.large_string())
+            self._looked_up[place] = kept
+        places = column.content
+        if places.null_count:
+            places = pc.fill_null(places.cast(pa.int64()), len(written))
+        return kept[2].take(places)
 
     def _coded(self, place: int, column: Array) -> Array | None:
         """A column as categories, if its values repeat."""
@@ -104,21 +132,23 @@ class _Column:
         self.prefix = self.suffix = ""
 
     def texts(self) -> Array:
-        """What is joined."""
-        if self.written is None:
-            if not self.suffix:
-                return self.content
-            return pc.binary_join_element_wise(self.content, _text(self.suffix), _text(""))
-        around = [f"{self.prefix}{value}{self.suffix}" for value in [*self.written, ""]]
-        places = self.content
-        if places.null_count:
-            places = pc.fill_null(places.cast(pa.int64()), len(self.written))
-        return pa.array(around, pa.large_string()).take(places)
+        """What is joined, where values are not looked up."""
+        if not self.suffix:
+            return self.content
+        return pc.binary_join_element_wise(self.content, _text(self.suffix), _text(""))
 
 
 def _whole(column: Array) -> Array:
     whole = column.unify_dictionaries().combine_chunks()
     return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
+
+
+def _is_same(one: Array, other: Array) -> bool:
+    """Whether two arrays are one in memory. Equal ones may be written differently: -0 and 0."""
+    if (one.type, len(one), one.offset) != (other.type, len(other), other.offset):
+        return False
+    places = [[each and each.address for each in array.buffers()] for array in (one, other)]
+    return bool(places[0] == places[1])
 
 
 def _text(text: str) -> Array:

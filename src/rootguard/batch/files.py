@@ -39,8 +39,8 @@ from rootguard.template import Template
 
 GROUP = 1 << 19
 """Rows of an output file that are written together, unless wide: a row group of Parquet."""
-_CSV_GROUP = 1 << 16
-"""The same of a CSV file, where nothing is gained by more."""
+_CSV_GROUP = 1 << 14
+"""The same of a CSV file: what is read together is written together, or copied once more."""
 GROUP_BYTES = 1 << 26
 """Memory that rows take before they are written."""
 # Pieces read ahead: enough that the kernel never waits, few enough that memory stays flat.
@@ -188,7 +188,7 @@ def _flow(
     """
     first = released = rejected = 0
     with _ReadAhead(reader.batches(None)) as batches, _WriteBehind(out) as written:
-        for made, rows in _in_order(job.kernel, batches, pieces):
+        for made, rows in _in_order(job.kernel, batches, pieces, categories=out.takes_categories):
             job.kernel.tell(made.gathered)
             first += rows
             released += len(made.batch)
@@ -201,13 +201,17 @@ def _flow(
 
 
 def _in_order(
-    kernel: Kernel, batches: Iterator[RecordBatch], done_before: Pieces | None
+    kernel: Kernel,
+    batches: Iterator[RecordBatch],
+    done_before: Pieces | None,
+    *,
+    categories: bool,
 ) -> Iterator[tuple[ReleasedBatch, int]]:
     """What is released of each batch and how many rows it had, in order; few are under way."""
 
     def release(number: int, piece: RecordBatch, first: int) -> ReleasedBatch:
         if done_before is None:
-            return kernel.release(piece, first)
+            return kernel.release(piece, first, categories=categories)
         return done_before.release(number, kernel, piece, first)
 
     numbered = _numbered(batches)
@@ -485,6 +489,11 @@ class _Draft:
             )
             self._group = _CSV_GROUP
         return self
+
+    @property
+    def takes_categories(self) -> bool:
+        """Whether columns may come as categories, whatever the schema says."""
+        return isinstance(self._writer, _LineWriter)
 
     def write(self, batch: RecordBatch) -> None:
         self._held.append(batch)

@@ -105,6 +105,7 @@ class _Noise:
     def __init__(self, prf: Prf, share: Share, noise: Mechanism, version: int) -> None:
         self.domain = share.domain
         self.points = grid_points(share.domain)
+        self.categories: Array = pa.array(self.points)
         self._streams: RootStreams = prf.root(
             share.root, share.domain, share.epsilon, noise.name, version
         )
@@ -185,13 +186,16 @@ class Kernel:
         self.tell(made.gathered)
         return made.batch, made.rejects
 
-    def release(self, batch: RecordBatch, first: int = 0) -> ReleasedBatch:
+    def release(
+        self, batch: RecordBatch, first: int = 0, *, categories: bool = False
+    ) -> ReleasedBatch:
         """The same without telling the sink, which may have to hear of batches in their order.
 
-        Several threads may do this at once, unless the kernel asks a vault (`asks_vault`), and
-        once `settle` was called after the first batch.
+        With `categories`, roots that are all on their grids come as categories of grid points:
+        whoever writes text writes each point once. Several threads may do this at once, unless the
+        kernel asks a vault (`asks_vault`), and once `settle` was called after the first batch.
         """
-        made = self._made(batch, first)
+        made = self._made(batch, first, categories=categories and self._on_grids)
         if made.keep is not None:
             batch = batch.filter(pa.array(made.keep))
         schema = self.schema(batch.schema)
@@ -199,6 +203,10 @@ class Kernel:
             made.columns[name] if name in made.columns else batch.column(name)
             for name in schema.names
         ]
+        if categories:
+            schema = pa.schema(
+                [field.with_type(each.type) for field, each in zip(schema, arrays, strict=True)]
+            )
         return ReleasedBatch(
             batch=pa.RecordBatch.from_arrays(arrays, schema=schema),
             rejects=made.rejects,
@@ -247,7 +255,11 @@ class Kernel:
         self.tell(made.gathered)
         return made
 
-    def _made(self, batch: RecordBatch, first: int) -> BatchResult:
+    @property
+    def _on_grids(self) -> bool:
+        return self._calibration is None and not self.asks_vault
+
+    def _made(self, batch: RecordBatch, first: int, *, categories: bool = False) -> BatchResult:
         ids, given = self._read(batch)
         tokens, unwritten = self._tokenised(batch)
         refused = self._refusals(ids, given, unwritten)
@@ -269,7 +281,10 @@ class Kernel:
                 here[override.rows] = False
             entries = self._entries(people, snapped, given if self._marked else {})
             gathered = _gathered(entries, ids, here, released)
-        columns = self._answers(self._released(people, snapped, given, override), given)
+        drawn = {root: self._noise[root].draw(people, snapped[root]) for root in given}
+        columns = self._answers(self._released(drawn, given, override), given)
+        if categories:
+            columns |= self._categories(drawn, given)
         columns |= tokens
         if keep is not None:
             mask = pa.array(keep)
@@ -366,12 +381,10 @@ class Kernel:
 
     def _released(
         self,
-        people: People,
-        snapped: Mapping[RootName, Indices],
+        drawn: Mapping[RootName, Indices],
         given: Mapping[RootName, Numbers],
         override: Override | None,
     ) -> dict[str, Floats]:
-        drawn = {root: self._noise[root].draw(people, snapped[root]) for root in given}
         released = {root: self._noise[root].points[drawn[root]] for root in drawn}
         if self._calibration is not None:
             unknown = np.logical_or.reduce([given[root].missing for root in given])
@@ -406,6 +419,19 @@ class Kernel:
         target = self.template.target.name
         if self.layout.risk is not None:
             columns[self.layout.risk] = self._risk(values[target], missing[target])
+        return columns
+
+    def _categories(
+        self, drawn: Mapping[RootName, Indices], given: Mapping[RootName, Numbers]
+    ) -> dict[str, Array]:
+        """The columns of roots that are numbers, by the grid points that were drawn."""
+        columns: dict[str, Array] = {}
+        for root, indices in drawn.items():
+            if self.template.roots[root].type.plain:
+                gone = given[root].missing
+                places = pa.array(indices, mask=gone if gone.any() else None)
+                points = self._noise[root].categories
+                columns[self.layout.columns[root]] = pa.DictionaryArray.from_arrays(places, points)
         return columns
 
     def _risk(self, target: Floats, missing: Mask) -> Array:
