@@ -153,6 +153,14 @@ def test_known_takes_every_quantity_for_released() -> None:
     assert [n["outcome"] for n in known if n["quantity"]] == ["release"] * 3
 
 
+def test_who_is_careful_doubts_what_could_be_a_value() -> None:
+    text = "71 this morning on the bathroom thing"
+    passed = numbers("--template", "bmi", "--other-numbers", "pass", stdin=text)
+    careful = numbers("--template", "bmi", "--other-numbers", "careful", stdin=text)
+    assert [n["outcome"] for n in passed] == ["keep"]
+    assert [n["outcome"] for n in careful] == ["doubt"]
+
+
 def test_no_store_is_made_or_opened(profile: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a store was opened")

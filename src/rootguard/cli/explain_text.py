@@ -141,6 +141,13 @@ class _Part:
     is_flag=True,
     help="As if every quantity had a released value. Otherwise those of the profile's [values] do.",
 )
+@click.option(
+    "--other-numbers",
+    type=click.Choice(("pass", "careful")),
+    default="pass",
+    show_default=True,
+    help="As the gateway's option: careful doubts what could be yours by its words.",
+)
 @click.option("--show", "shown", is_flag=True, help="Print the text at each place, for your eyes.")
 @click.option(
     "--table", "as_table", is_flag=True, help="Print the table of decisions, in Markdown."
@@ -153,6 +160,7 @@ def command(
     templates: tuple[str, ...],
     role: str,
     known: bool,
+    other_numbers: str,
     shown: bool,
     as_table: bool,
     as_json: bool,
@@ -177,7 +185,9 @@ def command(
         raise click.UsageError("give either --profile or --template")
     need("gateway", "phonenumbers", "pint")
     text = _text_of(file)
-    explainer, on_doubt, trusted = _explainer(profile, templates, known=known)
+    explainer, on_doubt, trusted = _explainer(
+        profile, templates, known=known, careful=other_numbers == "careful"
+    )
     messages = _messages(file, text)
     if messages is None:
         from rootguard.reading.claims import Source
@@ -227,7 +237,7 @@ def _text_of(file: str) -> str:
 
 
 def _explainer(
-    profile_path: str | None, names: Sequence[str], *, known: bool
+    profile_path: str | None, names: Sequence[str], *, known: bool, careful: bool
 ) -> "tuple[Explainer, OnDoubt | None, frozenset[str]]":
     """Reads for a profile or for templates; what the profile says of doubt; tools it trusts."""
     from rootguard.channels.detection import make_detectors
@@ -238,7 +248,9 @@ def _explainer(
     if profile_path is None:
         templates = chosen_templates(names)
         roots = {root for each in templates for root in each.roots} if known else set()
-        explainer = Explainer(templates, known=roots, detectors=make_detectors(), answers=True)
+        explainer = Explainer(
+            templates, known=roots, detectors=make_detectors(), answers=True, careful=careful
+        )
         return explainer, None, frozenset()
     profile = load_profile(profile_path)
     chosen = profile.detection
@@ -254,6 +266,7 @@ def _explainer(
             allow=chosen.allow,
         ),
         answers=True,
+        careful=careful,
     )
     trusted = frozenset[str]() if profile.policy is None else profile.policy.sources
     return explainer, profile.on_doubt, trusted

@@ -34,7 +34,7 @@ from rootguard.reading.claims import (
     read_claims,
 )
 from rootguard.reading.page import Page, read_page
-from rootguard.reading.weighing import weigh
+from rootguard.reading.weighing import CAREFUL, DOUBTED, weigh
 from rootguard.session.declared import Declarations, PersonConversation
 from rootguard.session.person import formula_names
 from rootguard.template import Root, Template
@@ -72,11 +72,12 @@ class Explainer:
     """Explains the texts of one conversation, in order. Not to be shared by threads.
 
     With `answers`, what is yes or no, one of a few words or a day is explained beside the numbers.
+    With `careful`, a number is doubted as the channel's policy of that name doubts it.
     """
 
     __slots__ = (
-        *("_answers", "_declared", "_detectors", "_formulas", "_known", "_roots", "_targets"),
-        "_templates",
+        *("_answers", "_declared", "_detectors", "_doubted", "_formulas", "_known", "_roots"),
+        *("_targets", "_templates"),
     )
 
     @shielded
@@ -88,8 +89,10 @@ class Explainer:
         identifiers: Iterable[str] = (),
         detectors: Sequence[Detector] = (),
         answers: bool = False,
+        careful: bool = False,
     ) -> None:
         self._answers = answers
+        self._doubted = CAREFUL if careful else DOUBTED
         self._templates = tuple(templates)
         self._formulas = formula_names(templates)
         self._roots: dict[RootName, Root] = {}
@@ -154,7 +157,7 @@ class Explainer:
         )
         claims = reading.claims
         if not begin:
-            claims = weigh(page, reading, source, expectation, taken)
+            claims = weigh(page, reading, source, expectation, taken, self._doubted)
         outcomes = [self._outcome(source, claim) for claim in claims]
         for claim, outcome in zip(claims, outcomes, strict=True):
             if outcome in ("teach", "release", "redact"):
