@@ -100,7 +100,7 @@ _WORD_OPENING = re.compile(
 _BOLD = re.compile(r"(?<![\w)\]*])\*\*(?=[^\s*])([^*\n]*[^\s*])\*\*(?![\w*])")
 _SMALL_WORD = re.compile(r"(?<![\w.$@(\[\"'])(?:[a-z]{1,6})(?:'[a-z]{1,2})?(?![\w(\[=.:])(?! ?=)")
 _PROSE: Final = 4  # different words of a sentence that no program has
-_BESIDE_CODE: Final = 24  # characters on either side of code that a sentence speaks of
+_SENTENCE_STOP = re.compile(r"[.!?][\"')]{0,2}\s")
 _CODE_WITHIN = re.compile(
     r"(?<![<=])==(?![=>])|!=|&&|\+=|\*\*|::|\)\s?;(?!\s{1,4}[a-z]{2,40} [a-z])"
     r"|\)\.\w{2,40}\(|\b\w{2,40}\.\w{2,40}\("
@@ -319,11 +319,13 @@ class CodeLines:
         shaped = ended or _is_shaped_as_code(head)
         shaped = shaped and _DATA_LINE.search(head) is None
         if shaped and _is_prose(head):
-            # A sentence that speaks of code is code there, and not from its first word on.
+            # Where sentences speak of code, those are code, and not the whole line.
             shaped = False
+            stops = [0, *(stop.end() for stop in _SENTENCE_STOP.finditer(head)), len(line)]
             for match in _CODE_WITHIN.finditer(head):
-                at = start + match.start()
-                within.append((at - _BESIDE_CODE, start + match.end() + _BESIDE_CODE))
+                first = bisect_right(stops, match.start()) - 1
+                last = bisect_left(stops, match.end())
+                within.append((start + stops[first], start + stops[last]))
         self._line_is_code = shaped
         self._within = Spans(within)
         self.is_tested = _is_tested(head)
@@ -337,11 +339,13 @@ def _is_shaped_as_code(line: str) -> bool:
 
 
 def _is_prose(line: str) -> bool:
-    """Whether a line that looks like code is a sentence, by the small words that it has."""
+    """Whether a line that looks like code is a sentence in which somebody speaks of themselves."""
     opened = _CODE_OPENING.match(line)
     if opened is not None and _WORD_OPENING.match(line) is None:
         return False
     said = {*_SMALL_WORD.findall(line)}
+    if said.isdisjoint(_lists()["first_words"]):
+        return False
     return len(said & _lists()["sentence_words"]) >= _PROSE
 
 
