@@ -41,6 +41,9 @@ GROUP = 1 << 19
 """Rows of an output file that are written together, unless wide: a row group of Parquet."""
 _CSV_GROUP = 1 << 14
 """The same of a CSV file: what is read together is written together, or copied once more."""
+_LINES = 1 << 14
+"""Lines that are made together: few enough that they are in the cache when they are written, and
+that the memory they took is taken again instead of new pages."""
 GROUP_BYTES = 1 << 26
 """Memory that rows take before they are written."""
 # Pieces read ahead: enough that the kernel never waits, few enough that memory stays flat.
@@ -537,10 +540,11 @@ class _LineWriter:
         self._file.write(lines.header())
 
     def write_table(self, table: Table) -> None:
-        for piece in self._lines.lines(table):
-            left = memoryview(piece)
-            while left:  # the system may take a part of it
-                left = left[self._file.write(left) :]
+        for start in range(0, len(table), _LINES):
+            for piece in self._lines.lines(table.slice(start, _LINES)):
+                left = memoryview(piece)
+                while left:  # the system may take a part of it
+                    left = left[self._file.write(left) :]
 
     def close(self) -> None:
         self._file.close()
