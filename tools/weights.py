@@ -1,7 +1,10 @@
 """Make `reading/weights.json` anew: `python -m tools.weights`.
 
 The material is messages in which every value of their writer's is marked, `tests/data/weighing`,
-and the open halves of the cases (`tests/data/plain/developing`, `tests/data/innocent`). Each is
+the open halves of the cases (`tests/data/plain/developing`, `tests/data/innocent`), and public
+posts. Of the posts only marks are stored (`posts.spans`): `--posts FOLDER` names a copy of the data
+set that has them, https://github.com/umbrae/reddit-top-2.5-million (PDDL 1.0), or of its folder
+`data`. The weights that come with the package were made with them. Each text is
 read by the rules as a person's who has declared everything, and once more as one's who has declared
 a few templates only, so that the weights do not take every quantity for declared. Numbers of the
 owner's that are none of the declared quantities are left out: whether to hide them is not for
@@ -12,6 +15,8 @@ weights.
 """
 
 import argparse
+import csv
+import html
 import json
 import re
 import sys
@@ -53,7 +58,6 @@ _SOURCES: Final[dict[str, Source]] = {
     "tool": "tool",
     "system": "developer",
 }
-_UNDECLARED: Final = "private"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +140,35 @@ def innocent(folder: Path) -> Iterator[tuple[str, list[Marked]]]:
             yield line["id"], [Marked(_SOURCES[line["role"]], line["text"])]
 
 
+def _normal(text: str) -> str:
+    """A post as its marks count: without runs of blanks and empty lines."""
+    text = html.unescape(html.unescape(text)).replace("\r", "\n").replace("\u200b", "")
+    text = re.sub(r" ?\n ?", "\n", re.sub(r"[ \t\xa0]+", " ", text))
+    return re.sub(r"\n{2,}", "\n", text).strip()
+
+
+def posts(folder: Path) -> Iterator[tuple[str, list[Marked]]]:
+    """The public posts of a data set of which this project has marks."""
+    csv.field_size_limit(sys.maxsize)
+    spans = list(_lines(DATA / "weighing" / "posts.spans"))
+    texts: dict[tuple[str, str], str] = {}
+    for name in sorted({line["file"] for line in spans}):
+        file = next((f for f in (folder / name, folder / "data" / name) if f.exists()), None)
+        if file is None:
+            sys.exit(f"{folder} has no {name}: name a copy of the data set that has it")
+        wanted = {line["post"] for line in spans if line["file"] == name}
+        with file.open(encoding="utf-8", errors="replace", newline="") as opened:
+            for row in csv.DictReader(opened):
+                if row["id"] in wanted:
+                    texts[name, row["id"]] = _normal(f"{row['title']}\n{row['selftext']}")
+    for line in spans:
+        text = texts[line["file"], line["post"]][line["start"] : line["end"]]
+        own = tuple((start, end, root) for start, end, root in line["marks"])
+        yield line["id"], [Marked("owner", text, own)]
+
+
 def material() -> list[tuple[str, list[Marked]]]:
-    """All messages that the weights are made from."""
+    """All messages of the project that the weights are made from."""
     found = [each for file in sorted((DATA / "weighing").glob("*.jsonl")) for each in marked(file)]
     found += listed(DATA / "plain" / "developing" / "messages.jsonl")
     found += innocent(DATA / "plain" / "developing" / "innocent")
@@ -172,7 +203,7 @@ def _rows(message: str, turns: Sequence[Marked], names: Sequence[str]) -> Iterat
         dialogue.heard(turn.source, reading.heard)
         if turn.source != "owner":
             continue
-        for claim, features in featured(page, reading, expected, sure=True):
+        for claim, features in featured(page, reading, expected, every=True):
             start, end = claim.start - begin, claim.end - begin
             own = next((root for a, b, root in turn.own if a < end and start < b), None)
             if own is not None and own not in declared:
@@ -247,8 +278,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--folds", action="store_true", help="judge on each fifth; write nothing")
     parser.add_argument("--judge", type=Path, metavar="FILE", help="judge on marked messages, too")
+    parser.add_argument("--posts", type=Path, metavar="FOLDER", help="use public posts as well")
     options = parser.parse_args()
     messages = material()
+    if options.posts:
+        messages += posts(options.posts)
     found = [*rows(messages), *rows(messages, few=True)]
     if options.folds:
         _judge_folds(found)
@@ -256,7 +290,12 @@ def main() -> None:
     made = fit(found)
     features = dict(sorted(made.features.items()))
     OUT.write_text(
-        json.dumps({"bias": made.bias, "features": features}, indent=0, ensure_ascii=False) + "\n",
+        json.dumps(
+            {"messages": len(messages), "bias": made.bias, "features": features},
+            indent=0,
+            ensure_ascii=False,
+        )
+        + "\n",
         encoding="utf-8",
     )
     _say("material", found, [row.hides(made) for row in found])

@@ -13,8 +13,8 @@ from rootguard.reading.claims import NOTHING, Claim, Expectation, Source, TextRe
 from rootguard.reading.page import Page, read_page
 from rootguard.reading.weighing import (
     CAREFUL,
-    DOUBTED,
-    KEPT,
+    USUAL,
+    Margins,
     Weights,
     featured,
     weigh,
@@ -33,9 +33,9 @@ def _read(text: str, source: Source = "owner") -> tuple[Page, TextReading]:
     return page, read_claims(page, source=source)
 
 
-def _weighed(text: str, source: Source = "owner", doubted: float = DOUBTED) -> list[Claim]:
+def _weighed(text: str, source: Source = "owner", margins: Margins = USUAL) -> list[Claim]:
     page, reading = _read(text, source)
-    return list(weigh(page, reading, source, NOTHING, doubted=doubted))
+    return list(weigh(page, reading, source, NOTHING, margins=margins))
 
 
 def _material() -> list[str]:
@@ -62,11 +62,15 @@ def test_a_number_that_no_rule_explains_is_doubted_by_its_words(
     assert after[other].standing in ("nobody", "other")
 
 
-def test_a_name_is_never_overruled_and_only_doubts_are_dropped_or_added() -> None:
+@pytest.mark.parametrize(("margins", "kept"), [(USUAL, ("owner",)), (CAREFUL, ())])
+def test_a_number_is_doubted_or_kept_but_never_claimed(
+    margins: Margins, kept: tuple[str, ...]
+) -> None:
+    """Who is careful never overrules a name."""
     changes = set()
     for text in _material():
         page, reading = _read(text)
-        after = weigh(page, reading, "owner", NOTHING, doubted=CAREFUL)
+        after = weigh(page, reading, "owner", NOTHING, margins=margins)
         for old, new in zip(reading.claims, after, strict=True):
             assert (old.start, old.end) == (new.start, new.end)
             if old != new:
@@ -77,7 +81,7 @@ def test_a_name_is_never_overruled_and_only_doubts_are_dropped_or_added() -> Non
     assert ("open", "nobody") in changes
     assert changes <= {
         *itertools.product(("other", "nobody"), ("open",)),
-        *itertools.product(("open", "likely"), ("nobody",)),
+        *itertools.product(("open", "likely", *kept), ("nobody",)),
     }
 
 
@@ -136,12 +140,17 @@ def test_odds_add_up_and_edges_are_as_written() -> None:
     assert weighed_standing(nobody, ["x"], never) == "nobody"
     assert weighed_standing(likely, ["x"], never) == "nobody"
     assert weighed_standing(likely, ["x"], sure) == "likely"
-    assert weighed_standing(owner, ["x"], never) == "owner"
+    assert weighed_standing(owner, ["x"], never) == "nobody"
+    assert weighed_standing(owner, ["x"], sure) == "owner"
+    assert weighed_standing(owner, ["x"], never, CAREFUL) == "owner"
     assert weighed_standing(nobody, [], sure) == "nobody"
     even = Weights(0, {})
-    assert weighed_standing(nobody, ["x"], even, doubted=0.5) == "open"
-    assert weighed_standing(nobody, ["x"], even, doubted=0.51) == "nobody"
-    assert KEPT["likely"] < KEPT["open"] < CAREFUL < DOUBTED
+    assert weighed_standing(nobody, ["x"], even, Margins(0.5, {})) == "open"
+    assert weighed_standing(nobody, ["x"], even, Margins(0.51, {})) == "nobody"
+    assert weighed_standing(likely, ["x"], even, Margins(0.5, {"likely": 0.5})) == "likely"
+    for standing in ("owner", "likely", "open"):
+        assert CAREFUL.kept[standing] < USUAL.kept[standing] < CAREFUL.doubted * 1.01
+    assert CAREFUL.doubted < USUAL.doubted
 
 
 def test_what_was_asked_before_counts() -> None:

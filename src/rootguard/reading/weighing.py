@@ -5,12 +5,13 @@ thought of, so a number that no rule explains, or that a rule explains wrongly, 
 rules' own verdict, what sort of words stand around it (`senses.toml`), which of the owner's
 quantities it could be by their public bounds, and what was asked before. A logistic model adds up
 weights of such features; `weights.json` has them, readable, made by `python -m tools.weights` from
-messages that were written and marked for it.
+messages that were written and marked for it, and from public posts that were marked.
 
 What it may do is narrow. It puts a number in doubt that the rules would keep, and it keeps one that
-they only doubt. What a name ties to the owner stays the owner's, and nothing is ever taught or
-released by weight. It reads the owner's own words only, numbers are masked in it, and it never sees
-the owner's values: one text is weighed alike for everybody.
+they doubt, or that a name seems to tie to the owner where the words say that it is as good as
+never so ("the fixture has weight 80"). Nothing is ever taught or released by weight. It reads the
+owner's own words only, numbers are masked in it, and it never sees the owner's values: one text is
+weighed alike for everybody.
 """
 
 import functools
@@ -19,7 +20,7 @@ import json
 import math
 import re
 import tomllib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,19 +31,29 @@ from rootguard.reading.claims import Claim, Expectation, Source, Standing, TextR
 from rootguard.reading.page import Measure, Page
 from rootguard.reading.subjects import clause_at
 
-DOUBTED: Final = 0.7
-"""From this probability on a number that the rules keep is put in doubt."""
-CAREFUL: Final = 0.15
-"""The same for who would rather lose a number than a value."""
-KEPT: Final[Mapping[Standing, float]] = {"open": 0.03, "likely": 0.01}
-"""Below these a number that the rules hide is kept. All three were chosen on messages that the
-weights were not made from, so that fewer other numbers change than by the rules alone and no more
-values leave: docs/text.md has the figures. To doubt from one half on would keep a few values more
-and change more than twice as many other numbers, mostly in texts in which nothing is private."""
+
+@dataclass(frozen=True, slots=True)
+class Margins:
+    """How probable it must be that a number is the owner's for the rules to be overruled.
+
+    `doubted`: from this on a number that they keep is put in doubt. `kept`: below these one that
+    they hide is kept, by how it stands.
+    """
+
+    doubted: float
+    kept: Mapping[Standing, float]
+
+
+USUAL: Final = Margins(0.4, {"owner": 0.03, "likely": 0.03, "open": 0.07})
+"""Chosen on texts that the weights were not made from, so that a value that leaves is worth a few
+other numbers that change: docs/text.md has the figures."""
+CAREFUL: Final = Margins(0.1, {"owner": 0.0, "likely": 0.01, "open": 0.03})
+"""For who would rather lose a number than a value."""
 _SENTENCE: Final = 30
 _AROUND: Final = 50
 """Tokens on either side that are looked at, as a sentence and at all. A long text is read in pieces
 that share more than that, with the same result."""
+_FAR: Final = 1000  # characters that have so many tokens, in whatever people write
 _NEXT: Final = 80  # characters to the number before or behind
 _JOINED: Final = 3  # as in "134/86" and "54, 23"
 _NEAR: Final = 300  # characters in which the rules' other verdicts count
@@ -69,6 +80,9 @@ _TOKEN = re.compile(r"[^\W\d_]+(?:'[a-z]+)?|[^\w\s]|\n|_+")
 _ENDS: Final = frozenset((".", "!", "?", "\n", ";"))
 _NUMBER, _NAME = "#", "@"  # what stands for a number, and before the group of a quantity's name
 _TAKEN: Final = "_"  # what stands for an identifier or an answer; it has no sense
+_CODED: Final = (1, 3, 6, 10)
+"""Edges between counts of words and signs of programs around a number."""
+_SIGNS: Final = frozenset("`_{}=<>[]#")
 _PEOPLE: Final = ("self", "we", "you", "she_he", "they", "kin", "acquaintance", "animal")
 _PLURAL: Final = 4  # letters of a word that loses its s to be found
 
@@ -125,7 +139,7 @@ def weigh(
     source: Source,
     expectation: Expectation,
     taken: Sequence[tuple[int, int]] = (),
-    doubted: float = DOUBTED,
+    margins: Margins = USUAL,
 ) -> tuple[Claim, ...]:
     """The claims of a reading, of which some are in doubt now and some no longer.
 
@@ -137,7 +151,7 @@ def weigh(
     model = weights()
     found = []
     for claim, features in featured(page, reading, expectation, taken):
-        weighed = weighed_standing(claim, features, model, doubted)
+        weighed = weighed_standing(claim, features, model, margins)
         if weighed == "nobody" and claim.standing != "nobody":
             claim = Claim(start=claim.start, end=claim.end, standing=weighed, reason="weighed")
         elif weighed != claim.standing:
@@ -147,14 +161,14 @@ def weigh(
 
 
 def weighed_standing(
-    claim: Claim, features: Sequence[str], model: Weights, doubted: float = DOUBTED
+    claim: Claim, features: Sequence[str], model: Weights, margins: Margins = USUAL
 ) -> Standing:
     """How a claim stands after it was weighed."""
-    if not features or claim.standing == "owner":
+    if not features:
         return claim.standing
-    least = KEPT.get(claim.standing)
+    least = margins.kept.get(claim.standing)
     if least is None:
-        return "open" if model.odds(features) >= doubted else claim.standing
+        return "open" if model.odds(features) >= margins.doubted else claim.standing
     return claim.standing if model.odds(features) >= least else "nobody"
 
 
@@ -164,25 +178,34 @@ def featured(
     expectation: Expectation,
     taken: Sequence[tuple[int, int]] = (),
     *,
-    sure: bool = False,
+    every: bool = False,
 ) -> Iterator[tuple[Claim, list[str]]]:
-    """Each claim with its features; none for what is no number, nor, unless `sure`, the sure."""
+    """Each claim with its features; none for what is no number, nor, unless `every`, the sure.
+
+    Sure is what a name ties to the owner in a clause of the owner's own, or what a private word
+    that no quantity goes by does there ("my ferritin is 480"): weights know declared ones alone.
+    """
     places = {
         page.folded.span(number.start, number.end)[0]: at for at, number in enumerate(page.numbers)
     }
     view: _View | None = None
     for at, claim in enumerate(reading.claims):
         place = places.get(claim.start)
-        if place is None or (claim.standing == "owner" and not sure):
+        subject = "" if place is None else _subject(reading, page.numbers[place])
+        sure = subject == "owner" and (claim.standing == "owner" or claim.reason == "private_word")
+        if place is None or (sure and not every):
             yield claim, []
             continue
         view = view or _View(page, expectation, taken)
         number = page.numbers[place]
-        subject = clause_at(reading.clauses, number.start).subject
         found = view.features(number, claim, subject, reading.sorts[place])
         if found:
             found += _beside(reading.claims, at)
         yield claim, found
+
+
+def _subject(reading: TextReading, number: WrittenNumber) -> str:
+    return clause_at(reading.clauses, number.start).subject
 
 
 def _rule(claim: Claim) -> str:
@@ -227,9 +250,15 @@ def _group(measure: Measure) -> str:
 
 
 class _View:
-    """A page as tokens, of which numbers and names of quantities are masked."""
+    """A page as tokens, of which numbers and names of quantities are masked.
 
-    __slots__ = ("_cells", "_domains", "_expected", "_page", "_places", "_sentences", "_tokens")
+    What stands between two masks is read when it is first asked for, and of a long stretch only
+    the end that is: most numbers of most texts are not weighed.
+    """
+
+    __slots__ = (
+        *("_cells", "_domains", "_expected", "_gaps", "_items", "_page", "_starts", "_text"),
+    )
 
     def __init__(
         self, page: Page, expectation: Expectation, taken: Sequence[tuple[int, int]]
@@ -247,21 +276,15 @@ class _View:
             if root is not None and not name.subject:
                 masked.append((name.start, name.end, _NAME + _group(measures[root])))
         masked.sort(key=lambda each: (each[0], -each[1]))
-        text = page.plain.lower()
-        tokens: list[str] = []
-        self._places: dict[int, int] = {}
+        self._items: list[tuple[int, int, str]] = []
         at = 0
-        for start, end, token in masked:
-            if start < at:
-                continue
-            tokens += _TOKEN.findall(text, at, start)
-            self._places[start] = len(tokens)
-            tokens.append(token)
-            at = end
-        tokens += _TOKEN.findall(text, at)
-        self._tokens = tokens
-        ends = (place for place, token in enumerate(tokens, 1) if token in _ENDS)
-        self._sentences = [0, *ends]
+        for item in masked:
+            if item[0] >= at:
+                self._items.append(item)
+                at = item[1]
+        self._starts = [start for start, _, _ in self._items]
+        self._text = page.plain.lower()
+        self._gaps: dict[int, list[str]] = {}
         self._cells = sorted(cell.start for column in page.columns for cell in column.cells)
         self._expected = [
             name
@@ -275,16 +298,54 @@ class _View:
             if value
         ]
 
+    def _between(self, gap: int) -> list[str]:
+        """The tokens before a masked item and behind the one before it, or behind the last."""
+        found = self._gaps.get(gap)
+        if found is None:
+            low = self._items[gap - 1][1] if gap else 0
+            high = self._items[gap][0] if gap < len(self._items) else len(self._text)
+            if high - low <= 2 * _FAR:
+                found = _TOKEN.findall(self._text, low, high)
+            else:  # a word that is cut would be another one
+                left = _TOKEN.findall(self._text, low, low + _FAR)[:-1]
+                right = _TOKEN.findall(self._text, high - _FAR, high)[1:]
+                found = [*left, *[_TAKEN] * (2 * _AROUND), *right]
+            self._gaps[gap] = found
+        return found
+
+    def _around(self, item: int) -> tuple[list[str], list[str], bool]:
+        """The tokens before an item, the nearest first, and behind; and whether all are before."""
+        before: list[str] = []
+        gap = item
+        while True:
+            before += reversed(self._between(gap))
+            if len(before) > _AROUND or not gap:
+                break
+            before.append(self._items[gap - 1][2])
+            gap -= 1
+        after: list[str] = []
+        gap = item + 1
+        while True:
+            after += self._between(gap)
+            if len(after) >= _AROUND or gap >= len(self._items):
+                break
+            after.append(self._items[gap][2])
+            gap += 1
+        return before[:_AROUND], after[:_AROUND], len(before) < _AROUND
+
     def features(self, number: WrittenNumber, claim: Claim, subject: str, sort: str) -> list[str]:
         """What speaks for or against, each with its kind."""
-        place = self._places.get(number.start)
-        if place is None:
+        item = bisect_left(self._starts, number.start)
+        if item == len(self._starts) or self._starts[item] != number.start:
             return []
+        before, after, opened = self._around(item)
         rule = f"{claim.standing}:{claim.reason}"
+        coded = f"coded={bisect_right(_CODED, _of_programs(before) + _of_programs(after))}"
         found = {
             *(f"rule={rule}", f"standing={claim.standing}", f"sort={sort}", f"subject={subject}"),
             *(f"rule={rule} {subject}", f"sort={sort} {subject}"),
             *("named" if claim.root else "unnamed", "idle" if claim.idle else "told"),
+            *(coded, *(f"{coded} {each}" for each in (claim.standing, rule, subject, sort))),
             *(f"after={each}" for each in self._expected),
             *(f"after={each} {rule}" for each in self._expected),
         }
@@ -292,8 +353,12 @@ class _View:
         found.update(f"fits={fit}" for fit in fits)
         found.update(f"fits={fit} {rule}" for fit in fits)
         found.update(self._shape(number))
-        found.update(self._words(place, fits))
-        found.update(self._surroundings(place, fits, rule, claim.standing))
+        found.update(_words(before[:_SENSE_FAR], after[:_SENSE_FAR], fits))
+        found.update(_surroundings(before, after, fits, rule, claim.standing))
+        if opened:
+            opening = [*reversed(before), _NUMBER, *after][:_OPENING]
+            found.update(f"opening={token}" for token in opening)
+            found.update(f"opening:{s}" for token in opening for s in _senses_of(token))
         cell = bisect_right(self._cells, number.start)
         if cell and number.start - self._cells[cell - 1] <= 2:
             found.update(("cell", f"cell {rule}"))
@@ -332,69 +397,69 @@ class _View:
         if not decimals and _YEARS[0] <= size <= _YEARS[1]:
             yield "year"
 
-    def _words(self, place: int, fits: Sequence[str]) -> Iterator[str]:
-        """The words next to it, and their senses."""
-        tokens = self._tokens
-        before = tokens[max(0, place - _SENSE_FAR) : place][::-1]
-        after = tokens[place + 1 : place + 1 + _SENSE_FAR]
-        for side, beside, most in (("-", before, _WORD_BEFORE), ("+", after, _WORD_AFTER)):
-            near = [*beside, "<edge>"][:most]
-            yield from (f"{side}{at}={token}" for at, token in enumerate(near, 1))
-            yield from (f"{side}1={near[0]} {fit}" for fit in fits)
-            for at, token in enumerate(beside, 1):
-                for sense in _senses_of(token):
-                    yield f"{side}{at}:{sense}"
-                    yield f"{side}:{sense}"
-                    if at <= _SENSE_NEAR:
-                        yield from (f"{side}:{sense} {fit}" for fit in fits)
-        left = _senses_of(before[0]) if before else ()
-        right = _senses_of(after[0]) if after else ()
-        yield from (f"-+:{a} {b}" for a in left for b in right)
-        if len(before) > 1:
-            yield from (f"--:{b} {a}" for a in left for b in _senses_of(before[1]))
-        if len(after) > 1:
-            yield from (f"++:{a} {b}" for a in right for b in _senses_of(after[1]))
 
-    def _surroundings(
-        self, place: int, fits: Sequence[str], rule: str, standing: str
-    ) -> Iterator[str]:
-        """The sentence, who is spoken of, which quantities are near, what the message is."""
-        tokens = self._tokens
-        at = bisect_right(self._sentences, place)
-        low = max(self._sentences[at - 1], place - _SENTENCE)
-        high = self._sentences[at] if at < len(self._sentences) else len(tokens)
-        high = min(high, place + 1 + _SENTENCE)
-        sentence = {sense for token in tokens[low:high] for sense in _senses_of(token)}
-        for sense in sentence:
-            yield f"sentence:{sense}"
-            yield f"sentence:{sense} {standing}"
-            yield from (f"sentence:{sense} {fit}" for fit in fits)
-        first, last = max(0, place - _AROUND), place + 1 + _AROUND
-        around = tokens[first:last]
-        yield from (
-            f"around:{sense}" for sense in {s for token in around for s in _senses_of(token)}
-        )
-        who, name = "nobody", ""
-        for token in reversed(tokens[first:place]):
-            if not name and token[0] == _NAME:
-                name = token
-            if who == "nobody":
-                who = next((s for s in _senses_of(token) if s in _PEOPLE), who)
-        yield f"who={who}"
-        yield f"who={who} {rule}"
-        if name:
-            yield f"name={name}"
-            yield from (f"name={name} {fit}" for fit in fits)
-        for near in range(low, high):
-            if tokens[near][0] == _NAME:
-                way = "-" if near < place else "+"
-                yield f"name{way}{min(abs(near - place), _FARTHEST_NAME)}={tokens[near]}"
-        numbers = tokens[first:place].count(_NUMBER)
-        yield f"numbers before={min(numbers, _MOST_BEFORE)}"
-        yield f"numbers={min(numbers + tokens[place:last].count(_NUMBER), _MOST_AROUND)}"
-        if not place or tokens[place - 1] == "\n":
-            yield "line"
-        if place < _AROUND:
-            opening = {s for token in tokens[:_OPENING] for s in _senses_of(token)}
-            yield from (f"opening:{sense}" for sense in opening)
-            yield from (f"opening={token}" for token in tokens[:_OPENING])
+def _of_programs(tokens: Sequence[str]) -> int:
+    """How many different words and signs of programs there are."""
+    known = _senses()
+    return sum(token in _SIGNS or "program" in known.get(token, ()) for token in {*tokens})
+
+
+def _words(before: Sequence[str], after: Sequence[str], fits: Sequence[str]) -> Iterator[str]:
+    """The words next to a number, and their senses."""
+    for side, beside, most in (("-", before, _WORD_BEFORE), ("+", after, _WORD_AFTER)):
+        near = [*beside, "<edge>"][:most]
+        yield from (f"{side}{at}={token}" for at, token in enumerate(near, 1))
+        yield from (f"{side}1={near[0]} {fit}" for fit in fits)
+        for at, token in enumerate(beside, 1):
+            for sense in _senses_of(token):
+                yield f"{side}{at}:{sense}"
+                yield f"{side}:{sense}"
+                if at <= _SENSE_NEAR:
+                    yield from (f"{side}:{sense} {fit}" for fit in fits)
+    left = _senses_of(before[0]) if before else ()
+    right = _senses_of(after[0]) if after else ()
+    yield from (f"-+:{a} {b}" for a in left for b in right)
+    if len(before) > 1:
+        yield from (f"--:{b} {a}" for a in left for b in _senses_of(before[1]))
+    if len(after) > 1:
+        yield from (f"++:{a} {b}" for a in right for b in _senses_of(after[1]))
+
+
+def _until_end(tokens: Sequence[str]) -> int:
+    """How many tokens there are before one that ends a sentence."""
+    return next((at for at, token in enumerate(tokens) if token in _ENDS), len(tokens))
+
+
+def _surroundings(
+    before: Sequence[str], after: Sequence[str], fits: Sequence[str], rule: str, standing: str
+) -> Iterator[str]:
+    """The sentence, who is spoken of, which quantities are near."""
+    left = before[: min(_until_end(before), _SENTENCE)]
+    right = after[: min(_until_end(after) + 1, _SENTENCE)]
+    sentence = {_NUMBER, *(s for token in (*left, *right) for s in _senses_of(token))}
+    for sense in sentence:
+        yield f"sentence:{sense}"
+        yield f"sentence:{sense} {standing}"
+        yield from (f"sentence:{sense} {fit}" for fit in fits)
+    around = {_NUMBER, *(s for token in (*before, *after) for s in _senses_of(token))}
+    yield from (f"around:{sense}" for sense in around)
+    who, name = "nobody", ""
+    for token in before:
+        if not name and token[0] == _NAME:
+            name = token
+        if who == "nobody":
+            who = next((s for s in _senses_of(token) if s in _PEOPLE), who)
+    yield f"who={who}"
+    yield f"who={who} {rule}"
+    if name:
+        yield f"name={name}"
+        yield from (f"name={name} {fit}" for fit in fits)
+    for way, beside in (("-", left), ("+", right)):
+        for at, token in enumerate(beside, 1):
+            if token[0] == _NAME:
+                yield f"name{way}{min(at, _FARTHEST_NAME)}={token}"
+    numbers = before.count(_NUMBER)
+    yield f"numbers before={min(numbers, _MOST_BEFORE)}"
+    yield f"numbers={min(numbers + 1 + after.count(_NUMBER), _MOST_AROUND)}"
+    if not before or before[0] == "\n":
+        yield "line"

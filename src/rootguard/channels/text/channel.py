@@ -70,7 +70,7 @@ from rootguard.reading.claims import (
 from rootguard.reading.mentions import write
 from rootguard.reading.ordinary import CodeLines
 from rootguard.reading.page import Page, columns, read_page
-from rootguard.reading.weighing import CAREFUL, DOUBTED, weigh
+from rootguard.reading.weighing import CAREFUL, USUAL, weigh
 from rootguard.session.declared import PersonConversation
 from rootguard.session.person import Person
 from rootguard.template import Root, Template
@@ -522,8 +522,8 @@ class TextChannel:
             # Behind a key or a header the rules know what it is; weights are of people's sentences.
             claims = reading.claims
             if not begin:
-                doubted = CAREFUL if self._elsewhere == "careful" else DOUBTED
-                claims = weigh(page, reading, look.source, look.expectation, taken, doubted)
+                margins = CAREFUL if self._elsewhere == "careful" else USUAL
+                claims = weigh(page, reading, look.source, look.expectation, taken, margins)
             self._date(page, claims, look)
             edits += self._claimed(claims, look, doubts)
             # What is read as a range, a version or a time is no telephone or record number.

@@ -34,7 +34,7 @@ from rootguard.reading.claims import (
     read_claims,
 )
 from rootguard.reading.page import Page, read_page
-from rootguard.reading.weighing import CAREFUL, DOUBTED, weigh
+from rootguard.reading.weighing import CAREFUL, USUAL, weigh
 from rootguard.session.declared import Declarations, PersonConversation
 from rootguard.session.person import formula_names
 from rootguard.template import Root, Template
@@ -76,7 +76,7 @@ class Explainer:
     """
 
     __slots__ = (
-        *("_answers", "_declared", "_detectors", "_doubted", "_formulas", "_known", "_roots"),
+        *("_answers", "_declared", "_detectors", "_formulas", "_known", "_margins", "_roots"),
         *("_targets", "_templates"),
     )
 
@@ -92,7 +92,7 @@ class Explainer:
         careful: bool = False,
     ) -> None:
         self._answers = answers
-        self._doubted = CAREFUL if careful else DOUBTED
+        self._margins = CAREFUL if careful else USUAL
         self._templates = tuple(templates)
         self._formulas = formula_names(templates)
         self._roots: dict[RootName, Root] = {}
@@ -157,7 +157,7 @@ class Explainer:
         )
         claims = reading.claims
         if not begin:
-            claims = weigh(page, reading, source, expectation, taken, self._doubted)
+            claims = weigh(page, reading, source, expectation, taken, self._margins)
         outcomes = [self._outcome(source, claim) for claim in claims]
         for claim, outcome in zip(claims, outcomes, strict=True):
             if outcome in ("teach", "release", "redact"):
