@@ -50,7 +50,7 @@ _CLOSE: Final = r"[\"'*_`“”«»\])]{0,3}"
 _SUFFIXES: Final = "status|flag|yn|code|answer|date|history|state"
 _GAP: Final = re.compile(  # "smoker**: ", "smoker (y/n) = ", "Do you smoke?\nA: "
     rf"(?: of [a-z]{{2,12}})?{_CLOSE}[ \t]{{0,3}}(?:\([^()\n]{{1,24}}\)[ \t]?)?"
-    r"(?:status|flag|code|name|frequency|level|score)?[ \t]{0,3}"
+    r"(?:status|flag|code|name|frequency|level|score|points?|pts)?[ \t]{0,3}"
     r"(?P<mark>=>|->|:=|==|[:=|?>→–—-]|\t)"
     r"[ \t]{0,8}(?:\([^()\n]{1,16}/[^()\n]{1,16}\)[ \t]*)?"
     r"(?:\n[ \t]*)?(?:[\"']?,?\s?[\"']?(?:a|answer|me|patient|user|antwort|reponse|r)"
@@ -76,9 +76,9 @@ _MEASURED_NEAR: Final = 24  # characters: " en ayunas en sangre is "
 _CELL_END: Final = re.compile(r"[\"'*_`]{0,3}\s*(?:[.,;!?)|}\]\n<]|\Z)")
 _ENDS: Final = re.compile(r"\s*(?:[.,;!?)|\n]|\Z)")
 _BOXES: Final = re.compile(
-    r"\[(?P<square>[ \t]{0,3}[x✓✔]?[ \t]{0,3})\](?=[ \t]*[^\W_])(?<!\[\])"
-    r"|(?<![^\s])\((?P<round>[ \t]{1,3}|[ \t]{0,3}[x✓✔][ \t]{0,3})\)(?=[ \t]+[^\W_])"
-    r"|(?P<sign>[☐☑☒✅❌✓✗✔✘])(?=[ \t]*[^\W_])"
+    r"\[(?P<square>[ \t]{0,3}[x✓✔•●*]?[ \t]{0,3})\](?=[ \t]*[^\W_])(?<!\[\])"
+    r"|(?<![^\s])\((?P<round>[ \t]{1,3}|[ \t]{0,3}[x✓✔•●*o][ \t]{0,3})\)(?=[ \t]+[^\W_])"
+    r"|(?P<sign>[☐☑☒✅❌✓✗✔✘○◯●◉])(?=[ \t]*[^\W_])"
 )
 # How a sign is written back, for yes and for no: a cross in a box is a tick.
 _SIGNS: Final = {
@@ -86,7 +86,25 @@ _SIGNS: Final = {
     **dict.fromkeys("✅❌", ("✅", "❌")),
     **dict.fromkeys("✓✗", ("✓", "✗")),
     **dict.fromkeys("✔✘", ("✔", "✘")),
+    **dict.fromkeys("○●", ("●", "○")),
+    **dict.fromkeys("◯◉", ("◉", "◯")),
 }
+_CHOICE_MARK: Final = r"[\[(]x[\])]|[\[\](){}<>*_~→←•●○◉◯☐☑☒✅❌✓✔✗✘]|(?<= )x(?= )"
+_INSERT: Final = re.compile(
+    r"insert into [\w.\"`]{1,60}\s?\((?P<columns>[^()]{1,400})\)\s{0,4}values(?=\s{0,4}\()"
+)
+_ROW: Final = re.compile(r"\s{0,4},?\s{0,4}\((?P<row>(?:[^()]|\([^()]{0,40}\)){1,400})\)")
+_SQL_VALUE: Final = re.compile(r"(?<![^\s,(])(?:'[^'\n]*'|[^\s,'()]+(?:\([^()]*\))?)")
+_ONLY: Final = re.compile(r",? (?:only|alone|that's it|that's all|nothing else|seulement|nur)\Z")
+_LISTED: Final = re.compile(
+    r"(?!and\b|und\b|et\b)[^\s,;&+](?:[^,;&+]*?[^\s,;&+])??(?=\s*(?:[,;&+]|\band\b|\bund\b|\bet\b|\Z))"
+)
+_MEDICAL: Final = re.compile(  # a list of nothing else
+    r"diagnos|comorbid|risk.factors|medical|pmhx?|chronic|long.term|vorerkrank|antecedent|med(?:s|ication)"
+    r"|medicine|drugs|tablets|pills|rx|dhx|problem list|health|illness|medikament|medicament"
+)
+_CHOICE_GAP: Final = re.compile(r"[ \t.…:_?=|>-]{0,40}(?:\n[ \t]{0,8})?")
+_BOX_FIRST: Final = re.compile(r"\[[ x]?\]|\([ x•]?\)|[☐☑☒○●◉◯]")
 _OTHERS: Final = re.compile(  # somebody else's family or child
     r"(?<![^\W_])(?:his|her|their|seine?[nrms]?|ihre?[nrms]?|son|sa|ses|leur|suo|sua|seu)"
     r" (?:[a-z]+ )?(?:family|mother|father|mom|mum|dad|brother|sister|parents?|child|son|daughter"
@@ -96,11 +114,12 @@ _WRITTEN: Final = re.compile(r"\[(?P<title>[^\[\]\n:]{1,60}): [^\[\]\n:]{1,60}\]
 _NO_ANSWER: Final = re.compile(r"[\[{(]|<(?![=\d ])")  # a list, a tag, a place to fill in
 _TOPIC_END: Final = re.compile(r"[,:]|(?<= )[-–—]+(?= )|—")
 _FAMILY_HEAD: Final = re.compile(
-    r"(?<![^\W_])(?:f(?:am)?\.?hx?|family (?:history|hx)|familienanamnese|antecedents familiaux"
+    r"(?<![^\W_])(?:f(?:am)?\.?hx?|family[ _](?:history|hx)|familienanamnese|antecedents familiaux"
     r"|antecedentes familiares|familiarita|anamnesi familiare|historico familiar)(?![^\W_])"
 )
 _CODE: Final = re.compile(r"\d(?=\s*(?:[,;.)\n}\]]|\Z))(?!\.\d)")
-_HEAD_MARK: Final = re.compile(r"[ \t]{0,2}:[ \t]{0,3}[^\W_]")
+_HEAD_MARK: Final = re.compile(r"[ \t]{0,2}[:=][ \t]{0,3}[\"']?[^\W_]")
+_SCORED: Final = re.compile(r"(?<![^\W_])(?:points?|pts|score)(?![^\W_])")
 _POINTS: Final = re.compile(r"(?:pts|points?|score)\W{0,4}\Z")
 _BIRTH_LABEL: Final = re.compile(
     r"(?:(?<=\n)|\A|(?<=[\"'{(,-]))[ \t]*(?:born|dob|date of birth|birth ?date|d\.o\.b|geboren"
@@ -155,7 +174,20 @@ _PLURALS: Final = frozenset(
 ) | {"hommes", "mujeres", "hombres", "donne", "uomini", "mulheres", "homens"}
 _PRONOUNS: Final = frozenset(("she/her", "he/him"))
 _TITLES: Final = frozenset(
-    ("ms", "mrs", "miss", "mr", "madame", "monsieur", "sra", "sr", "senora", "senor", "signora")
+    (
+        "ms",
+        "mrs",
+        "miss",
+        "mr",
+        "herr",
+        "madame",
+        "monsieur",
+        "sra",
+        "sr",
+        "senora",
+        "senor",
+        "signora",
+    )
 ) | {"signor"}
 _SOMEBODY: Final = re.compile(  # "as somebody living with diabetes"
     r"(?<![^\W_])as (?:somebody|someone|a person|a patient|one)(?![^\W_])"
@@ -166,8 +198,8 @@ _IN_A_CASE: Final = re.compile(
     r"|question|quiz)"
 )
 _COPULA: Final = re.compile(
-    r"\b(?:identify as|i am|i'm|im|as an?|being an?|born(?: an?)?|ich bin|je suis|soy|sono|sou)\b"
-    r"[^.;\n]{0,30}\Z"
+    r"\b(?:identify as|i am|i'm|im|as (?:an?|the(?: [a-z]+)?)|being an?|born(?: an?)?"
+    r"|ich bin|je suis|soy|sono|sou)\b[^.;\n]{0,30}\Z"
 )
 _SELF: Final = _TITLES | _PRONOUNS
 _YES: Final = frozenset(("yes", "ja", "oui", "si", "sim", "tak", "да"))
@@ -177,10 +209,24 @@ _ONESELF: Final = re.compile(  # "I'm a middle-aged", not "I'm looking for a"
     r"(?: (?!(?:to|for|with|by|about|of|from|than|like|at|on|in|if|that|who|my|your|our|married"
     r"|engaged|related|mit|von|pour|avec|con|para|com|[a-z]+ing)[ ])[^\W\d_]+(?:-[^\W_]+)*){0,4} \Z"
 )
+_IN_ROLE: Final = re.compile(r"(?<![^\W_])as (?:an?|the|one)(?: [^\W\d_]+){0,2} \Z")
 _CALLED: Final = re.compile(  # before a title of the owner's own
     r"(?<![^\W_])(?:i am|i'm|im|as|from|signed|sign|regards,?|sincerely,?|faithfully,?|call me"
     r"|name is|name:|title:?|salutation:?|yours,?|ich bin|je suis|soy|sono)\s{1,2}\Z"
 )
+_THAT_IS_ME: Final = re.compile(
+    r"\.?(?: [^\W\d_]+){1,3},? (?:that['’]s|that is|which is|is|=) (?:me|my name)(?![^\W_])"
+)
+_BIO: Final = re.compile(  # the owner as others speak of them
+    r"(?<![^\W_])(?:third person|3rd person)(?![^\W_])[^\n]{0,80}"
+    r"(?<![^\W_])(?:me|my|myself)(?![^\W_])"
+    r"|(?<![^\W_])(?:bio|profile|intro|introduction|reference)(?: [a-z]+){0,3}"
+    r" (?:of|about|for) me(?![^\W_])"
+)
+_HE_OR_SHE: Final = re.compile(
+    r"(?<![^\W_])(?:(?P<he>s?he)|(?P<him>him)|(?P<her>her|his)|(?P<self>h(?:im|er)self))(?![^\W_])"
+)
+_THEY: Final = {"he": "they", "him": "them", "her": "their", "self": "themself"}
 _AGE_AND_SEX: Final = re.compile(  # 54F, 54 yo m; not 870 m
     r"(?<![\w.,+$€£/-])(?:1[01]\d|\d{1,2})( )?(y/?o ?|yrs? ?)?([mf])(?![^\W_])"
 )
@@ -212,6 +258,11 @@ _REPORTED: Final = re.compile(
     r"(?: a| the| an)?(?: box)? "
     r"[\"'“‘]?(?P<said>(?:a |an )?(?:emphatic |clear |firm )?(?:yes|no|true|false|y|n"
     r"|yep|nope|positive|negative|never|none))(?![^\W_])"
+)
+_GOES_ON: Final = re.compile(
+    r"\s*(?:and |but |so |well,? )?(?:mine|my answer|the answer|the result|in my case,? it"
+    r"|for me,? it|it|that|this|in my case|for me)"
+    r"(?:['’]s| is| was| says| said| reads| came back| shows| would be|,|:) "
 )
 _LIKE_ME: Final = re.compile(
     r"(?<![^\W_])(?P<who>(?:an?|the|some(?:one|body)|people|persons?|those|folks|patients?|ein|eine|einen"
@@ -254,6 +305,12 @@ _WEEKDAY: Final = re.compile(
     r"|martedi|mercoledi|giovedi|venerdi|sabato|domenica),?[ ](?:the |den |der |le |el |il )?\Z"
 )
 _FIRST_WORD: Final = re.compile(r"([^\W\d_]{3,12})\.?,?[ ](?:the |den |der |le |el |il )?")
+_LAST_ONE: Final = re.compile(
+    r"\s*(?:the |my )?(?:last|latest|first|most recent|born|due)(?![^\W_])"
+)
+_ROMAN_DAY: Final = re.compile(
+    r"(?<![^\W_])(?P<day>[ivx]{1,6}[ ·.•/-]{1,3}[ivx]{1,4}[ ·.•/-]{1,3}m[mdclxvi]{2,12})(?![^\W_])"
+)
 _IN_CALL: Final = re.compile(r"(\d{4}), ?(\d{1,2}), ?(\d{1,2})")
 _DAY_ALONE: Final = re.compile(r"(?<![^\W_])(?:the |den |am )?\d{1,2}(?:st|nd|rd|th)(?![^\W_])")
 _FIGURES_ONLY: Final = re.compile(  # 12.3., 3/12
@@ -402,9 +459,9 @@ def _served_words() -> re.Pattern[str]:
 
 
 @functools.cache
-def _list_heads() -> re.Pattern[str]:
-    """What stands in front of a list of what somebody has, up to the list."""
-    return re.compile(rf"(?<![^\W_])(?:{_phrases('lists').pattern})[ ]{{0,2}}:[ \t]{{0,3}}")
+def _list_heads(name: str) -> re.Pattern[str]:
+    """What stands in front of a list of what somebody has or takes, up to the list."""
+    return re.compile(rf"(?<![^\W_])(?:{_phrases(name).pattern})[ ]{{0,2}}:[ \t]{{0,3}}(?=[^\s\[])")
 
 
 @functools.cache
@@ -517,7 +574,7 @@ class AnswerWords:
 
     __slots__ = (
         *("_names", "_pattern", "_shared", "composed", "conditions", "dated", "facts", "kinds"),
-        *("inherited", "setting", "sexed", "titles", "without"),
+        *("inherited", "setting", "sexed", "titles", "treated", "without"),
     )
 
     def __init__(self, roots: Sequence[Root], days: Sequence[tuple[str, Sequence[str]]]) -> None:
@@ -527,6 +584,7 @@ class AnswerWords:
         self.sexed: RootName | None = None
         self.inherited: RootName | None = None
         self.conditions: list[RootName] = []
+        self.treated: list[RootName] = []
         self.facts: set[RootName] = set()  # those that the lists have words for
         self.composed: list[_Composed] = []
         self._names: dict[str, _Meant] = {}
@@ -570,6 +628,8 @@ class AnswerWords:
                 self.sexed = root
             if fact.get("condition"):
                 self.conditions.append(root)
+            if fact.get("treated"):
+                self.treated.append(root)
             for language in _LANGUAGES:
                 self._note(fact.get(language, ()), _Meant(root, language))
             self._note(fact.get("own", ()), _Meant(root, "en", own=True))
@@ -670,7 +730,7 @@ class AnswerReader:
         self._page = page
         self._text = page.plain
         self._words = words
-        patterns = (_SHORT_DAY, _SPELT_DAY, _CALLED_DAY) if days or words.dated else ()
+        patterns = (_SHORT_DAY, _SPELT_DAY, _CALLED_DAY, _ROMAN_DAY) if days or words.dated else ()
         short = [
             m.span("day")
             for pattern in patterns
@@ -685,6 +745,8 @@ class AnswerReader:
         self._names: list[_Name] = []
         self._found: list[Answer] = []
         self._labels = Spans()
+        self._chosen = Spans()
+        self._columned = Spans()
         self._noted = False
 
     def _is_measured(self, name: _Name, measured: Spans) -> bool:
@@ -725,11 +787,16 @@ class AnswerReader:
         self._compose()
         self._written()
         self._replies(asked)
+        self._inserted()
+        self._choices()
         self._boxes()
-        if self._told and self._words.conditions:
+        if self._told:
             self._whole_lists()
+        done = (self._labels, self._chosen, self._columned)
         for name in self._names:
-            if self._whose(name) in ("other", "nobody") or self._labels.meet(name.start, name.end):
+            if any(each.meet(name.start, name.end) for each in done):
+                continue
+            if self._whose(name) in ("other", "nobody"):
                 continue
             kind = kinds.get(name.root)
             if kind is None or kind.name == "date":
@@ -744,6 +811,7 @@ class AnswerReader:
         if self._told:
             self._echoed()
             self._reported()
+            self._going_on()
             self._like_me()
             if self._words.sexed is not None:
                 self._sexed(self._words.sexed)
@@ -938,6 +1006,10 @@ class AnswerReader:
         _, last = self._stretches.sentence(name.start)
         if self._stretches.mark(name.start) == "?" and found.end >= last - 1:
             return False  # "How is hypertension diagnosed?"
+        if self._text[found.start : found.end] in ("on", "off") and not _ENDS.match(
+            self._text, found.end
+        ):
+            return False  # "no stroke is on my record"
         # "diabetes, no" ends there; "diabetes, no children" says something else.
         if loose["verb"] is None and not _ENDS.match(self._text, found.end):
             return False
@@ -1009,6 +1081,10 @@ class AnswerReader:
         if end <= at or asks or opener in word_list("requests"):
             return False
         found = self._known_at(at, name, kind)
+        if text[at : at + 1].isdigit() and _SCORED.search(text, first, at):  # told by its points
+            figure = re.compile(r"\d+").match(text, at)
+            stop = end if figure is None else figure.end()
+            return self._keep(Answer(start=at, end=stop, root=name.root, said=None, write=None))
         if found is not None:
             return self._keep(replace(found, end=max(end, found.end)))
         return self._keep(self._unlisted(at, end, name, kind))
@@ -1341,6 +1417,26 @@ class AnswerReader:
                 answer = Answer(start=start, end=end, root=name.root, said=None, write=write)
                 self._keep(self._with_comment(answer))
 
+    def _going_on(self) -> None:
+        """The sentence behind a topic, which answers it: "a field for drinks. Mine says never"."""
+        text = self._text
+        known = small_words() | word_list("amounts") | kin() | word_list("nothing")
+        for name in self._names:
+            kind = self._words.kinds.get(name.root)
+            if kind is None or kind.name == "date" or name.root == self._words.sexed:
+                continue
+            _, last = self._stretches.sentence(name.start)
+            first, end = self._stretches.sentence(min(last + 2, len(text)))
+            head = _GOES_ON.match(text, max(first, last), end)
+            if head is None or self._whose(name) in ("other", "nobody") or self._requested(name):
+                continue
+            words = [word.removesuffix("'s") for word in words_in(text, head.end(), end)]
+            tells = words and all(word in known or word.isdigit() for word in words)
+            if tells and self._stretches.mark(head.end()) != "?" and not self._among(first, end):
+                while end > head.end() and text[end - 1] in " \t\"'*_`":
+                    end -= 1
+                self._keep(self._unlisted(head.end(), end, name, kind))
+
     def _like_me(self) -> None:
         """Somebody that the owner likens to themselves: "can a diabetic like me have figs?"."""
         for alike in _LIKE_ME.finditer(self._text):
@@ -1567,13 +1663,104 @@ class AnswerReader:
             if last < 0 or text[last : box.start()].strip():
                 head = self._head(box.start())
             last = end
-            label = self._among(box.end(), end)
+            label = self._among(box.end(), end) or self._joined(box.start(), box.end(), end)
             answer = self._boxed(box, text[box.end() : end].strip(" .,;|"), label, head)
             if answer is not None:
                 labels.append((box.start(), end))
                 labels += [] if head is None else [(head.start, head.end)]
                 self._keep(answer)
         self._labels = Spans(labels)
+
+    def _inserted(self) -> None:
+        """Values of an SQL statement, by the place of their column."""
+        text = self._text
+        columns: list[tuple[int, int]] = []
+        for insert in _INSERT.finditer(text):
+            names = self._among(*insert.span("columns"))
+            columns += ((n.start, n.end) for n in names)
+            row = _ROW.match(text, insert.end())
+            if row is None or _ROW.match(text, row.end()):
+                continue  # several rows are of several people
+            cells = [m.span() for m in _SQL_VALUE.finditer(text, *row.span("row"))]
+            for name in names:
+                kind = self._words.kinds.get(name.root)
+                place = text.count(",", insert.start("columns"), name.start)
+                if kind is None or place >= len(cells):
+                    continue
+                start, end = cells[place]
+                start += text[start] in "\"'"
+                if kind.name == "date":
+                    self._keep_days(_within(self._days, start, end), name)
+                elif (found := self._known_at(start, name, kind)) is not None:
+                    self._keep(found)
+        self._columned = Spans(columns)
+
+    def _joined(self, line: int, start: int, end: int) -> list[_Name]:
+        """What a box is for together with the line over the boxes: "Medication: [x] pressure"."""
+        head = self._text.rfind(":", max(0, line - _HEAD), line)
+        first = self._text.rfind("\n", 0, max(0, head)) + 1
+        for each in self._words.composed if head >= 0 else ():
+            for one, other in ((each.of, each.beside), (each.beside, each.of)):
+                named = one.search(self._text, start, end)
+                if named is not None and other.search(self._text, first, head):
+                    return [_Name(*named.span(), each.root, "en", own=False, composed=True)]
+        return []
+
+    def _choices(self) -> None:
+        """Answers to choose from behind a name, of which one is set off: "stroke: (YES) / no"."""
+        text = self._text
+        labels: list[tuple[int, int]] = []
+        for name in self._names if self._told else ():
+            kind = self._words.kinds.get(name.root)
+            if kind is None or kind.name == "date" or name.weight == "loose":
+                continue
+            gap = _CHOICE_GAP.match(text, name.end)
+            at = name.end if gap is None else gap.end()
+            stop = text.find("\n", at, at + _HEAD)
+            region = self._choice_at(at, at + _HEAD if stop < 0 else stop, name, kind)
+            if region is not None and self._whose(name) not in ("other", "nobody"):
+                answer = self._unlisted(*region, name, kind)
+                if name.root == self._words.sexed:
+                    answer = replace(answer, write=_one_of("female", "male", str))
+                self._keep(answer)
+                labels.append((text.rfind("\n", 0, name.start) + 1, name.end))
+        self._chosen = Spans(labels)
+
+    def _choice_at(self, at: int, end: int, name: _Name, kind: RootType) -> tuple[int, int] | None:
+        """Where several answers stand in a row from here on, if they are set off unlike."""
+        text = self._text
+        if kind.name == "category":
+            pattern = _answers_of(kind.answers)
+        else:
+            pattern = _options("sexes" if name.root == self._words.sexed else "pairs")
+        found: list[re.Match[str]] = []
+        for match in pattern.finditer(text, at, end):
+            before = found[-1].end() if found else at
+            if not re.fullmatch(rf"(?:{_CHOICE_MARK}|[\s/|,\d]|or)*", text[before : match.start()]):
+                break
+            found.append(match)
+        if len(found) < 2 or (kind.name == "boolean" and len(found) > 2):
+            return None
+        if _BOX_FIRST.search(text, at, found[0].start()) and kind.name == "boolean":
+            return None  # boxes, each before what it is for
+        behind = re.compile(rf"(?:[ \t]?(?:{_CHOICE_MARK}))*").match(text, found[-1].end(), end)
+        last = found[-1].end() if behind is None else behind.end()
+        edges = [at, *(each.end() for each in found)]
+        parts = [
+            (text[edge : each.start()], self._original(*each.span()).isupper())
+            for edge, each in zip(edges, found, strict=False)
+        ]
+        parts.append((text[found[-1].end() : last], parts[0][1]))
+        marks = [re.sub(r"[\s/|,\d]|or", "", part) for part, _ in parts]
+        cased = {upper for _, upper in parts}
+        # Alike if each has the same before it, as "(0) never (1) monthly", or nothing has any.
+        alike = not any(marks[1:-1]) and bool(marks[0]) is bool(marks[-1])  # "(y/n)"
+        alike = alike or (len({*marks[:-1]}) == 1 and not marks[-1])
+        if kind.name == "category":
+            alike = alike and not re.search("[*→←✓✔●•]", text[at:end])
+        if len(cased) == 1 and alike:
+            return None
+        return at, end if kind.name == "category" else last
 
     def _head(self, at: int) -> _Name | None:
         """The name that stands over a box or on its line before it."""
@@ -1588,7 +1775,7 @@ class AnswerReader:
     ) -> Answer | None:
         """A mark before what it is a mark for: a name, or an answer to what stands over it."""
         group = next(each for each in ("square", "round", "sign") if box[each] is not None)
-        crossed = bool(box[group].strip()) and box[group] not in "☐✗✘❌"
+        crossed = bool(box[group].strip()) and box[group] not in "☐✗✘❌○◯"
         marks = _SIGNS.get(box[group], ("x", " "))
         start, end = box.span(group)
         kinds = self._words.kinds
@@ -1640,41 +1827,81 @@ class AnswerReader:
         )
 
     def _whole_lists(self) -> None:
-        """Lists of conditions with nothing in them but declared ones, or "none".
+        """Lists of conditions or medicines: what is missing in one tells as much as what is there.
 
-        Both say of every declared condition whether it is there, so both leave with all of them.
+        So items that tell a declared one go, and all declared ones stand behind the list.
         """
+        for heads, roots in (
+            (_list_heads("lists"), self._words.conditions),
+            (_list_heads("medicines"), self._words.treated),
+        ):
+            for head in heads.finditer(self._text) if roots else ():
+                named = self._among(head.start() - _BACK, head.end())
+                if any(n.end > head.start() for n in named):
+                    continue  # "bp pills: none"
+                if self._subject(head.start()) not in ("other", "nobody"):
+                    self._whole_list(head, roots)
+
+    def _whole_list(self, head: re.Match[str], roots: Sequence[RootName]) -> None:
         text = self._text
-        for head in _list_heads().finditer(text):
-            stop = text.find("\n", head.end(), head.end() + _HEAD)
-            listed = text[head.end() : head.end() + _HEAD if stop < 0 else stop].rstrip(" .\t")
-            end = head.end() + len(listed)
-            left, there = list(listed), set[RootName]()
-            for name in self._among(head.end(), end):
-                if name.end <= end:
-                    if name.root not in self._words.conditions or name.denied:
-                        break
-                    there.add(name.root)
-                    left[name.start - head.end() : name.end - head.end()] = " " * (
-                        name.end - name.start
-                    )
-            rest = re.sub(r"[,;&+/]|(?<![^\W_])(?:and|und|et|y|e)(?![^\W_])", " ", "".join(left))
-            empty = _phrases("nothing").fullmatch(rest.strip()) is not None
-            if self._subject(head.start()) in ("other", "nobody") or not (
-                empty or not rest.strip()
-            ):
-                continue
-            for place, root in enumerate(self._words.conditions if listed else ()):
-                self._keep(
-                    Answer(
-                        start=end if place else head.end(),
-                        end=end,
-                        root=root,
-                        said="no" if empty else "yes" if root in there else None,
-                        write=_titled(self._words.titles[root], ", " if place else ""),
-                        hole=f"{', ' if place else ''}{ANSWER_HOLE}",
-                    )
+        _, last = self._stretches.sentence(head.end())
+        listed = text[head.end() : last].rstrip(" .\t")
+        end = head.end() + len(listed)
+        items = [(m.start(), m.end()) for m in _LISTED.finditer(text, head.end(), end)]
+        told: dict[RootName, str | None] = {}
+        gone: list[tuple[int, int]] = []
+        for start, stop in items:
+            names = [n for n in self._among(start, stop) if n.root in roots]
+            words = words_in(text, start, stop)
+            for name in names:
+                no = name.denied or not word_list("no").isdisjoint(words)
+                told[name.root] = None if no is name.denied and no else "no" if no else "yes"
+            small = small_words().issuperset(words) and not text[start:stop].strip().isdigit()
+            if names or small or _phrases("nothing").fullmatch(text[start:stop].strip()):
+                gone.append((start, stop))
+        if _WRITTEN.search(text, head.end(), end):
+            return  # read before
+        surely = _MEDICAL.search(head[0]) is not None
+        if not listed or self._stretches.mark(head.end()) == "?" or not (gone or surely):
+            return
+        if len(gone) < len(items) and not surely:
+            return
+        none = not told and len(gone) == len(items)
+        kept = next((each[0] for each in items if each not in gone), end)
+        for start, stop in gone if len(gone) < len(items) else ():
+            low, high = start, stop
+            if start < kept:  # with the comma that joins it to what stays
+                high = min(each[0] for each in items if each[0] >= stop)
+            else:
+                low = max(each[1] for each in items if each[1] <= start)
+            self._keep(
+                Answer(start=low, end=high, root=roots[0], said=None, write=_always(""), hole="")
+            )
+        only = _ONLY.search(text, head.end(), end)
+        if only is not None and len(gone) < len(items):
+            self._keep(
+                Answer(
+                    start=only.start(),
+                    end=only.end(),
+                    root=roots[0],
+                    said=None,
+                    write=_always(""),
+                    hole="",
                 )
+            )
+        whole = len(gone) == len(items)
+        for place, root in enumerate(roots):
+            comma = ", " if place or not whole else ""
+            self._keep(
+                Answer(
+                    start=head.end() if whole and not place else end,
+                    end=end,
+                    root=root,
+                    said="no" if none else told.get(root),
+                    write=_titled(self._words.titles[root], comma),
+                    hole=f"{comma}{ANSWER_HOLE}",
+                )
+            )
 
     @functools.cached_property
     def _nothing_else(self) -> bool:
@@ -1700,8 +1927,10 @@ class AnswerReader:
         for match in _sex_words().finditer(text):
             clause = clause_at(self._clauses, match.start())
             whose = self._whose_at(match.start())
-            first, _ = self._stretches.sentence(match.start())
+            first, behind = self._stretches.sentence(match.start())
             oneself = _ONESELF.search(text, first, match.start()) is not None
+            if _IN_ROLE.search(text, first, match.start()):
+                oneself = not _strong_words().isdisjoint(words_in(text, match.end(), behind))
             if whose in ("other", "nobody") and match[0] not in _SELF and not oneself:
                 continue
             start, run = self._run_before(match.start(), clause.start)
@@ -1711,6 +1940,7 @@ class AnswerReader:
             if word_list("having") & set(run):
                 told = False  # "I have a son"
             copula = _COPULA.search(text[max(clause.start, match.start() - _BACK) : match.start()])
+            copula = copula or _THAT_IS_ME.match(text, match.end())
             if match[0] in _PRONOUNS or _MY_LIKE.match(text, match.end()):
                 told = True
             elif match[0] in _PLURALS:
@@ -1718,6 +1948,7 @@ class AnswerReader:
             if match[0] in _TITLES:
                 told, aged = False, None
                 copula = _CALLED.search(text, max(0, match.start() - 24), match.start())
+                copula = copula or _THAT_IS_ME.match(text, match.end())
             if not (told or copula or (aged and whose in ("owner", "unsaid"))):
                 continue
             language = next(
@@ -1740,6 +1971,20 @@ class AnswerReader:
                     write, begin = _spouse(write), spouse.start()
             self._keep(Answer(start=begin, end=match.end(), root=root, said=said, write=write))
 
+        bio = _BIO.search(text)
+        for match in _HE_OR_SHE.finditer(text, bio.end()) if bio is not None else ():
+            word = _THEY[match.lastgroup or "he"]
+            case = _case(self._original(*match.span()))
+            self._keep(
+                Answer(
+                    start=match.start(),
+                    end=match.end(),
+                    root=root,
+                    said=None,
+                    write=_always(case(word)),
+                    hole=case(word),
+                )
+            )
         for match in _SEX_ITEM.finditer(text):
             # An item of what describes somebody: "Age 44, F, 172 cm", "44/F".
             first, last = self._stretches.sentence(match.start(1))
@@ -1810,14 +2055,14 @@ class AnswerReader:
             line = text.find("\n", stop)
             stop = len(text) if line < 0 else line
         limit = min(stop, following, name.end + _REACH)
+        grown = _GROWN.search(text, name.start, min(len(text), name.end + 24))
+        if grown is not None and name.composed:  # "my boy turned two"
+            self._keep(self._day(*grown.span("age"), name, None, None))
         behind = _within(self._days, name.end, limit)
         if behind:
             over = min(clause.end, following, behind[-1][1] + _REACH)
             self._keep_days([*behind, *_within(self._days, behind[-1][1], over)], name)
             return
-        grown = _GROWN.match(text, name.start, min(len(text), name.end + 24))
-        if grown is not None and name.composed:  # "my boy turned two"
-            self._keep(self._day(*grown.span("age"), name, None, None))
         if _BIRTHDAY.search(text, name.start, name.end):
             start, stop = max(0, name.start - _BACK), min(len(text), name.end + _BACK)
             start = max(start, text.rfind("\n", 0, name.start) + 1)
@@ -1836,8 +2081,24 @@ class AnswerReader:
         before = [day for day in _within(self._days, least, name.start) if day[1] <= name.start]
         if before:
             self._keep_days(before[-1:], name)
+        elif not self._keep_part(name, least, name.start):
+            self._dated_next(name)
+
+    def _dated_next(self, name: _Name) -> None:
+        """The day in the sentence behind a name: "My tracker died. The last one was on 3 May"."""
+        _, last = self._stretches.sentence(name.start)
+        first, end = self._stretches.sentence(min(last + 2, len(self._text)))
+        if first <= last or self._among(first, end) or self._stretches.mark(first) == "?":
+            return
+        end = min(end, first + _REACH)
+        goes_on = _GOES_ON.match(self._text, first, end) or _LAST_ONE.match(self._text, first, end)
+        if goes_on is None:
+            return
+        days = _within(self._days, first, end)
+        if days:
+            self._keep_days(days, name)
         else:
-            self._keep_part(name, least, name.start)
+            self._keep_part(name, first, end)
 
     def _keep_part(self, name: _Name, start: int, end: int) -> bool:
         """A day told by its month and year, its year, or how long ago it is."""
@@ -1945,6 +2206,15 @@ def _known_words(group: Literal["pairs", "sexes"]) -> re.Pattern[str]:
 
 
 @functools.cache
+def _options(group: Literal["pairs", "sexes"]) -> re.Pattern[str]:
+    """Answers that forms have to choose from."""
+    chosen = "f|m|w|female|male|woman|man|weiblich|mannlich"
+    if group == "pairs":
+        chosen = "yes|no|y|n|true|false|ja|nein|j|oui|non|si|sim|nao"
+    return re.compile(rf"(?<![^\W_])(?:{chosen})(?![^\W_])")
+
+
+@functools.cache
 def _sex_words() -> re.Pattern[str]:
     words = sorted((w for w in _pairs("sexes") if len(w) > 1), key=len, reverse=True)
     return re.compile(rf"(?<![^\W_])(?:{'|'.join(map(re.escape, words))})(?![^\W_])")
@@ -2006,6 +2276,10 @@ def _worded(case: Callable[[str], str]) -> Writer:
     return lambda kind, number: (
         case(kind.written(number)) if case is not str else kind.written(number)
     )
+
+
+def _always(word: str) -> Writer:
+    return lambda _kind, _number: word
 
 
 def _spouse(write: Writer) -> Writer:

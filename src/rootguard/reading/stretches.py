@@ -24,6 +24,7 @@ _OPENING: Final = re.compile(r"\s*(?:[-*•>]\s+|\d{1,2}[.)]\s+)?")
 _BULLET: Final = re.compile(r"\s*(?:[-*•>]\s+)?[*_`']*")
 _BRACKET: Final = re.compile(r"[ ]?\([^()\n]{1,40}\)")
 _NO_ENDS: Final = re.compile(r"(?<![^\W_])no\.(?= +[^\d\s])")
+_I: Final = re.compile(r"(?<![^\W_])(?:i|ich|je|yo|io|eu)(?![^\W_])")
 _HEADING: Final = re.compile(r"\s*#{1,6}\s")
 _LONGEST: Final = 800  # characters of a sentence; what is longer is cut at a blank
 _COMMENTS: Final = 3  # pieces of a sentence in a row that may only comment on what was said
@@ -158,9 +159,7 @@ class Stretches:
             if text[behind.start - 1] != "," or not self._only_small(behind):
                 break
             high = behind.end
-        if opener in word_list("roles"):  # "As a smoker I want to know more"
-            own = re.compile(r"(?<![^\W_])(?:i|ich|je|yo|io|eu)(?![^\W_])").search(text, end, high)
-            high = high if own is None else own.start()
+        high = self._main_clause(low, start, end, high)
         low = self._past_bullet(low, start)
         bracket = _BRACKET.match(text, high, last)
         if bracket is not None:  # "diabetes (diet only)"
@@ -168,6 +167,21 @@ class Stretches:
         while high > end and text[high - 1] in " \t\n*_`'":
             high -= 1
         return Stretch(low, high, joined)
+
+    def _main_clause(self, low: int, start: int, end: int, high: int) -> int:
+        """Where what is said of a fact ends before the main clause: "As a smoker I want to ..."."""
+        before = words_in(self._text, low, start)
+        finite = (
+            word_list("verbs") - word_list("no") - word_list("without_verb") - {"being", "having"}
+        )
+        role = self.opening(low, high) in word_list("roles")
+        if not role and not (finite | word_list("own") - {"my", "mein", "meine"}).isdisjoint(
+            before
+        ):
+            return high
+        own = _I.search(self._text, end, high)
+        rest = [] if own is None else words_in(self._text, own.end(), high)
+        return high if own is None or small_words().issuperset(rest) else own.start()
 
     def piece(self, at: int) -> Stretch:
         """The part of a sentence that a place stands in, between marks and new thoughts."""
@@ -203,6 +217,8 @@ class Stretches:
         if colon >= 0 and text.rfind("[", low, colon) <= text.rfind("]", low, colon):  # no answer's
             low = colon + 1
         low = self._past_bullet(low, start)
+        if self.opening(low, high) in word_list("roles"):
+            high = self._main_clause(low, start, end, high)
         while high > end and text[high - 1] in " \t\n*_`'":
             high -= 1
         return Stretch(low, high)

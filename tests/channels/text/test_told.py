@@ -57,6 +57,26 @@ def test_every_word_for_a_woman_or_a_man_leaves_as_one(one: TextChannel, form: s
         ("FH: {}. SH: teacher.", ("nil of note", "T2DM in grandmother", "T2DM in mother")),
         ("I'm a {} mum of two.", ("single", "married", "divorced", "widowed", "separated")),
         ("My boy {}.", ("was born on 14 May", "was born on Sunday 2 November")),
+        ("{}, walk the dog daily, what else can I do?", ("Still smoking", "Never touched tobacco")),
+        ("Off to the clinic. {}, feet checked.", ("T2DM since 2015", "T2DM never diagnosed")),
+        ("My test for diabetes came back {}.", ("positive", "negative", "clear")),
+        ("I {}.", ("was told I'm diabetic", "was told I'm in the clear, not diabetic")),
+        ("Do you have diabetes? {}. Age? 54", ("Yes I do", "No I don't", "Guilty, since May")),
+        ("Circle one. Hypertension?   {}", ("(YES)   no", "yes   (NO)", "~~yes~~ no", "YES / no")),
+        ("Stroke ......... {}\nGout .... Y / [N]", ("[Y] / N", "Y / [N]")),
+        ("Diagnoses: {}. Write to the insurer.", ("gout, HTN", "HTN, gout", "gout", "gout only")),
+        (
+            "Meds: {}. Interactions?",
+            ("metformin, ramipril, D3", "ramipril, D3", "D3", "D3, no insulin"),
+        ),
+        ("There's a field 'drinks'. Mine says {}.", ("never", "a few times a week", "daily")),
+        ("{} I want to take up tennis.", ("Two years after my stroke", "With no stroke behind me")),
+        ("INSERT INTO t (id, prior_stroke) VALUES (7, {});", ("TRUE", "FALSE")),
+        ("A bio in the third person about me: {} is a plumber.", ("she", "he")),
+        (
+            "Relatives with diabetes: {}. What now?",
+            ("zero", "one, a great-uncle", "one, my own son"),
+        ),
     ],
 )
 def test_a_statement_leaves_alike_whatever_it_says(
@@ -84,6 +104,16 @@ def test_every_typed_root_of_the_catalogue_has_words() -> None:
         "I need a shopping list with fruit and vegetables for a week.",
         "The trial period started on 3 March 2025. When can I cancel?",
         "I'm looking for a man who repairs bikes.",
+        "My husband wants to quit smoking. Any tips for him?",
+        "My article says that exercise every day keeps the heart young.",
+        "In my country smoking is banned in restaurants.",
+        "I'm a nurse on the stroke ward and need a handover template.",
+        "I have to give a talk on heart failure next week. Outline it.",
+        "I read that one in ten adults has diabetes. Is that true?",
+        "Two adults and three kids need a tent. Which one?",
+        "The chimney smokes when the wind is from the west.",
+        "My library books are due on 3 March 2026.",
+        "What does hx of CVA mean?",
     ],
 )
 def test_what_is_only_spoken_of_stays(one: TextChannel, text: str) -> None:
