@@ -64,7 +64,7 @@ _VALUE_LINE: Final = re.compile(  # "name: smoking\n  value: "
 )
 _FLAGGED: Final = re.compile(r"(?<![^\s])--?\Z")  # of a command: "--smoker yes"
 _SPACE: Final = re.compile(r"[ =]")
-_SIGNED: Final = re.compile(r"(?=[+-](?:[\s,.;)]|\Z))")  # "DM+, HTN-"
+_SIGNED: Final = re.compile(r"(?=[+-](?:[\s,.;)]|\Z))|[ ](?=[+-](?:[,.;)\n]|\Z))")  # "DM+, HTN-"
 _LOOSE: Final = re.compile(
     r"(?:[ _](?:status|flag))?(?:(?P<verb>[ ](?:is|was|are|equals|ist|est|es|e|sind|set to))"
     rf"(?: currently| now| set to)?[ ]|[ ,]{{1,2}}|[ ]?\(){_OPEN}"
@@ -96,11 +96,20 @@ _INSERT: Final = re.compile(
 _ROW: Final = re.compile(r"\s{0,4},?\s{0,4}\((?P<row>(?:[^()]|\([^()]{0,40}\)){1,400})\)")
 _SQL_VALUE: Final = re.compile(r"(?<![^\s,(])(?:'[^'\n]*'|[^\s,'()]+(?:\([^()]*\))?)")
 _ONLY: Final = re.compile(r",? (?:only|alone|that's it|that's all|nothing else|seulement|nur)\Z")
+_ANY_BOX: Final = re.compile(
+    r"\[(?P<square>[ x✓✔])\]|\((?P<round>[ x✓✔•])\)|(?P<sign>[☐☑☒✅❌○◯●◉])"
+)
+_BOXED_LINE: Final = re.compile(  # begins with a word and ends with a box, and has two at least
+    r"(?:(?<=\n)|\A)[ \t]*[^\W\d_][^\n:\[(☐☑☒✅❌○◯●◉]{1,60}"
+    r"(?:\[[ x✓✔]\]|\([ x✓✔•]\)|[☐☑☒✅❌○◯●◉])[^\n]{1,200}"
+    r"(?:\[[ x✓✔]\]|\([ x✓✔•]\)|[☐☑☒✅❌○◯●◉])[ \t]*(?=\n|\Z)"
+)
+_FORMER: Final = frozenset(("former", "ex", "past", "previous", "ehemalig", "ancien"))
 _LISTED: Final = re.compile(
     r"(?!and\b|und\b|et\b)[^\s,;&+](?:[^,;&+]*?[^\s,;&+])??(?=\s*(?:[,;&+]|\band\b|\bund\b|\bet\b|\Z))"
 )
 _MEDICAL: Final = re.compile(  # a list of nothing else
-    r"diagnos|comorbid|risk.factors|medical|pmhx?|chronic|long.term|vorerkrank|antecedent|med(?:s|ication)"
+    r"diagnos|comorbid|risk.factors|(?<![a-z])hx|cardi|neuro|medical|pmhx?|chronic|long.term|vorerkrank|antecedent|med(?:s|ication)"
     r"|medicine|drugs|tablets|pills|rx|dhx|problem list|health|illness|medikament|medicament"
 )
 _CHOICE_GAP: Final = re.compile(r"[ \t.…:_?=|>-]{0,40}(?:\n[ \t]{0,8})?")
@@ -120,12 +129,15 @@ _FAMILY_HEAD: Final = re.compile(
 _CODE: Final = re.compile(r"\d(?=\s*(?:[,;.)\n}\]]|\Z))(?!\.\d)")
 _HEAD_MARK: Final = re.compile(r"[ \t]{0,2}[:=][ \t]{0,3}[\"']?[^\W_]")
 _SCORED: Final = re.compile(r"(?<![^\W_])(?:points?|pts|score)(?![^\W_])")
+_POINTED: Final = re.compile(r"[ \t]*\d{1,2} ?(?:points?|pts?)(?![^\W_])")
 _POINTS: Final = re.compile(r"(?:pts|points?|score)\W{0,4}\Z")
 _BIRTH_LABEL: Final = re.compile(
     r"(?:(?<=\n)|\A|(?<=[\"'{(,-]))[ \t]*(?:born|dob|date of birth|birth ?date|d\.o\.b|geboren"
     r"|geburtsdatum|date de naissance|fecha de nacimiento|data di nascita|data de nascimento)"
     r"(?![a-z0-9])(?=[ \t\"'.]{0,3}[:= ])"
-    r"|(?<![^\W_])(?:was|were|wurde|est|ist) (?:born|geboren|nee?)(?![^\W_])|(?<= )b\.(?= \d)"
+    r"|(?<=[ ,(])\*(?= ?\d)|(?<![^\W_])birth(?= ?[(:] ?\w)"
+    r"|(?<![^\W_])(?:was|were|wurde|est|ist) (?:born|geboren|nee?)(?![^\W_])"
+    r"|(?<= )b\.(?= \d)"
 )
 _NEAR_NUMBER: Final = 16  # characters between the name of a quantity and its number
 _BRACKET: Final = re.compile(r"[ ]\([^()\n]{1,60}\)")
@@ -160,6 +172,9 @@ _TYPE_WORDS: Final = re.compile(
 _LAST_WORD: Final = re.compile(r"(?<![^\W_])([^\W_]+(?:'[^\W_]+)?)[ ,!-]{1,2}\Z")
 _AGED: Final = re.compile(
     r"(?<![^\W_])\d{1,3}[ -]?(?:y/?o|yo|years?|yrs?|jahre|ans|anos|anni|[mf])\b"
+)
+_HOW_LONG: Final = re.compile(
+    r"(?<![^\W_])(?:for|in|after|within|last|past|over|about|some|seit|depuis|desde|da) \Z"
 )
 _SEX: Final = re.compile(
     r"(?<![^\W_])(?:female|male|woman|man|lady|gentleman|weiblich|mannlich|frau|mann|femme|homme"
@@ -207,13 +222,15 @@ _SPOUSE_OF: Final = re.compile(r"(?<![^\W_])(?:his|her|their)[ ]\Z")
 _ONESELF: Final = re.compile(  # "I'm a middle-aged", not "I'm looking for a"
     r"(?<![^\W_])(?:i am|i['’]m|im|ich bin|je suis|soy|sono|sou)"
     r"(?: (?!(?:to|for|with|by|about|of|from|than|like|at|on|in|if|that|who|my|your|our|married"
-    r"|engaged|related|mit|von|pour|avec|con|para|com|[a-z]+ing)[ ])[^\W\d_]+(?:-[^\W_]+)*){0,4} \Z"
+    r"|engaged|related|mit|von|pour|avec|con|para|com|[a-z]+ing)[ ])"
+    r"[^\W\d_]+(?:-[^\W_]+)*(?:['’]s)?){0,4} \Z"
 )
 _IN_ROLE: Final = re.compile(r"(?<![^\W_])as (?:an?|the|one)(?: [^\W\d_]+){0,2} \Z")
 _CALLED: Final = re.compile(  # before a title of the owner's own
     r"(?<![^\W_])(?:i am|i'm|im|as|from|signed|sign|regards,?|sincerely,?|faithfully,?|call me"
     r"|name is|name:|title:?|salutation:?|yours,?|ich bin|je suis|soy|sono)\s{1,2}\Z"
 )
+_HERE: Final = re.compile(r"(?: [^\W\d_]+)? here(?![^\W_])")
 _THAT_IS_ME: Final = re.compile(
     r"\.?(?: [^\W\d_]+){1,3},? (?:that['’]s|that is|which is|is|=) (?:me|my name)(?![^\W_])"
 )
@@ -229,6 +246,9 @@ _HE_OR_SHE: Final = re.compile(
 _THEY: Final = {"he": "they", "him": "them", "her": "their", "self": "themself"}
 _AGE_AND_SEX: Final = re.compile(  # 54F, 54 yo m; not 870 m
     r"(?<![\w.,+$€£/-])(?:1[01]\d|\d{1,2})( )?(y/?o ?|yrs? ?)?([mf])(?![^\W_])"
+)
+_SEX_AND_AGE: Final = re.compile(  # F45, at the head of what describes somebody
+    r"(?:\A|(?<=\n)|(?<=[(:] )|(?<=\()|(?<=[.!?] ))([mf])[ -]?\d{2}(?=[,;)]| [a-z]{3,})"
 )
 _SEX_ITEM: Final = re.compile(
     r"(?:(?<=, )|(?<=\d/)|(?<=me: )|\A|(?<=\n))([mf])(?=[,/;]|\s*(?:\n|\Z))"
@@ -303,6 +323,10 @@ _WEEKDAY: Final = re.compile(
     r"|montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag|lundi|mardi|mercredi|jeudi"
     r"|vendredi|samedi|dimanche|lunes|martes|miercoles|jueves|viernes|sabado|domingo|lunedi"
     r"|martedi|mercoledi|giovedi|venerdi|sabato|domenica),?[ ](?:the |den |der |le |el |il )?\Z"
+)
+_WEEKDAY_BEHIND: Final = re.compile(
+    r",? \(?(?:(?:an?|on an?|which was an?|ein|un) )?"
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day\)?(?![^\W_])"
 )
 _FIRST_WORD: Final = re.compile(r"([^\W\d_]{3,12})\.?,?[ ](?:the |den |der |le |el |il )?")
 _LAST_ONE: Final = re.compile(
@@ -511,6 +535,19 @@ def _months_alone() -> re.Pattern[str]:
     return re.compile(
         r"(?<![^\W_])(?:(?:early|late|mid|middle of|end of|start of|beginning of|anfang|ende|mitte)"
         rf"[ -](?:{words}|may|mar)|(?:{words})|(?<=in )may)(?![^\W_])"
+    )
+
+
+@functools.cache
+def _feasts() -> re.Pattern[str]:
+    """A day told by a feast, or a week by its month: "the Tuesday before Easter"."""
+    feasts = "|".join(sorted(_lists()["days"]["feasts"], key=len, reverse=True))
+    months = "|".join(sorted(_month_names(), key=len, reverse=True))
+    return re.compile(
+        rf"(?<![^\W_])(?:(?:the |a |\w+ )?(?:\w+ )?(?:before|after) )?(?:{feasts})"
+        r"(?: (?:sunday|monday|day|eve|weekend))?(?:,? (?:19|20)\d\d)?(?![^\W_])"
+        r"|(?<![^\W_])(?:the )?(?:\d(?:st|nd|rd|th)|first|second|third|fourth|last) week(?:end)?"
+        rf" (?:of|in) (?:{months})(?:,? (?:19|20)\d\d)?(?![^\W_])"
     )
 
 
@@ -746,6 +783,7 @@ class AnswerReader:
         self._found: list[Answer] = []
         self._labels = Spans()
         self._chosen = Spans()
+        self._lines: list[tuple[int, int]] = []
         self._columned = Spans()
         self._noted = False
 
@@ -932,6 +970,11 @@ class AnswerReader:
         opener = self._stretches.opening(*self._stretches.sentence(name.start))
         if name.weight == "short" and self._capital(name) and opener in word_list("own"):
             return "owner"  # "I had a TIA": no aunt
+        first, _ = self._stretches.sentence(name.start)
+        if name.root != self._words.inherited and _FAMILY_HEAD.search(
+            self._text, first, name.start
+        ):
+            return "other"
         said = self._speaking.whose(name.start) if self._told else ""
         if said:
             return said
@@ -945,7 +988,7 @@ class AnswerReader:
         piece = self._stretches.piece(name.start)
         opener = self._stretches.opening(piece.start, piece.end)
         names = self._text[piece.start : name.start].strip(" \t*_-•>\"'(")
-        if opener not in word_list("elliptic") and names:
+        if opener not in word_list("elliptic") | {"they", "they've"} and names:
             return False
         return not self._speaking.others_in(name.end, piece.end)
 
@@ -1048,6 +1091,7 @@ class AnswerReader:
         if not self._told or name.root not in self._words.facts:
             return False
         first, last = self._stretches.sentence(name.start)
+        scored = False
         if self._stretches.mark(name.start) == "?":
             start = last + 1
             words = set(words_in(text, first, last))
@@ -1055,6 +1099,9 @@ class AnswerReader:
             _, stop = self._stretches.sentence(min(start + 1, len(text)))
             brief = len(words_in(text, start, stop)) <= _ITEM
             asked = asked or (brief and self._stretches.opening(first, last) in ("how", "ever"))
+            replied = _REPLY_MARKS.match(text, start)
+            if brief and replied is not None:
+                asked = asked or _known_words("pairs").match(text, replied.end()) is not None
         elif _topic_words().match(text, first, last):
             over = _TOPIC_END.search(text, name.end, last)
             if over is None:
@@ -1069,10 +1116,17 @@ class AnswerReader:
                 return False
             marks = _REPLY_MARKS.match(text, start)
             known = marks is not None and self._known_at(marks.end(), name, kind)
-            asked = bool(known) or name.composed
+            scored = _POINTED.match(text, start) is not None
+            asked = bool(known) or name.composed or scored
+            reply = self._stretches.opening(start, last)
+            brief = label and len(words_in(text, first, start)) <= _ELLIPTIC
+            asked = asked or (brief and (reply in small_words() or reply.isdigit()))
             asked = asked or not word_list("own").isdisjoint(words_in(text, first, last))
         marks = _REPLY_MARKS.match(text, start)
         at = start if marks is None else marks.end()
+        scored = scored or (
+            text[at : at + 1].isdigit() and _SCORED.search(text, first, at) is not None
+        )
         if not asked or at >= len(text) or _NO_ANSWER.match(text, at):
             return False
         end = self._reply_end(at, name.root)
@@ -1081,7 +1135,7 @@ class AnswerReader:
         if end <= at or asks or opener in word_list("requests"):
             return False
         found = self._known_at(at, name, kind)
-        if text[at : at + 1].isdigit() and _SCORED.search(text, first, at):  # told by its points
+        if scored:  # told by its points
             figure = re.compile(r"\d+").match(text, at)
             stop = end if figure is None else figure.end()
             return self._keep(Answer(start=at, end=stop, root=name.root, said=None, write=None))
@@ -1220,7 +1274,11 @@ class AnswerReader:
             end=match.end(),
             root=root,
             said=_answer_in(kind.answers, match[0]),
-            write=_worded(_cased(kind, self._original(at, match.end()))),
+            write=_worded(
+                str
+                if self._told and root in self._words.facts
+                else _cased(kind, self._original(at, match.end()))
+            ),
         )
 
     def _code_at(self, at: int, root: RootName, kind: RootType) -> Answer | None:
@@ -1250,7 +1308,7 @@ class AnswerReader:
             return None
         if _FIGURE.match(said) or _TYPE_WORDS.match(said) or self._requested(name):
             return None
-        if self._among(at, at + 1):
+        if any(each.root != name.root for each in self._among(at, at + 1)):
             return None
         if _DATA_CENTRE.fullmatch(said) and not self._tells(said, name):
             return None
@@ -1354,6 +1412,10 @@ class AnswerReader:
             return
         spoken = _topic_before().search(text, max(0, name.start - 40), name.start)
         whole = name.composed or spoken is not None
+        whole = whole or any(
+            each.composed and each.root == name.root and each.end > name.start
+            for each in self._among(name.start - _ABBREVIATED, name.end)
+        )
         around = self._stretches.whole if whole else self._stretches.around
         stretch = around(name.start, name.end)
         before = ""
@@ -1481,7 +1543,9 @@ class AnswerReader:
         owned = self._whose(name) == "owner" or bool(word_list("own") & set(run))
         if name.weight == "loose":
             told = owned or self._elliptic(name) or (self._noted and clause.subject == "unsaid")
-            return told and self._stretches.mark(name.start) != "?"
+            mine = word_list("own") - {"am"}
+            told = told or not mine.isdisjoint(words_in(text, first, last))
+            return told and not self._asked(name)
         if name.weight == "short":
             noted = self._noted or self._listed(start)
             if not self._capital(name):  # "pmhx - nil dm", "i had a tia"
@@ -1496,19 +1560,27 @@ class AnswerReader:
         if text[first:last].rstrip(" \t*_").endswith(":"):
             return False  # the head of what follows
         if self._described(clause, name.start) or self._noted:
-            return self._stretches.mark(name.start) != "?"
+            return not self._asked(name)
         if word_list("finders") & set(words_in(text, first, last)):
-            return self._stretches.mark(name.start) != "?"
+            return not self._asked(name)
         opener = self._stretches.opening(first, last)
         own = word_list("own") & set(words_in(text, name.end, last))
         if opener in word_list("roles") and own:  # "With heart failure, is altitude bad for me?"
             return self._stretches.around(name.start, name.end) is not None
         if _strong_words() & set(words_in(text, first, last)):
             return self._stretches.around(name.start, name.end) is not None
-        if self._stretches.mark(name.start) == "?" or self._stretches.heading(name.start):
+        if self._asked(name) or self._stretches.heading(name.start):
             return self._elliptic(name)
         # By default it is told: a wording that no rule has seen must not leave.
         return not self._speaking.of_things(name.start) or self._profiled(name)
+
+    def _asked(self, name: _Name) -> bool:
+        """Whether a name stands in the part of a sentence that asks: "X is out, so can I Y?"."""
+        if self._stretches.mark(name.start) != "?":
+            return False
+        piece = self._stretches.piece(name.start)
+        _, last = self._stretches.sentence(name.start)
+        return piece.end >= last or self._stretches.asks(piece)
 
     def _item(self, name: _Name) -> bool:
         """Whether a name is all of its part of a sentence, but for small words: "PVD absent"."""
@@ -1570,14 +1642,18 @@ class AnswerReader:
         others = [
             (n.start, n.end)
             for n in self._among(start, end)
-            if n.root != name.root and n.weight != "label"
+            if n.root != name.root and n.weight != "label" and self._whose(n) != "other"
         ]
         told = _within(self._quantities, start, end)
         others += told
         low = bisect_left(self._found, start, key=_start)
         high = bisect_left(self._found, end, lo=low, key=_start)
         others += [(e.start, e.end) for e in self._found[low:high] if e.root != name.root]
-        others += [m.span() for m in _AGED.finditer(text, start, end)]
+        others += [
+            m.span()
+            for m in _AGED.finditer(text, start, end)
+            if not _HOW_LONG.search(text, max(start, m.start() - 12), m.start())
+        ]
         if self._words.sexed is not None and not name.composed:
             others += [m.span() for m in _SEX.finditer(text, start, end)]
         if told and told[0][0] < name.start:  # numbers behind the name of a quantity are its own
@@ -1651,7 +1727,8 @@ class AnswerReader:
     def _boxes(self) -> None:
         """Boxes with or without a cross, and what stands behind each of them."""
         text = self._text
-        boxes = list(_BOXES.finditer(text))
+        behind = self._boxes_behind()
+        boxes = [box for box in _BOXES.finditer(text) if not behind.meet(*box.span())]
         labels: list[tuple[int, int]] = []
         head: _Name | None = None
         last = -1
@@ -1669,7 +1746,33 @@ class AnswerReader:
                 labels.append((box.start(), end))
                 labels += [] if head is None else [(head.start, head.end)]
                 self._keep(answer)
-        self._labels = Spans(labels)
+        self._labels = Spans([*labels, *self._lines])
+
+    def _boxes_behind(self) -> Spans:
+        """Lines whose boxes stand behind what they are for: "smoker [x]  never smoked [ ]"."""
+        text = self._text
+        spans: list[tuple[int, int]] = []
+        self._lines.clear()
+        for line in _BOXED_LINE.finditer(text):
+            start = line.start()
+            answers = []
+            for box in _ANY_BOX.finditer(text, *line.span()):
+                named = [n for n in self._among(start, box.start()) if n.root in self._words.kinds]
+                group = next(each for each in ("square", "round", "sign") if box[each] is not None)
+                words = words_in(text, start, box.start())
+                start = box.end()
+                if not named or self._words.kinds[named[0].root].name != "boolean":
+                    continue
+                yes = not (named[0].denied or bool((word_list("no") | _FORMER) & {*words}))
+                marks = _SIGNS.get(box[group], ("x", " "))
+                crossed = bool(box[group].strip()) and box[group] not in "☐✗✘❌○◯"
+                answers.append(self._mark(*box.span(group), named[0], marks, crossed, yes))
+            if answers:
+                spans.append(line.span())
+                self._lines.append(line.span())
+                for answer in answers:
+                    self._keep(replace(answer, said=None))
+        return Spans(spans)
 
     def _inserted(self) -> None:
         """Values of an SQL statement, by the place of their column."""
@@ -1941,6 +2044,8 @@ class AnswerReader:
                 told = False  # "I have a son"
             copula = _COPULA.search(text[max(clause.start, match.start() - _BACK) : match.start()])
             copula = copula or _THAT_IS_ME.match(text, match.end())
+            if not text[first : match.start()].strip():  # "Female patient here"
+                copula = copula or _HERE.match(text, match.end())
             if match[0] in _PRONOUNS or _MY_LIKE.match(text, match.end()):
                 told = True
             elif match[0] in _PLURALS:
@@ -1993,6 +2098,10 @@ class AnswerReader:
                 :1
             ].isdigit()  # "44/f/berlin"
             if numbered and (slashed or self._original(*match.span(1)).isupper()):
+                self._keep(self._sex_letter(*match.span(1), root))
+        for match in _SEX_AND_AGE.finditer(text):
+            capital = self._original(*match.span(1)).isupper()
+            if capital and self._whose_at(match.start()) not in ("other", "nobody"):
                 self._keep(self._sex_letter(*match.span(1), root))
         for match in _AGE_AND_SEX.finditer(text):
             capital = self._original(*match.span(3)).isupper()
@@ -2103,7 +2212,7 @@ class AnswerReader:
     def _keep_part(self, name: _Name, start: int, end: int) -> bool:
         """A day told by its month and year, its year, or how long ago it is."""
         for pattern in (
-            *(_days_of_months(), _seasons(), _MONTH_YEAR, _ago(), _YEAR, _YEAR_IN_WORDS),
+            *(_feasts(), _days_of_months(), _seasons(), _MONTH_YEAR, _ago(), _YEAR, _YEAR_IN_WORDS),
             *(_FIGURES_ONLY, _months_alone(), _DAY_ALONE),
         ):
             parts = pattern.finditer(self._text, start, end)
@@ -2140,6 +2249,8 @@ class AnswerReader:
         self, start: int, end: int, name: _Name, said: str | None, write: Writer | None
     ) -> Answer:
         computed = "" if name.root in self._words.kinds else str(name.root)
+        weekday = _WEEKDAY_BEHIND.match(self._text, end)
+        end = end if weekday is None else weekday.end()
         return Answer(
             start=start,
             end=end,

@@ -41,6 +41,13 @@ _THING: Final = re.compile(
     r"|that|these|those|an?|our|each|every|some|many|most|all|der|die|das|le|la|les|el|los|il|o)"
     r" [^\W\d_]+ )"
 )
+_MINE: Final = re.compile(
+    r"(?<![^\W_])(?:my|our|mein|meine|mon|ma|mi|mio|mia|meu|minha)(?: own| old)? \Z"
+)
+_WITH_ME: Final = re.compile(
+    r"(?<![^\W_])(?:(?:me|myself) included|including (?:me|myself)|(?:me|myself) too"
+    r"|also me)(?![^\W_])"
+)
 _ARTICLE: Final = re.compile(r"\W*(?:an?|the|any|every|each) ")
 _THIRD: Final = re.compile(r" [a-z]{3,}(?<!s)s(?![^\W_])")
 _PREDICATE: Final = re.compile(
@@ -108,7 +115,9 @@ class Speaking:
 
         Without `family`, relatives do not count: of some facts they are a part.
         """
-        first, _ = self._stretches.sentence(at)
+        first, last = self._stretches.sentence(at)
+        if _WITH_ME.search(self._text, at, last):  # "everybody here smokes, me included"
+            return "owner"
         return self._last(max(first, at - _NEAR), at, kin() if family else frozenset())
 
     def told_before(self, at: int) -> Has:
@@ -182,6 +191,10 @@ class Speaking:
             text, end
         )  # "a smoker coughs"
         if not (told or _PREDICATE.match(text, end)) or self.whose(start):
+            return False
+        if word_list("finders") & {*words_in(text, first, start)} or _MINE.search(
+            text, first, start
+        ):  # "my diabetes is in remission"
             return False
         behind = {*words_in(text, end, last)}
         if not behind.isdisjoint(word_list("own") | word_list("found") | word_list("ours")):

@@ -13,7 +13,7 @@ import operator
 import re
 import tomllib
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,7 +25,16 @@ _BULLET: Final = re.compile(r"\s*(?:[-*•>]\s+)?[*_`']*")
 _BRACKET: Final = re.compile(r"[ ]?\([^()\n]{1,40}\)")
 _NO_ENDS: Final = re.compile(r"(?<![^\W_])no\.(?= +[^\d\s])")
 _I: Final = re.compile(r"(?<![^\W_])(?:i|ich|je|yo|io|eu)(?![^\W_])")
+_JOINED: Final = re.compile(
+    r"(?<![^\W_])(?:as|if|that|what|when|than|until|till|because|while|whatever) \Z"
+)
+_SAYS: Final = re.compile(
+    r"(?<![^\W_])(?:that|if|because|since|when|while|although|though|given)"
+    r" (?P<i>i(?:['’](?:m|ve|d))?) "
+)
 _HEADING: Final = re.compile(r"\s*#{1,6}\s")
+_COMMENT: Final = 7  # words of one
+_IT: Final = frozenset(("it", "it's", "that", "that's", "which", "this"))
 _LONGEST: Final = 800  # characters of a sentence; what is longer is cut at a blank
 _COMMENTS: Final = 3  # pieces of a sentence in a row that may only comment on what was said
 
@@ -37,6 +46,8 @@ class Stretch:
     start: int
     end: int
     joined: bool = False
+    under: bool = False
+    """Whether a "since" or "when" stands before it."""
 
 
 @functools.cache
@@ -147,7 +158,8 @@ class Stretches:
         asks = self.mark(start) == "?"
         told = opener in word_list("own")  # "which box is mine if I have never smoked?"
         if asks and ((high >= last and not told) or opener in word_list("asking") - {"am"}):
-            return None
+            return self._said_within(low, start, end, high)
+        quoted = None
         if opener in word_list("requests"):
             quoted = _own_word().search(text, low, start)
             if quoted is None:
@@ -155,11 +167,17 @@ class Stretches:
             low = quoted.start()
         elif not joined:
             low = self._back(pieces, at, low)
+        if not quoted:
+            low = self._commented(pieces, at, low)
         for behind in pieces[at + 1 : at + 1 + _COMMENTS]:
-            if text[behind.start - 1] != "," or not self._only_small(behind):
+            small = text[behind.start - 1] == "," and self._only_small(behind)
+            since = behind.under and text[high - 1] == " "
+            empty = not text[behind.start : behind.end].strip()
+            if not (small or since or empty or self._comments(behind)):
                 break
             high = behind.end
         high = self._main_clause(low, start, end, high)
+        joined = any(each.joined and each.start == low for each in pieces)
         low = self._past_bullet(low, start)
         bracket = _BRACKET.match(text, high, last)
         if bracket is not None:  # "diabetes (diet only)"
@@ -167,6 +185,15 @@ class Stretches:
         while high > end and text[high - 1] in " \t\n*_`'":
             high -= 1
         return Stretch(low, high, joined)
+
+    def _said_within(self, low: int, start: int, end: int, high: int) -> Stretch | None:
+        """What a question says of whoever asks: "should I mention that I'm a smoker?"."""
+        clauses = [*_SAYS.finditer(self._text, low, start)]
+        if not clauses:
+            return None
+        while high > end and self._text[high - 1] in " \t\n*_`'":
+            high -= 1
+        return Stretch(clauses[-1].start("i"), high)
 
     def _main_clause(self, low: int, start: int, end: int, high: int) -> int:
         """Where what is said of a fact ends before the main clause: "As a smoker I want to ..."."""
@@ -180,6 +207,8 @@ class Stretches:
         ):
             return high
         own = _I.search(self._text, end, high)
+        if own is not None and _JOINED.search(self._text, end, own.start()):
+            return high  # "as far as I know"
         rest = [] if own is None else words_in(self._text, own.end(), high)
         return high if own is None or small_words().issuperset(rest) else own.start()
 
@@ -228,23 +257,23 @@ class Stretches:
         if self._cut[0] == (first, last):
             return self._cut[1]
         text = self._text
-        cuts: list[tuple[int, int, bool]] = []  # the end of one, the start of the next
+        cuts: list[tuple[int, int, bool, bool]] = []  # the end of one, the start of the next
         for mark in _BREAK.finditer(text, first, last):
             at = mark.start()
             within = text[at] == "," and text[at - 1 : at].isdigit() and text[at + 1 : at + 2]
             if not (within and within.isdigit()):
-                cuts.append((at, mark.end(), False))
+                cuts.append((at, mark.end(), False, False))
         for joint in _joints().finditer(text, first, last):
             if joint["both"] is not None:
-                cuts.append((joint.start(), joint.start(), True))
+                cuts.append((joint.start(), joint.start(), True, False))
             else:
-                cuts.append((joint.start(), joint.end(), False))
-        pieces, begin, joined = [], first, False
-        for stop, start, both in sorted(cuts):
+                cuts.append((joint.start(), joint.end(), False, True))
+        pieces, begin, joined, under = [], first, False, False
+        for stop, start, both, below in sorted(cuts):
             if stop > begin:
-                pieces.append(Stretch(begin, stop, joined))
-            begin, joined = max(begin, start), both
-        pieces.append(Stretch(begin, last, joined))
+                pieces.append(Stretch(begin, stop, joined, under))
+            begin, joined, under = max(begin, start), both, below
+        pieces.append(Stretch(begin, last, joined, under))
         self._cut = (first, last), pieces
         return pieces
 
@@ -267,27 +296,33 @@ class Stretches:
                 return before.start  # "I don't have asthma, gout or diabetes"
         return low
 
+    def _comments(self, piece: Stretch) -> bool:
+        """Whether a piece says only how that came or what to think of it: "but I was wrong"."""
+        words = words_in(self._text, piece.start, piece.end)
+        if not words or len(words) > _COMMENT or any(word.isdigit() for word in words):
+            return False
+        if self.asks(piece) or self.mark(piece.start) == "?":
+            return False
+        rest = words[1:] if words[0] in word_list("joining") else words
+        judged = not word_list("judging").isdisjoint(rest)
+        if judged and all(word in small_words() | word_list("judging") for word in rest):
+            return True
+        return bool(rest) and rest[0] in _IT and len(rest) <= _COMMENT
+
+    def _commented(self, pieces: Sequence[Stretch], at: int, low: int) -> int:
+        """Where the pieces before one begin that only comment on it."""
+        for before in reversed(pieces[max(0, at - _COMMENTS) : at]):
+            if before.end > low or not self._comments(before):
+                break
+            low = before.start
+        return low
+
     def _only_small(self, piece: Stretch) -> bool:
         words = words_in(self._text, piece.start, piece.end)
         # A number alone is an age or another value.
         return not all(map(str.isdigit, words)) and all(
             word in small_words() or word.isdigit() for word in words
         )
-
-    def fragment(self, at: int, names: Collection[tuple[int, int]]) -> bool:
-        """Whether a sentence is nothing but names and small words, as notes have them."""
-        first, last = self.sentence(at)
-        if self.mark(at) == "?" or self.heading(at):
-            return False
-        rest = list(self._text[first:last])
-        for start, end in names:
-            if first <= start and end <= last:
-                rest[start - first : end - first] = " " * (end - start)
-        words = words_in("".join(rest), 0, len(rest))
-        if not all(word in small_words() or word.isdigit() for word in words):
-            return False
-        # A line with nothing but a name may be a heading or an item; a sentence is not.
-        return self.mark(at) == "." or not word_list("verbs").isdisjoint(words)
 
 
 def _place(pieces: Sequence[Stretch], at: int) -> int:
