@@ -7,8 +7,10 @@ statement is taken with its "not", "never" and "yes", so that either answer leav
 and a day is written back in a form that all days have.
 
 A statement leaves as a whole stretch of its sentence (`stretches`), because what says yes or no may
-be any word of it. Not read: what is told by something else ("my wife and I"), and facts under names
-that no list has. The lists are in `answers.toml`.
+be any word of it. It does so by default: `speaking` has to say that it is somebody else's or that
+its topic is only spoken of, or else it goes, so that a wording that no rule has seen cannot tell.
+Not read: what is told by something else ("my wife and I"), and facts under names that no list has.
+The lists are in `answers.toml`.
 """
 
 import functools

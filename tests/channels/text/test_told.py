@@ -3,7 +3,7 @@
 import json
 import tomllib
 from importlib.resources import files
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,7 @@ def one() -> TextChannel:
 
 @pytest.mark.parametrize(
     ("file", "known"),
-    [("answers", 0), ("answers2", 9), ("answers3", 5), ("answers4", 1), ("answers5", 18)],
+    [("answers", 0), ("answers2", 9), ("answers3", 5), ("answers4", 1), ("answers5", 20)],
 )
 def test_no_more_groups_of_the_developed_texts_tell_than_are_known(
     one: TextChannel, file: str, known: int
@@ -157,4 +157,5 @@ def test_a_nested_answer_leaves_alike_where_it_is_the_released_one(one: TextChan
     ],
 )
 def test_a_hostile_text_takes_linear_time(one: TextChannel, unit: str, length: int) -> None:
-    assert grows_linearly(lambda text: leaves(one, text), unit, length)
+    fresh = count()  # a text that was read before is not read again
+    assert grows_linearly(lambda text: leaves(one, f"No {next(fresh)}\n{text}"), unit, length)
