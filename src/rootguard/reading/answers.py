@@ -107,9 +107,7 @@ _BOXED_LINE: Final = re.compile(  # begins with a word and ends with a box, and 
     r"(?:\[[ x✓✔]\]|\([ x✓✔•]\)|[☐☑☒✅❌○◯●◉])[ \t]*(?=\n|\Z)"
 )
 _FORMER: Final = frozenset(("former", "ex", "past", "previous", "ehemalig", "ancien"))
-_LISTED: Final = re.compile(
-    r"(?!and\b|und\b|et\b)[^\s,;&+](?:[^,;&+]*?[^\s,;&+])??(?=\s*(?:[,;&+]|\band\b|\bund\b|\bet\b|\Z))"
-)
+_LIST_MARK: Final = re.compile(r"\s*(?:[,;&+]|(?<![^\W_])(?:and|und|et|y|e)(?![^\W_]))\s*")
 _MEDICAL: Final = re.compile(  # a list of nothing else
     r"diagnos|comorbid|risk.factors|(?<![a-z])hx|cardi|neuro|medical|pmhx?|chronic|long.term|vorerkrank|antecedent|med(?:s|ication)"
     r"|medicine|drugs|tablets|pills|rx|dhx|problem list|health|illness|medikament|medicament"
@@ -129,6 +127,7 @@ _FAMILY_HEAD: Final = re.compile(
     r"|antecedentes familiares|familiarita|anamnesi familiare|historico familiar)(?![^\W_])"
 )
 _CODE: Final = re.compile(r"\d(?=\s*(?:[,;.)\n}\]]|\Z))(?!\.\d)")
+_LABEL_MARK: Final = re.compile(r"[\"'*_]{0,2} ?[:=]")
 _HEAD_MARK: Final = re.compile(r"[ \t]{0,2}[:=][ \t]{0,3}[\"']?[^\W_]")
 _SCORED: Final = re.compile(r"(?<![^\W_])(?:points?|pts|score)(?![^\W_])")
 _POINTED: Final = re.compile(r"[ \t]*\d{1,2} ?(?:points?|pts?)(?![^\W_])")
@@ -787,6 +786,7 @@ class AnswerReader:
         self._chosen = Spans()
         self._lines: list[tuple[int, int]] = []
         self._columned = Spans()
+        self._learnt: dict[int, str | None] = {}
         self._noted = False
 
     def _is_measured(self, name: _Name, measured: Spans) -> bool:
@@ -832,6 +832,7 @@ class AnswerReader:
         self._boxes()
         if self._told:
             self._whole_lists()
+        heads = Spans((each.header.start, each.header.end) for each in self._page.columns)
         done = (self._labels, self._chosen, self._columned)
         for name in self._names:
             if any(each.meet(name.start, name.end) for each in done):
@@ -844,7 +845,7 @@ class AnswerReader:
                     self._dated(name)
             elif self._labelled(name, kind) or name.weight == "label":
                 continue
-            elif not self._topic(name, kind):
+            elif not self._topic(name, kind) and not heads.meet(name.start, name.end):
                 self._stated(name, kind)
                 self._inflected(name, kind)
         self._columns()
@@ -1047,6 +1048,8 @@ class AnswerReader:
         if loose is None or found is None or self._text[found.start].isdigit():
             return False
         if self._told and self._habit(name) and (loose["verb"] is None) is (kind.name == "boolean"):
+            if _ENDS.match(self._text, found.end):
+                self._learnt[name.start] = found.said
             return False  # a statement, which may be in any words
         _, last = self._stretches.sentence(name.start)
         if self._stretches.mark(name.start) == "?" and found.end >= last - 1:
@@ -1122,7 +1125,7 @@ class AnswerReader:
             asked = bool(known) or name.composed or scored
             reply = self._stretches.opening(start, last)
             brief = label and len(words_in(text, first, start)) <= _ELLIPTIC
-            asked = asked or (brief and (reply in small_words() or reply.isdigit()))
+            asked = asked or (brief and reply in small_words() and not reply.isdigit())
             asked = asked or not word_list("own").isdisjoint(words_in(text, first, last))
         marks = _REPLY_MARKS.match(text, start)
         at = start if marks is None else marks.end()
@@ -1439,6 +1442,7 @@ class AnswerReader:
             said = "no"
         if word_list("unsure") & set(run) or not understood or habit:
             said = None
+        said = self._learnt.get(name.start, said)
         self._keep(
             Answer(
                 start=start,
@@ -1527,10 +1531,10 @@ class AnswerReader:
         if asks:
             return False  # "What does hx of CVA mean?"
         end = max(name.end, name.reach)
-        if self._speaking.general(name.start, end, composed=name.composed):
+        inherited = name.root == self._words.inherited
+        if not inherited and self._speaking.general(name.start, end, composed=name.composed):
             return False
         if name.composed:
-            inherited = name.root == self._words.inherited
             if not inherited and self._speaking.whose(name.start, family=name.family) == "other":
                 return False
             if self._speaking.worked_on(name.start):
@@ -1573,7 +1577,12 @@ class AnswerReader:
             return self._stretches.around(name.start, name.end) is not None
         if self._asked(name) or self._stretches.heading(name.start):
             return self._elliptic(name)
-        # By default it is told: a wording that no rule has seen must not leave.
+        if _LABEL_MARK.match(text, name.end):
+            return False  # what stands behind it is read, or is none
+        if not self._speaking.says(name.start, name.end):
+            return self._profiled(name)
+        # By default it is told: a wording that no rule has seen must not leave. It teaches nothing.
+        self._learnt.setdefault(name.start, None)
         return not self._speaking.of_things(name.start) or self._profiled(name)
 
     def _asked(self, name: _Name) -> bool:
@@ -1822,7 +1831,8 @@ class AnswerReader:
             gap = _CHOICE_GAP.match(text, name.end)
             at = name.end if gap is None else gap.end()
             stop = text.find("\n", at, at + _HEAD)
-            region = self._choice_at(at, at + _HEAD if stop < 0 else stop, name, kind)
+            last = min(at + _HEAD, len(text)) if stop < 0 else stop
+            region = self._choice_at(at, last, name, kind)
             if region is not None and self._whose(name) not in ("other", "nobody"):
                 answer = self._unlisted(*region, name, kind)
                 if name.root == self._words.sexed:
@@ -1846,7 +1856,7 @@ class AnswerReader:
             found.append(match)
         if len(found) < 2 or (kind.name == "boolean" and len(found) > 2):
             return None
-        if _BOX_FIRST.search(text, at, found[0].start()) and kind.name == "boolean":
+        if _BOX_FIRST.search(text, at, found[0].start()):
             return None  # boxes, each before what it is for
         behind = re.compile(rf"(?:[ \t]?(?:{_CHOICE_MARK}))*").match(text, found[-1].end(), end)
         last = found[-1].end() if behind is None else behind.end()
@@ -1952,15 +1962,20 @@ class AnswerReader:
         _, last = self._stretches.sentence(head.end())
         listed = text[head.end() : last].rstrip(" .\t")
         end = head.end() + len(listed)
-        items = [(m.start(), m.end()) for m in _LISTED.finditer(text, head.end(), end)]
+        items, begin = [], head.end()
+        for mark in [*_LIST_MARK.finditer(text, head.end(), end), None]:
+            if (stop := end if mark is None else mark.start()) > begin:
+                items.append((begin, stop))
+            begin = begin if mark is None else mark.end()
         told: dict[RootName, str | None] = {}
         gone: list[tuple[int, int]] = []
         for start, stop in items:
             names = [n for n in self._among(start, stop) if n.root in roots]
             words = words_in(text, start, stop)
             for name in names:
-                no = name.denied or not word_list("no").isdisjoint(words)
-                told[name.root] = None if no is name.denied and no else "no" if no else "yes"
+                beside = {*words_in(text, start, name.start), *words_in(text, name.end, stop)}
+                no = name.denied is word_list("no").isdisjoint(beside)
+                told[name.root] = "no" if no else "yes"
             small = small_words().issuperset(words) and not text[start:stop].strip().isdigit()
             if names or small or _phrases("nothing").fullmatch(text[start:stop].strip()):
                 gone.append((start, stop))

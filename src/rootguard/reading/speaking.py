@@ -19,6 +19,10 @@ _NEAR: Final = 120  # characters before a fact in which whoever has it is named
 _PIECES: Final = re.compile(r"[^\W_]+(?:['’/-][^\W_]+)*")
 _RELATIVE: Final = frozenset(("who", "whose", "whom"))
 _OTHERS: Final = frozenset(("he", "she", "his", "he's", "she's"))  # "they" are mostly doctors
+# Small words of several languages that join nouns as well: "diabetes without insulin".
+_NOT_SAYING: Final = frozenset(
+    ("with", "without", "on", "off", "mit", "avec", "con", "com", "history")
+)
 _GENERAL: Final = anybody() - {"someone", "somebody", "anyone", "anybody", "everyone", "everybody"}
 _DETERMINERS: Final = frozenset(
     (
@@ -53,7 +57,7 @@ _THIRD: Final = re.compile(r" [a-z]{3,}(?<!s)s(?![^\W_])")
 _PREDICATE: Final = re.compile(
     r"[ ](?:is|are|was|were|has|have|had|can|could|may|might|must|will|would|should|does|did|ist"
     r"|sind|est|es|e|sono|sao|causes?|caused|kills?|killed|keeps?|affects?|raises?|increases?|lowers?"
-    r"|damages?|harms?|leads?|makes?|remains?|comes?|seems?|requires?|needs?|verursacht|schadet)"
+    r"|damages?|harms?|leads?|makes?|remains?|comes?|seems?|requires?|needs?|runs?|verursacht|schadet)"
     r"(?![^\W_])"
 )
 
@@ -80,6 +84,13 @@ def _subject_of_work() -> re.Pattern[str]:
         rf"(?<![^\W_])(?:{_body('works')})(?: [^\W_]+){{0,2}}? (?:about|on|of|over|covers?|uber"
         r"|sur|sobre|su)(?: [^\W_]+){0,2}? \Z"
     )
+
+
+@functools.cache
+def _saying() -> frozenset[str]:
+    lists = ("verbs", "no", "unsure", "own", "ours", "found", "telling", "elliptic", "judging")
+    replies = {"y", "n", "yes", "true", "false", "ja", "nein", "oui", "si", "sim"}
+    return frozenset(replies).union(*map(word_list, lists)) - _NOT_SAYING
 
 
 @functools.cache
@@ -165,6 +176,14 @@ class Speaking:
         if self.worked_on(start):
             return True
         return not mine and _spoken_behind().match(text, end) is not None
+
+    def says(self, start: int, end: int) -> bool:
+        """Whether a sentence says anything of a fact: "diabetes diet" is only looked for."""
+        first, last = self._stretches.sentence(start)
+        if self._stretches.mark(start) == ".":
+            return True
+        words = [*words_in(self._text, first, start), *words_in(self._text, end, last)]
+        return any(word[0].isdigit() for word in words) or not _saying().isdisjoint(words)
 
     def of_things(self, at: int) -> bool:
         """Whether a thing is the subject of a sentence before a fact: "the chimney smokes"."""
