@@ -26,6 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from rootguard.language.fold import Spans
 from rootguard.language.numbers import WrittenNumber
 from rootguard.reading.claims import Claim, Expectation, Source, Standing, TextReading
 from rootguard.reading.page import Measure, Page
@@ -184,15 +185,19 @@ def featured(
 
     Sure is what a name ties to the owner in a clause of the owner's own, or what a private word
     that no quantity goes by does there ("my ferritin is 480"): weights know declared ones alone.
+    So is what the header of a table names.
     """
     places = {
         page.folded.span(number.start, number.end)[0]: at for at, number in enumerate(page.numbers)
     }
     view: _View | None = None
+    cells = Spans((cell.start, cell.end) for column in page.columns for cell in column.cells)
     for at, claim in enumerate(reading.claims):
         place = places.get(claim.start)
         subject = "" if place is None else _subject(reading, page.numbers[place])
         sure = subject == "owner" and (claim.standing == "owner" or claim.reason == "private_word")
+        if place is not None and claim.root is not None:
+            sure = sure or cells.meet(page.numbers[place].start, page.numbers[place].end)
         if place is None or (sure and not every):
             yield claim, []
             continue

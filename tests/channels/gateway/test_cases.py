@@ -128,7 +128,7 @@ def test_no_secret_leaves_in_a_conversation() -> None:
     assert tally.refused <= 0.05 * tally.samples
 
 
-@pytest.mark.parametrize("kind", missed("agents", "others"))
+@pytest.mark.parametrize("kind", missed("code", "cooking", "others"))
 def test_an_innocent_prompt_leaves_as_it_is(kind: str) -> None:
     """Without detectors: they replace other people's names, which is their purpose."""
     tally = innocent(PersonChannel)[kind]
@@ -142,7 +142,7 @@ def test_no_innocent_prompt_is_refused_with_the_default_detectors(kind: str) -> 
 
 
 @pytest.mark.parametrize(
-    "kind", [*(pytest.param(kind, marks=MISSED) for kind in ("agents", "code")), "cooking"]
+    "kind", ["agents", *(pytest.param(kind, marks=MISSED) for kind in ("code", "cooking"))]
 )
 def test_a_prompt_that_names_nobody_leaves_as_it_is_with_the_default_detectors(kind: str) -> None:
     """In the other kinds a detector replaces names, as it should."""

@@ -64,6 +64,7 @@ from rootguard.reading.claims import (
     Expectation,
     Heard,
     Source,
+    TextReading,
     decide,
     read_claims,
 )
@@ -348,6 +349,7 @@ class TextChannel:
         """The text when nothing changes any more; `looks` has the first, and gets the others."""
         counts: Counter[str] = Counter()
         released: Counter[str] = Counter()
+        looks[0].spared = set()  # a document's texts share their look
         for _ in range(_ROUNDS):
             try:
                 edits = self.read(text, context, looks[-1])
@@ -519,11 +521,7 @@ class TextChannel:
                 begin=begin,
             )
             look.heard = look.heard or reading.heard
-            # Behind a key or a header the rules know what it is; weights are of people's sentences.
-            claims = reading.claims
-            if not begin:
-                margins = CAREFUL if self._elsewhere == "careful" else USUAL
-                claims = weigh(page, reading, look.source, look.expectation, taken, margins)
+            claims = self._weighed(page, reading, look, taken, begin)
             self._date(page, claims, look)
             edits += self._claimed(claims, look, doubts)
             # What is read as a range, a version or a time is no telephone or record number.
@@ -548,6 +546,37 @@ class TextChannel:
             doubts = list(self._arbitration.settled(page, doubts, spans))
         edits += self._doubted(doubts, Spans(spans))
         return sorted(edits, key=lambda edit: edit.start)
+
+    def _weighed(
+        self,
+        page: Page,
+        reading: TextReading,
+        look: TextLook,
+        taken: Sequence[tuple[int, int]],
+        begin: int,
+    ) -> Sequence[Claim]:
+        """The claims of a reading, weighed by the words around them.
+
+        Once, as their writer wrote them: a later look sees others, and is for what tokens uncover.
+        Behind a key or a header the rules know what it is; weights are of people's sentences.
+        """
+        text, claims = page.original, reading.claims
+        if not look.first:
+            return [
+                replace(claim, standing="nobody", reason="weighed")
+                if text[claim.start : claim.end] in look.spared
+                else claim
+                for claim in claims
+            ]
+        if not begin:
+            margins = CAREFUL if self._elsewhere == "careful" else USUAL
+            claims = weigh(page, reading, look.source, look.expectation, taken, margins)
+        look.spared.update(
+            text[claim.start : claim.end]
+            for claim in claims
+            if claim.standing == "nobody" and claim.reason == "weighed"
+        )
+        return claims
 
     def _date(self, page: Page, claims: Sequence[Claim], look: TextLook) -> None:
         """Note which numbers of a series tell of another time than now."""

@@ -167,10 +167,14 @@ class TextLook:
     """Numbers of a series that tell of another time, and of which."""
     asked: tuple[RootName, ...] = ()
     """Roots with answers that are no numbers for which the text asks."""
+    first: bool = True
+    """Whether the text is as its writer wrote it, and not one that was changed already."""
+    spared: set[str] = field(default_factory=set, repr=False)
+    """Numbers in it that words spoke against."""
 
     def again(self) -> "TextLook":
         """Another look at the same text. Values are released once for all looks: it is logged."""
-        return replace(self, mark=(0, 0), earlier={})
+        return replace(self, mark=(0, 0), earlier={}, first=False)
 
 
 class TextReader(Protocol):
