@@ -10,8 +10,8 @@ a few templates only, so that the weights do not take every quantity for declare
 owner's that are none of the declared quantities are left out: whether to hide them is not for
 weights.
 
-`--judge FOLDER` prints how the rules alone and the weighed rules do on other marked messages; with
-`--folds`, on each fifth of the material by weights of the other four.
+`--judge FILE` prints how the rules alone and the weights of the package do on other marked
+messages, and makes none; `--folds`, how each fifth of the material does by weights of the others.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from scipy.sparse import csr_matrix
 
 from rootguard.reading.claims import Claim, Dialogue, Source, decide, read_claims
 from rootguard.reading.page import read_page
-from rootguard.reading.weighing import Weights, featured, weighed_standing
+from rootguard.reading.weighing import Weights, featured, weighed_standing, weights
 from rootguard.session.person import formula_names
 from rootguard.template import load_template
 
@@ -277,9 +277,15 @@ def main() -> None:
     """Fit, judge or both."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--folds", action="store_true", help="judge on each fifth; write nothing")
-    parser.add_argument("--judge", type=Path, metavar="FILE", help="judge on marked messages, too")
+    parser.add_argument(
+        "--judge", type=Path, metavar="FILE", help="judge the weights on marked messages"
+    )
     parser.add_argument("--posts", type=Path, metavar="FOLDER", help="use public posts as well")
     options = parser.parse_args()
+    if options.judge:
+        others = list(rows(marked(options.judge)))
+        _say(options.judge.name, others, [row.hides(weights()) for row in others])
+        return
     messages = material()
     if options.posts:
         messages += posts(options.posts)
@@ -300,9 +306,6 @@ def main() -> None:
     )
     _say("material", found, [row.hides(made) for row in found])
     sys.stdout.write(f"{len(features)} weights in {OUT.name}\n")
-    if options.judge:
-        others = list(rows(marked(options.judge)))
-        _say(options.judge.name, others, [row.hides(made) for row in others])
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import re
 from pathlib import Path
 
@@ -183,11 +184,41 @@ def test_fewer_values_leave_and_fewer_other_numbers_change_than_by_the_rules() -
 
 @pytest.mark.slow
 def test_the_weights_are_those_of_the_material() -> None:
-    messages = tool.material()
+    """With the data set whose posts are marked, where ROOTGUARD_POSTS names a copy."""
+    folder = os.environ.get("ROOTGUARD_POSTS")
+    if folder is None:
+        pytest.skip("ROOTGUARD_POSTS names no copy of the public posts that weights were made with")
+    messages = [*tool.material(), *tool.posts(Path(folder))]
     found = [*tool.rows(messages), *tool.rows(messages, few=True)]
     made, given = tool.fit(found), weights()
     odds = [(made.odds(row.features), given.odds(row.features)) for row in found[::50]]
     assert max(abs(a - b) for a, b in odds) < 0.05
+
+
+def test_posts_are_read_from_a_copy_of_their_data_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "repository" / "tests" / "data"
+    (data / "weighing").mkdir(parents=True)
+    line = {
+        "id": "p",
+        "file": "a.csv",
+        "post": "x1",
+        "start": 6,
+        "end": 22,
+        "marks": [[5, 7, "wt"]],
+    }
+    (data / "weighing" / "posts.spans").write_text(json.dumps(line) + "\n", "utf-8")
+    monkeypatch.setattr(tool, "DATA", data)
+    posts = tmp_path / "posts"
+    posts.mkdir()
+    with pytest.raises(SystemExit, match=r"has no a\.csv"):
+        list(tool.posts(posts))
+    (posts / "a.csv").write_text(
+        'id,title,selftext\nx0,no,no\nx1,Title,"At &amp;  71 kg\r\n\r\nnow, "\n', "utf-8"
+    )
+    [(name, [found])] = tool.posts(posts)
+    assert (name, found.text, found.own) == ("p", "At & 71 kg\nnow,", ((5, 7, "wt"),))
 
 
 def test_the_command_judges_and_makes_the_same_twice(
@@ -201,10 +232,12 @@ def test_the_command_judges_and_makes_the_same_twice(
     judged.write_text(json.dumps(line) + "\n", "utf-8")
     written = []
     for _ in range(2):
-        monkeypatch.setattr("sys.argv", ["weights", "--judge", str(judged)])
+        monkeypatch.setattr("sys.argv", ["weights"])
         tool.main()
         written.append((tmp_path / "weights.json").read_bytes())
     assert written[0] == written[1]
+    monkeypatch.setattr("sys.argv", ["weights", "--judge", str(judged)])
+    tool.main()
     assert "judged.jsonl: 1 own values, the rules send 0" in capsys.readouterr().out
     monkeypatch.setattr("sys.argv", ["weights", "--folds"])
     tool.main()
