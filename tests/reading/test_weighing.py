@@ -150,7 +150,7 @@ def test_odds_add_up_and_edges_are_as_written() -> None:
     assert weighed_standing(nobody, ["x"], even, Margins(0.51, {})) == "nobody"
     assert weighed_standing(likely, ["x"], even, Margins(0.5, {"likely": 0.5})) == "likely"
     for standing in ("owner", "likely", "open"):
-        assert CAREFUL.kept[standing] < USUAL.kept[standing] < CAREFUL.doubted * 1.01
+        assert CAREFUL.kept[standing] < USUAL.kept[standing] < CAREFUL.doubted
     assert CAREFUL.doubted < USUAL.doubted
 
 

@@ -169,7 +169,7 @@ class TextLook:
     """Roots with answers that are no numbers for which the text asks."""
     first: bool = True
     """Whether the text is as its writer wrote it, and not one that was changed already."""
-    spared: set[str] = field(default_factory=set, repr=False)
+    spared: set[str] = field(default_factory=set)
     """Numbers in it that words spoke against."""
 
     def again(self) -> "TextLook":
