@@ -47,7 +47,7 @@ FEW: Final = 3
 PENALTY: Final = 10.0
 """On squared weights. Between 5 and 30 the error on unseen fifths is the same within its noise."""
 LEAST_SEEN: Final = 3
-"""Times that a feature must occur: a word that one message has says nothing of others."""
+"""Messages that must have a feature: a word of one says nothing of others, and is its writer's."""
 SMALLEST: Final = 2
 """Hundredths of a nat: what moves less is left out."""
 FOLDS: Final = 5
@@ -225,7 +225,8 @@ def _matrix(found: Sequence[Row], columns: dict[str, int]) -> csr_matrix:
 def fit(found: Sequence[Row]) -> Weights:
     """Logistic regression with a penalty on squared weights, but not on the bias."""
     found = [row for row in found if row.features]
-    counts = Counter(feature for row in found for feature in row.features)
+    seen_in = {(row.message, feature) for row in found for feature in row.features}
+    counts = Counter(feature for _, feature in seen_in)
     seen = sorted(feature for feature, count in counts.items() if count >= LEAST_SEEN)
     columns = {feature: at for at, feature in enumerate(seen)}
     matrix = _matrix(found, columns)
