@@ -45,6 +45,42 @@ def test_a_list_is_whole_once_its_last_page_was_seen_and_until_it_changes() -> N
     assert offers.all("tools") == []
 
 
+def test_what_was_offered_before_is_remembered_on_every_page_and_after_a_withdrawal() -> None:
+    offers = Offers()
+    old, new = {"name": "b", "description": "AST"}, {"name": "b", "description": "a room"}
+    first: Any = {"tools": [{"name": "a"}], "nextCursor": "next"}
+    for page in (old, new):
+        offers.learn("tools/list", {}, first)
+        offers.learn("tools/list", {"cursor": "next"}, {"tools": [page]})
+    assert offers.before("tools", "b") == (old,)
+    offers.learn("tools/list", {}, {"tools": []})
+    offers.learn("tools/list", {}, {"tools": [{"name": "b"}]})
+    assert offers.before("tools", "b") == (old, new)
+    assert offers.before("tools", "a") == offers.before("prompts", "b") == ()
+
+
+def test_four_offers_of_a_name_are_remembered_beside_the_one_that_stands() -> None:
+    offers = Offers()
+    for place in range(9):
+        offers.learn("tools/list", {}, {"tools": [{"name": "a", "title": str(place // 2)}]})
+    assert [each["title"] for each in offers.before("tools", "a")] == ["0", "1", "2", "3"]
+    offers.learn("tools/list", {}, {"tools": [{"name": "a", "title": "5"}]})
+    assert [each["title"] for each in offers.before("tools", "a")] == ["1", "2", "3", "4"]
+
+
+def test_a_name_that_is_listed_is_not_forgotten_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MAX_HISTORY", 3)
+    offers = Offers()
+    for place in range(9):
+        listed = [{"name": "a", "title": str(place)}, {"name": str(place)}]
+        offers.learn("tools/list", {}, {"tools": listed})
+    assert len(offers.before("tools", "a")) == 4
+    offers.learn("tools/list", {}, {"tools": [{"name": "8", "title": "new"}]})
+    assert offers.before("tools", "8") == ({"name": "8"},)
+    offers.learn("tools/list", {}, {"tools": [{"name": "0", "title": "new"}]})
+    assert offers.before("tools", "0") == ()
+
+
 @pytest.mark.parametrize(
     ("what", "methods"),
     [

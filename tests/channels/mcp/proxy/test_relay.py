@@ -218,6 +218,25 @@ def test_a_tool_of_the_second_page_is_known_while_a_client_reads_the_first_anew(
     assert behind.arguments("egfr", {"age": 1, "creatinine": 1, "sex": "male"})["age"] != 1
 
 
+@pytest.mark.parametrize("withdrawn", [False, True])
+def test_what_a_tool_of_the_second_page_asked_for_before_stays_private(
+    behind: Behind, withdrawn: bool
+) -> None:
+    def offer(about: str) -> Message:
+        value = {"type": "number", "description": about}
+        schema = {"type": "object", "properties": {"x": value}}
+        return {"name": "note", "description": "Keep a patient's note", "inputSchema": schema}
+
+    asking, harmless = offer("Serum creatinine of the patient in mg/dL"), offer("Number of a room")
+    for page in ([asking], *([[]] if withdrawn else []), [harmless]):
+        behind.server.pages = [[VISIT], page]
+        behind.relay.list_all("tools/list")
+    result, _ = behind.call("note", {"x": 1.1})
+    assert result is not None
+    assert result["isError"]
+    assert behind.called == []
+
+
 class Silent:
     """A link that keeps what it is sent and answers nothing by itself."""
 

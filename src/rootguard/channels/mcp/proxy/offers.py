@@ -64,6 +64,9 @@ LISTED: Final[Mapping[str, tuple[Listing, str, str]]] = {
 _EARLIER: Final = 4
 """Offers of one name that are remembered when it is changed: an agent answers the latest, or the
 one before it."""
+_MAX_HISTORY: Final = 4 * MAX_OFFERS
+"""Names whose offers are remembered: all that the four lists can hold, so that no name that is
+listed is forgotten."""
 # What a client sends back as it came; it passes only if the server said it.
 _OPAQUE: Final = ("nextCursor", "requestState", "taskId")
 _PLAIN_RESULT: Final = frozenset(("content", "structuredContent", "isError", "resultType"))
@@ -124,7 +127,10 @@ class Offers:
             "templates": {},
             "resources": {},
         }
-        self._earlier: dict[tuple[Listing, str], tuple[Message, ...]] = {}
+        # What was offered under each name, the latest last. Apart from the lists: a server may
+        # withdraw an offer and make another one under its name, and a page that is read anew takes
+        # the pages behind it off the list. The name that was listed longest ago is forgotten first.
+        self._history: OrderedDict[tuple[Listing, str], tuple[Message, ...]] = OrderedDict()
         self._complete: set[Listing] = set()
         self.uris = IssuedStrings()
         self.opaque = IssuedStrings()
@@ -138,7 +144,7 @@ class Offers:
 
     def before(self, listing: Listing, name: str) -> tuple[Message, ...]:
         """What was offered under this name before, the latest last, as far as it is remembered."""
-        return self._earlier.get((listing, name), ())
+        return self._history.get((listing, name), ())[:-1]
 
     def complete(self, listing: Listing) -> bool:
         """Whether the list was seen to its end since it last changed."""
@@ -184,15 +190,20 @@ class Offers:
         for entry in _entries(result.get(key)):
             if isinstance(entry.get(name), str) and len(kept) < MAX_OFFERS:
                 kept[entry[name]] = entry
-                old = self._listed[listing].get(entry[name])
-                if old is not None and old != entry and len(self._earlier) < MAX_OFFERS:
-                    place = (listing, entry[name])
-                    self._earlier[place] = (*self._earlier.get(place, ()), old)[-_EARLIER:]
-        self._listed[listing] = kept
+                self._remember((listing, entry[name]), entry)
+        self._listed[listing] = kept  # last: who finds an offer finds what was there before it
         if isinstance(result.get("nextCursor"), str):
             self._complete.discard(listing)  # a client that reads on, or not, has begun anew
         else:
             self._complete.add(listing)
+
+    def _remember(self, place: tuple[Listing, str], offer: Message) -> None:
+        seen = self._history.get(place, ())
+        if not seen or seen[-1] != offer:
+            self._history[place] = (*seen, offer)[-_EARLIER - 1 :]
+        self._history.move_to_end(place)
+        if len(self._history) > _MAX_HISTORY:
+            self._history.popitem(last=False)
 
 
 def _tells(result: Message) -> bool:
