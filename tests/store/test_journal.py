@@ -538,13 +538,32 @@ def test_the_thread_tries_again_after_a_failure(monkeypatch: pytest.MonkeyPatch)
     assert tries == [1, 1, 1]
 
 
-def test_what_waits_of_an_erased_person_is_dropped_of_all_epochs_and_spellings(
+def test_what_waits_of_an_erased_person_is_dropped_of_earlier_epochs_and_all_spellings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     written: list[journals.Author] = []
     log = writer(monkeypatch, lambda author, *_: written.append(author))
-    for author in (OWN, EVES, replace(OWN, epoch=1), replace(OWN, principal=Principal("OWNER"))):
+    anew = replace(OWN, epoch=2)  # somebody who came back meanwhile
+    others = (EVES, replace(OWN, epoch=1), replace(OWN, principal=Principal("OWNER")))
+    for author in (OWN, anew, *others, replace(OWN, epoch=None)):
         log.note(author, entry_now(refused(1)))
-    log.forget(OWN.key)
+    log.forget(OWN.key, 2)
     assert log.flush()
-    assert written == [EVES]
+    assert written == [anew, EVES]
+
+
+def test_an_erasure_that_fails_loses_nothing_of_the_log(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise StoreUnavailableError("the disk is full")
+
+    assert isinstance(store, SqlStore)
+    with store._journal._writing:  # so that it waits still
+        store.note(OWNER, refused(1), epoch=0)
+        with monkeypatch.context() as broken:
+            broken.setattr(rows, "put_person", refuse)
+            with pytest.raises(StoreUnavailableError):
+                store.erase(OWNER)
+    flush(store)
+    assert turns(store) == [1]

@@ -98,12 +98,14 @@ class LogWriter:
             self._put_back(failed)
             return not failed
 
-    def forget(self, key: str) -> None:
-        """Drop what waits of a person whose profile is erased."""
-        # Not `_writing`: whoever erases holds the database, for which the writer may be waiting.
+    def forget(self, key: str, epoch: int) -> None:
+        """Drop what waits of a person whose profile was erased, from before this epoch."""
+        # Not `_writing`: the writer may be busy with others, and whoever erases would wait for it.
+        # What it has taken already is dropped when it finds that the epoch is another one.
         with self._lock:
             for author in [each for each in self._waiting if each.key == key]:
-                del self._waiting[author]
+                if author.epoch is None or author.epoch < epoch:
+                    del self._waiting[author]
 
     def close(self) -> None:
         """Write what waits, and write nothing more. The thread and its connection are gone then."""

@@ -555,8 +555,6 @@ class SqlStore:
             runs = tables.runs(db, self._secrets.integrity)
             drawn = self._drawn_in_tables(db, person, principal, runs)
             events = person.summary.erasure(drawn, forget_unseen=forget_unseen)
-            # What the writer has taken already is dropped for being of an earlier epoch.
-            self._journal.forget(person.key)
             person.begin_anew()
             caps, tags = person.summary.caps, {*person.summary.tags, tag}
             person.summary = PersonSummary.of(events)
@@ -564,6 +562,8 @@ class SqlStore:
             counts.pop(rows.LOG_ROWS, None)
             deleted: list[Statement] = [(each, (person.key,)) for each in _DELETE]
             db.batch([*deleted, *self._written(db, person, counts, events, told=events[-1:])])
+        # After the commit: if that fails the profile stands, and what waits is part of its log.
+        self._journal.forget(person.key, person.epoch)
         if runs:  # the profile first: an erased one is never served from a table
             with self._database.writing(tables.LOCK) as db:
                 tables.forget(db, self._secrets.integrity, tag)
