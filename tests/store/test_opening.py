@@ -2,6 +2,7 @@
 
 import os
 import re
+import sqlite3
 import sys
 import threading
 from contextlib import closing
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from rootguard.errors import StoreDamagedError, StoreError, StoreUnavailableError
+from rootguard.store.dialects import sqlite
 from rootguard.store.dialects.sqlite import SqliteDatabase
 from rootguard.vault import default_url, open_store
 from tests.support.store_contents import ANA, KEY, at, database_of, fill, sql
@@ -65,6 +67,29 @@ def test_a_store_is_not_used_after_a_fork_or_after_closing(
     store.close()
     with pytest.raises(StoreUnavailableError):
         store.events(ANA)
+
+
+def test_a_connection_that_is_made_while_the_store_closes_is_closed_with_it(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = sql(at(file))
+    database = database_of(store)
+    assert isinstance(database, SqliteDatabase)
+    made: list[sqlite._Connection] = []
+
+    class Slow(sqlite._Connection):
+        def __init__(self, path: Path) -> None:
+            super().__init__(path)
+            made.append(self)
+            database.close()
+
+    monkeypatch.setattr(sqlite, "_Connection", Slow)
+    database._local = threading.local()  # as another thread has it
+    with pytest.raises(StoreUnavailableError, match="closed"):
+        store.events(ANA)
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        made[0].raw.execute("SELECT 1")
+    assert not database._open
 
 
 def test_a_threads_connection_ends_with_it(file: Path) -> None:

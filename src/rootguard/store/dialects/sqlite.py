@@ -439,7 +439,7 @@ class SqliteDatabase:
         if os.getpid() != self._process:
             raise StoreError("a store does not outlive a fork; open it again in the new process")
         if self._closed:
-            raise StoreUnavailableError("the store is closed; open it again")
+            raise _closed()
         connection: _Connection | None = getattr(self._local, "connection", None)
         if connection is None:
             connection = _at_the_border(lambda: _Connection(self._path))
@@ -449,9 +449,16 @@ class SqliteDatabase:
             db.execute("PRAGMA secure_delete = ON")
             db.execute("PRAGMA trusted_schema = OFF")
             with self._lock:
+                if self._closed:  # while this thread connected: nobody would close it later
+                    connection.raw.close()
+                    raise _closed()
                 self._open.add(connection)
             self._local.connection = connection
         return _SqliteTransaction(connection.raw)
+
+
+def _closed() -> StoreUnavailableError:
+    return StoreUnavailableError("the store is closed; open it again")
 
 
 class _SqliteTransaction:
