@@ -95,7 +95,10 @@ class Server:
 
 
 class Client:
-    """A client that is told nothing and answers what it is asked at once, before `ask` returns."""
+    """A client that is told nothing and answers what it is asked at once, before `ask` returns.
+
+    It may be told to forget a request that it has answered, and nothing else.
+    """
 
     def tell(self, method: str, params: Message, relay: object) -> None:
         raise AssertionError(method)
@@ -105,7 +108,7 @@ class Client:
         return 1
 
     def forget(self, name: Id) -> None:
-        raise AssertionError(name)
+        assert name == 1
 
 
 class Behind:
@@ -601,6 +604,20 @@ def test_what_a_server_no_longer_asks_is_forgotten_by_the_client(waiting: Waitin
     assert waiting.client.forgotten == ["client-1"]
     waiting.link.lost("upstream_unreachable")
     assert waiting.client.forgotten == ["client-1", "client-2"]
+
+
+def test_what_a_server_asked_that_ends_while_the_client_is_asked_is_forgotten(
+    waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = waiting.client.ask
+
+    def ask_and_lose(method: str, params: Message, done: OnAnswer) -> Id:
+        waiting.link.lost("upstream_unreachable")
+        return ask(method, params, done)
+
+    monkeypatch.setattr(waiting.client, "ask", ask_and_lose)
+    waiting.link.says(id="a", method="roots/list")
+    assert waiting.client.forgotten == ["client-1"]
 
 
 def test_notifications_are_restored_and_unknown_ones_dropped(waiting: Waiting) -> None:

@@ -452,7 +452,8 @@ class Relay:
         if "method" not in message:
             self._answered(generation, message)
         elif "id" in message:
-            self._heard += 1
+            with self._lock:
+                self._heard += 1
             self._asks(message)
         else:
             self._notified(generation, message)
@@ -547,8 +548,11 @@ class Relay:
             self._asked[name] = None
         passed = self._client.ask(method, shown, done)
         with self._lock:
-            if name in self._asked:  # the client may have answered meanwhile
+            wanted = name in self._asked
+            if wanted:
                 self._asked[name] = passed
+        if not wanted:  # answered already, or the server has ended: its successor asked nothing
+            self._client.forget(passed)
 
     def _tell_callers(self, method: str, told: list[Change]) -> None:
         """What an answer to the server's own request lost is told with the calls under way."""
