@@ -32,6 +32,7 @@ class TableShape:
     key: tuple[str, ...]
     others: tuple[str, ...] = ()
     page: int = 500
+    """Fewer where rows are large: a page of them is held in memory."""
 
     @property
     def columns(self) -> tuple[str, ...]:

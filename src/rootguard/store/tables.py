@@ -38,7 +38,7 @@ from rootguard.store.summary import LIFETIME
 from rootguard.values import Domain, RootName, normalised
 
 PARTITIONS: Final = 256  # one for each value of a tag's first byte
-_SHIFT = np.uint64(56)
+_SHIFT = np.uint64(56)  # leaves that byte of a tag's 64 bits
 
 Entries = NDArray[Any]
 """Structured: `tag`, and `marks`, the fingerprints, with one column for each root."""

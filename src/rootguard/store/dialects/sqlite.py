@@ -498,7 +498,7 @@ def _at_the_border(work: Callable[[], T]) -> T:
 
 def _fault(error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
     code = getattr(error, "sqlite_errorcode", None)
-    primary = None if code is None else code & 0xFF
+    primary = None if code is None else code & 0xFF  # the rest of an extended code is its detail
     # SQLite quotes what is malformed, and the driver fails to decode the quotation.
     if primary in _DAMAGE or isinstance(error, UnicodeDecodeError):
         return StoreDamagedError("the database file is damaged or not a store; restore its backup")
