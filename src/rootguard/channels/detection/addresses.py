@@ -62,6 +62,8 @@ _AFTER = re.compile(rf"(?P<words>(?:,?{_GAP}(?:{_NAME}|{_ORDINAL})\.?){{1,6}})",
 _BEFORE = re.compile(rf"(?:(?:^|(?<=[\s(,;:>\"“]))(?:{_NAME})\.?,?{_GAP}){{1,6}}\Z", re.MULTILINE)
 _ONE = re.compile(rf"(?P<word>{_NAME}|{_ORDINAL})(?P<dot>\.?)")
 _REACH = 72  # characters on either side of a number in which its street stands
+# Line breaks behind a street, and words of one line that may be a place's and are in no list: with
+# fewer, a long place ends the address too soon; with more, the sentence behind it goes along.
 _MOST_LINES, _MOST_WORDS = 6, 6
 _NOT_BEFORE = frozenset(phrases("no_house_before"))
 _JOINING = frozenset(phrases("address_particles"))

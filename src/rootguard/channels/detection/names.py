@@ -391,6 +391,7 @@ class _Words:
                 longer += times
                 if word.isupper() or ("-" in word and _shape(word) == "upper"):
                     upper += times
+        # Of all words, one in small letters would decide; of half, the acronyms of a report would.
         return upper > 0.7 * longer
 
 
@@ -453,6 +454,7 @@ class _Reading:
         style = next(telling, "initial")
         if style == "lower" and not (trust == "sure" or first.standing == "strong"):
             return None
+        # In small letters nothing but its place tells a third word from the sentence that goes on.
         most = 2 if style == "lower" else 4
         last, words = None, 0
         for i in range(at, min(at + _MOST_WORDS, len(self._words))):

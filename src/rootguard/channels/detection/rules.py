@@ -385,6 +385,7 @@ _MONTH = "(?P<m>" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + ")"
 _DAY = r"(?P<d>[0-3]?[0-9])(?:st|nd|rd|th|er|º|°|\.)?"
 _YEAR = r"(?P<y>(?:1[89]|20)[0-9]{2})"
 _OF = r"(?:de |of |del |d['’])?"
+# Every year of a person's papers, with room; other numbers of four digits are amounts and codes.
 _FIRST_YEAR, _LAST_YEAR = 1850, 2150
 
 _NUMERIC = (
@@ -630,7 +631,7 @@ def merge(found: Iterable[Found]) -> list[Found]:
 # Not "=", "&", "?" and brackets, though they are allowed: they end a key or open a query.
 _LOCAL = re.compile(r"[\w.!#$%'*+^`~-]{1,64}\Z")
 _DOMAIN = re.compile(r"(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}[^\W\d_]{2,24}")
-_LONGEST_LOCAL, _LONGEST_DOMAIN = 64, 253
+_LONGEST_LOCAL, _LONGEST_DOMAIN = 64, 253  # RFC 5321; RFC 1035, as a domain is written
 
 
 class AllowList:

@@ -118,6 +118,7 @@ class GatewaySettings:
     body_timeout: float = 30.0
     """Seconds for a body to arrive, so that a slow sender cannot keep its place."""
     connect_timeout: float = 10.0
+    """Seconds until the upstream takes a connection: one that is up does so in one or two."""
     read_timeout: float = 120.0
     """Seconds between two pieces of a reply: models think for a minute before the first."""
     total_timeout: float = 600.0

@@ -273,7 +273,8 @@ class JsonRestorer:
 def _escape_size(text: str, at: int) -> int | None:
     """How long the escape is that begins here, or None if its end has not come yet.
 
-    A high surrogate waits for what follows, since the two are one character.
+    One of "u" and four digits has six characters. A high surrogate waits for what follows, since
+    the two are one character.
     """
     if len(text) < at + 2:
         return None

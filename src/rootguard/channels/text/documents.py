@@ -43,6 +43,7 @@ _LONGEST_ANSWER = 80  # characters of a value that may be one word or day
 _LEAST_COLUMNS = 2  # a list in a list is a table; one column is a list of values
 _COLUMN_NAME = re.compile(r"(?=.{1,60}\Z)[^\W\d_]")
 _LARGEST = 1e300  # conversions multiply, and must stay finite
+# A key that detectors need not read: plain, and without the four digits that a record number has.
 _PLAIN_KEY = re.compile(r"(?!.*[0-9]{4})[A-Za-z0-9_.\-]{1,64}")
 _VALUE_KEYS = frozenset(
     """value val v result amount reading number quantity measurement data num observed measured

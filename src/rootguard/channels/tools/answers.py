@@ -400,6 +400,7 @@ class Recognizer:
             found = self._named(part)
             if found is not None:
                 return found
+        # Two or three words on either side: what stands further off is about something else.
         around = text[max(0, each.start - 16) : each.end + 24]
         for meant, words in _UNNAMED.items():
             meaning = self._meanings.by_name.get(meant)

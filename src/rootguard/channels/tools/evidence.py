@@ -560,6 +560,12 @@ def _evidence(reading: Reading, tool: Tool, asked: Asked) -> dict[str, str]:
 
 
 def _confidence(reading: Reading, reasons: dict[str, str], meanings: Meanings) -> float:
+    """How sure a reading is that nothing speaks against.
+
+    What counts is the side of `ACT_ABOVE` on which it comes to lie: above it are a name that can
+    mean nothing else, a weak name with two reasons, and a description with its unit and one reason
+    more. Within a side the figures only put what is shown to the owner in order.
+    """
     count = len(reasons)
     contextual = len(reasons.keys() - {"unit"})
     head = re.sub(r"\S+/\S+", " ", first_sentence(without_units(reading.text)))
