@@ -152,6 +152,7 @@ def bound_with_misses(advantage: float, miss_rate: float, mentions: int) -> floa
 
 def paper_advantage_bound(steps: Mapping[str, float], epsilons: Mapping[str, Fraction]) -> float:
     """Theorem 1 as printed: sum of exp(eps_i d_i). Never below 1, so it excludes nothing."""
+    # A float ends at exp(709).
     return sum(math.exp(min(float(epsilons[root]) * abs(d), 700.0)) for root, d in steps.items())
 
 

@@ -105,6 +105,7 @@ class Plan:
             if share.public:
                 continue
             claimed, noise = float(share.epsilon), self.noise(share.root)
+            # Both are floats; a sampler at fault is off by far more than rounding.
             if noise.tight_epsilon() > claimed * (1 + 1e-9):
                 raise PlanError(f"{noise.name} does not hold at the plan's epsilon")
 
@@ -315,6 +316,7 @@ def _or_answers(
     for i in sorted(range(len(names)), key=lambda i: -products[i]):
         if names[i] not in ("randomised-response", "distances") or sizes[i] == 2:
             continue
+        # At log(3 (m - 1)) randomised response of m answers is right three times in four.
         told = min(math.log(3 * (sizes[i] - 1)), budget / 2)
         start = [told if j == i else epsilon for j, epsilon in enumerate(found)]
         other = optimum(names, products, sizes, budget, start=fitted(start, budget))

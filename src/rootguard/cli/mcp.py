@@ -471,6 +471,7 @@ def _serve_http(person: "Person", host: str, port: int, *, key: str | None) -> N
     click.echo(f"{base}{PATH}")
     sys.stdout.flush()
     app = http_app(person, key=key, loopback=is_loopback(host))
+    # Seconds: a client's open stream ends with the client, and would hold the server until then.
     make_server(app, host=host, shutdown_timeout=5).run(sockets=[listening])
 
 

@@ -231,7 +231,7 @@ class Extremes:
         if not known:
             return -math.inf
         best = max(known, key=known.__getitem__)
-        met, step = known[best], 0.25
+        met, step = known[best], 0.25  # of a side; a quarter of that where nothing leads uphill
         for _ in range(_MAX_STEPS // (2 * len(self._box))):
             beside = (
                 _moved(best, place, side, way * step)
