@@ -413,7 +413,7 @@ def test_however_entries_arrive_the_latest_are_kept_and_the_count_goes_on(
             new = range(count + given_up + 1, count + given_up + size + 1)
             entries = [(1, Recipient(), refused(turn)) for turn in new]
             with store._writing(OWNER) as (db, person, counts):
-                first = store._written(db, person, counts)
+                first = store._person_statements(db, person, counts)
                 added = rows.add_entries(
                     store._secrets.integrity, person, counts, entries, given_up
                 )

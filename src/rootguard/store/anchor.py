@@ -30,7 +30,7 @@ from rootguard.errors import (
 )
 from rootguard.store.base import Cell, Database, Transaction
 from rootguard.store.envelope import Begin, WrappedDatabase, anchor_key, canonical
-from rootguard.store.keys import sync_directory, told
+from rootguard.store.keys import sync_directory, write_refusals
 
 TABLES: Final = "tables"
 QUANTITIES: Final = "quantities"
@@ -304,4 +304,4 @@ def rolled_back(path: Path) -> StoreRolledBackError:
 
 
 def _told(path: Path) -> AbstractContextManager[None]:
-    return told(path, "the anchor {} cannot be used: {}; nothing was released")
+    return write_refusals(path, "the anchor {} cannot be used: {}; nothing was released")

@@ -227,7 +227,7 @@ class KeyPlace:
             return
         import fcntl
 
-        with told(self.file):
+        with write_refusals(self.file):
             _make_directory(self.file.parent)
             descriptor = os.open(self.file.parent, os.O_RDONLY)
         try:
@@ -396,7 +396,7 @@ def _write(file: Path, text: str, *, replace: bool) -> None:
     for last in (*(False,) * _TRIES, True):
         draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
         try:
-            with told(file), nullcontext() if last else suppress(FileNotFoundError):
+            with write_refusals(file), nullcontext() if last else suppress(FileNotFoundError):
                 _make_directory(file.parent)
                 opened = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
                 with os.fdopen(opened, "w") as out:
@@ -441,7 +441,9 @@ def refusal_of(error: OSError, folder: Path) -> str:
 
 
 @contextmanager
-def told(file: Path, said: str = "the key file {} cannot be written: {}") -> Iterator[None]:
+def write_refusals(
+    file: Path, said: str = "the key file {} cannot be written: {}"
+) -> Iterator[None]:
     """Say which file the system refused, and why."""
     problem = ""
     try:
@@ -454,7 +456,7 @@ def told(file: Path, said: str = "the key file {} cannot be written: {}") -> Ite
 
 def _clear(*files: Path) -> None:
     for file in files:
-        with told(file):
+        with write_refusals(file):
             file.unlink(missing_ok=True)
 
 

@@ -155,7 +155,7 @@ def unlock(
 T = TypeVar("T")
 
 
-class Revised(Protocol):
+class RowRevision(Protocol):
     """Somebody, as far as an anchor is concerned."""
 
     @property
@@ -351,7 +351,7 @@ class SqlStore:
             for event in events:
                 summary.record(event)
             if events:
-                db.batch(self._written(db, person, counts, events))
+                db.batch(self._person_statements(db, person, counts, events))
             return found
 
     def commit(
@@ -376,7 +376,7 @@ class SqlStore:
             if new:
                 added = rows.add_draws(person, new)
                 events = [draw.event for draw in new]
-                db.batch([*added, *self._written(db, person, counts, events)])
+                db.batch([*added, *self._person_statements(db, person, counts, events)])
         return tuple(kept[draw.place] for draw in draws)
 
     def events(self, principal: Principal) -> tuple[Charge, ...]:
@@ -418,7 +418,7 @@ class SqlStore:
             rows.storable(root, micro or 0)
         with self._writing(principal, epoch) as (db, person, counts):
             person.summary.cap(caps)
-            db.batch(self._written(db, person, counts))
+            db.batch(self._person_statements(db, person, counts))
 
     def disclose(
         self, principal: Principal, new: Disclosures, limit: int | None = None, epoch: Epoch = None
@@ -440,7 +440,7 @@ class SqlStore:
             found = rows.read_draws(db, person, wanted) if wanted else []
             levels = [level_of(record) for record in found]
             summary.give(dict(zip(added, levels, strict=True)), limit)
-            db.batch(self._written(db, person, counts))
+            db.batch(self._person_statements(db, person, counts))
 
     def held(self, principal: Principal, service: str) -> dict[tuple[str, int], int]:
         with self._database.reading() as db:
@@ -541,7 +541,7 @@ class SqlStore:
         self._check_everyone(everyone)
         return everyone
 
-    def _check_everyone(self, everyone: Sequence[Revised]) -> None:
+    def _check_everyone(self, everyone: Sequence[RowRevision]) -> None:
         """Refuse a store in which somebody is not as far as the anchor, if there is one, knows."""
         if self._anchored is not None and self._behind(everyone):
             raise rolled_back(self._anchored.anchor.path)
@@ -561,7 +561,9 @@ class SqlStore:
             person.summary.caps, person.summary.tags = caps, sorted(tags)
             counts.pop(rows.LOG_ROWS, None)
             deleted: list[Statement] = [(each, (person.key,)) for each in _DELETE]
-            db.batch([*deleted, *self._written(db, person, counts, events, told=events[-1:])])
+            db.batch(
+                [*deleted, *self._person_statements(db, person, counts, events, told=events[-1:])]
+            )
         # After the commit: if that fails the profile stands, and what waits is part of its log.
         self._journal.forget(person.key, person.epoch)
         if runs:  # the profile first: an erased one is never served from a table
@@ -667,7 +669,7 @@ class SqlStore:
         if self._anchored is not None:
             self._anchored.anchor.advance((name, epoch, revision))
 
-    def _behind(self, everyone: Sequence[Revised]) -> list[str]:
+    def _behind(self, everyone: Sequence[RowRevision]) -> list[str]:
         """Whom the anchor knows to have been further, by name where there is one; or to be gone."""
         if self._anchored is None:
             return []
@@ -720,7 +722,7 @@ class SqlStore:
             yield db, person, rows.read_counts(self._secrets.integrity, counts)
         self._advance(key, person.epoch, person.revision)
 
-    def _written(
+    def _person_statements(
         self,
         db: Transaction,
         person: PersonRow,
@@ -730,9 +732,9 @@ class SqlStore:
     ) -> list[Statement]:
         """What writes a person's row, changed; and events that it has counted."""
         first = [] if person.there else [rows.count_person(db, self._secrets.integrity)]
-        return [*first, *self._changed(person, counts, events, told)]
+        return [*first, *self._row_statements(person, counts, events, told)]
 
-    def _changed(
+    def _row_statements(
         self,
         person: PersonRow,
         counts: dict[str, int],
@@ -766,7 +768,7 @@ class _SqlTokens:
             length = counts.get(rows.TOKEN_ROWS, 0) + 1
             integrity = store._secrets.integrity
             person.name = person.name or self._principal
-            written = store._written(db, person, counts)
+            written = store._person_statements(db, person, counts)
             count = rows.put_count(integrity, person.key, rows.TOKEN_ROWS, length)
             db.batch([*written, rows.add_token(person, length, entry), count])
             return entry
@@ -900,7 +902,7 @@ def check_vault_id(db: Transaction, meant: str | None) -> None:
         )
 
 
-_TOGETHER: Final = 1000  # statements of one exchange: a driver keeps all their answers
+_BATCH: Final = 1000  # statements of one exchange: a driver keeps all their answers
 # Columns of every table of sealed rows: those of its key, then the others without the seal.
 _SEALED: Final = {
     "heads": ("principal, shelf", "length"),
@@ -930,15 +932,15 @@ def reseal(db: Transaction, old: Secrets, new: Secrets) -> None:
     for (text,) in db.execute("SELECT value FROM meta WHERE name = ?", early.AMBIGUOUS):
         again = new.people.encrypt(old.people.decrypt(text, early.AMBIGUOUS), early.AMBIGUOUS)
         statements.append(("UPDATE meta SET value = ? WHERE name = ?", (again, early.AMBIGUOUS)))
-    for start in range(0, len(statements), _TOGETHER):
-        db.batch(statements[start : start + _TOGETHER])
+    for start in range(0, len(statements), _BATCH):
+        db.batch(statements[start : start + _BATCH])
 
 
 # Many people at once. What a store does for one person in a transaction is done here for some
 # hundreds in one: rows are read by sets and checked one by one, as ever, and what is the same for
 # everybody is read once.
 
-_CROWD: Final = 500  # people of one transaction: no other writer waits longer than for a few
+_CHUNK: Final = 500  # people of one transaction: no other writer waits longer than for a few
 _PEOPLE_OF: Final = (
     "SELECT principal, epoch, revision, person_key, name, summary FROM people WHERE principal IN "
 )
@@ -965,10 +967,10 @@ def _snapshots(store: SqlStore, principals: Sequence[Principal]) -> list[Snapsho
                 for root, state in summary.roots.items():
                     kept = summary.count(root, state.current)
                     if kept == 1:
-                        levels[RootName(root)] = (_kept(there, root, state.current, 0),)
+                        levels[RootName(root)] = (_draw_at(there, root, state.current, 0),)
                     elif kept:
                         levels[RootName(root)] = tuple(
-                            _kept(there, root, state.current, each) for each in range(kept)
+                            _draw_at(there, root, state.current, each) for each in range(kept)
                         )
                 found.append(
                     Snapshot(
@@ -1007,11 +1009,11 @@ def _finest(store: SqlStore, principals: Sequence[Principal]) -> list[FinestValu
                     found.append((principal, {}))
                     continue
                 summary, _, aead, name = there[key]
-                draws = _drawn_of(open_places(aead, key, "draws", drawn[key]))
+                draws = _draws_from(open_places(aead, key, "draws", drawn[key]))
                 values = {
                     root: draws[places[0]]
                     if len(places) == 1 and places[0] in draws
-                    else max((_kept(draws, *each) for each in places), key=_epsilon_of)
+                    else max((_draw_at(draws, *each) for each in places), key=_epsilon_of)
                     for root, places in current_places(summary)
                 }
                 found.append((Principal(rows.name_of(name) or principal), values))
@@ -1022,7 +1024,7 @@ _Place = tuple[str, int, int]
 _Drawn = tuple[bytes, Sanitized]
 
 
-def _drawn_of(texts: Sequence[bytes]) -> dict[_Place, _Drawn]:
+def _draws_from(texts: Sequence[bytes]) -> dict[_Place, _Drawn]:
     """A person's draws from what their rows hold: of each the value and its fingerprint."""
     draws: dict[_Place, _Drawn] = {}
     for text in texts:
@@ -1045,13 +1047,13 @@ class _Values(dict[bytes, tuple[_Place, Sanitized]]):
         cells = json.loads(written.removesuffix(b",") + b"]")
         root, version, position, index, lower, upper, size, micro, mechanism = cells
         value = _sanitized(root, version, index, lower, upper, size, micro, mechanism)
-        if len(self) >= _REMEMBERED:
+        if len(self) >= _MAX_VALUES:
             self.clear()
         self[written] = found = ((root, version, position), value)
         return found
 
 
-_REMEMBERED: Final = 1 << 14  # of a root there are as many as its grid has points
+_MAX_VALUES: Final = 1 << 14  # of a root there are as many as its grid has points
 _VALUES: Final = _Values()
 
 
@@ -1067,7 +1069,7 @@ def _records_of(store: SqlStore, principals: Sequence[Principal]) -> list[tuple[
             people = _people(store, db, some)
             records = _records(db, people)
             found += [
-                tuple(_kept(records[each.key], *where) for where in each.summary.kept())
+                tuple(_draw_at(records[each.key], *where) for where in each.summary.kept())
                 for each in people
             ]
     return found
@@ -1089,7 +1091,7 @@ def _commit_each(
             newcomers = 0
             for commit, person in zip(some, people, strict=True):
                 try:
-                    added = _taken(commit, person, drawn(person, commit.principal))
+                    added = _new_draws(commit, person, drawn(person, commit.principal))
                 except (BudgetError, ErasedError) as refusal:
                     done.append(refusal)
                     continue
@@ -1098,7 +1100,7 @@ def _commit_each(
                     newcomers += not person.there
                     events = [draw.event for draw in added]
                     statements += rows.add_draws(person, added)
-                    statements += store._changed(person, counts[person.key], events)
+                    statements += store._row_statements(person, counts[person.key], events)
                     advanced.append(person)
             if newcomers:
                 statements.insert(0, rows.count_person(db, store._secrets.integrity, newcomers))
@@ -1109,7 +1111,7 @@ def _commit_each(
     return done
 
 
-def _taken(commit: Commit, person: PersonRow, drawn: TableDraws) -> list[Record]:
+def _new_draws(commit: Commit, person: PersonRow, drawn: TableDraws) -> list[Record]:
     """The draws that are new; all of them, or the person is looked at again by its own."""
     if person.epoch != commit.epoch:
         raise erased_meanwhile()
@@ -1241,7 +1243,9 @@ def _known_tags(store: SqlStore) -> dict[int, bool]:
 _NO_TAGS: Final = b'"tags":[]}'  # how a summary ends, unless there was an erasure
 
 
-def _kept(records: Mapping[tuple[str, int, int], T], root: str, version: int, position: int) -> T:
+def _draw_at(
+    records: Mapping[tuple[str, int, int], T], root: str, version: int, position: int
+) -> T:
     found = records.get((root, version, position))
     if found is None:
         raise StoreDamagedError("the ledger and the draws do not match; restore the store's backup")
@@ -1291,5 +1295,5 @@ def _rows_of(db: Transaction, query: str, keys: Sequence[str]) -> list[Row]:
 
 
 def _chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    for start in range(0, len(items), _CROWD):
-        yield items[start : start + _CROWD]
+    for start in range(0, len(items), _CHUNK):
+        yield items[start : start + _CHUNK]

@@ -348,7 +348,7 @@ class PostgresDatabase:
         """
         with self._taking:
             turn = self._turns.setdefault(name, threading.Semaphore())
-        with _held(turn, deadline, _LOCKED), _held(self._writers, deadline, _CROWDED):
+        with _permit(turn, deadline, _LOCKED), _permit(self._writers, deadline, _CROWDED):
             yield
 
     @contextmanager
@@ -382,7 +382,7 @@ class PostgresDatabase:
         """A connection for a while."""
         if os.getpid() != self._process:
             raise StoreError("a store does not outlive a fork; open it again in the new process")
-        with _held(self._connections, deadline, _CROWDED):
+        with _permit(self._connections, deadline, _CROWDED):
             if self._closed:
                 raise StoreUnavailableError("the store was closed; open it again")
             connection = self._take()
@@ -439,7 +439,7 @@ class _Connection(psycopg.Connection[Any]):
         del timeout  # which older drivers do not know, and which only notifications use
         patience = self.first_patience if self._beginning else self.patience
         try:
-            return super().wait(_impatient(gen, patience), interval)
+            return super().wait(_with_patience(gen, patience), interval)
         except _SilenceError:
             self.close()  # or whoever asks in several messages would wait for each of them
             raise
@@ -503,7 +503,7 @@ class _UnconfirmedError(psycopg.OperationalError):
     """A commit went unanswered. It stands or not: whoever comes again is given what stands."""
 
 
-def _impatient(gen: Generator[Any, Any, T], seconds: float) -> Generator[Any, Any, T]:
+def _with_patience(gen: Generator[Any, Any, T], seconds: float) -> Generator[Any, Any, T]:
     """The same, with an end to waiting.
 
     The driver resumes a generator several times a second with what the socket is ready for, which
@@ -536,7 +536,7 @@ def _deadline() -> float:
 
 
 @contextmanager
-def _held(lock: threading.Semaphore, deadline: float, otherwise: str) -> Iterator[None]:
+def _permit(lock: threading.Semaphore, deadline: float, otherwise: str) -> Iterator[None]:
     if not lock.acquire(timeout=max(deadline - time.monotonic(), 0)):
         raise StoreUnavailableError(otherwise.format(WAIT_SECONDS))
     try:
