@@ -153,7 +153,7 @@ SILENT = {
     "channels/mcp/proxy/http.py": ("ServerAddress",),
     "channels/mcp/proxy/links.py": ("ServerCommand",),
     "channels/mcp/proxy/servers.py": ("RemoteOptions",),
-    "channels/text/channel.py": ("Remembered",),
+    "channels/text/channel.py": ("MemoryEntry",),
     "channels/text/documents.py": ("TextLook",),
     "channels/text/edits.py": ("Edit", "Sanitization", "JsonSanitization"),
     "channels/text/explanation.py": ("ExplainedNumber",),

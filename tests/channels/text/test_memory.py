@@ -8,7 +8,7 @@ import pytest
 from rootguard.channels.detection import Found, Rules
 from rootguard.channels.text import TextChannel
 from rootguard.channels.text import channel as module
-from rootguard.channels.text.channel import ENTRY, Memory, Remembered
+from rootguard.channels.text.channel import ENTRY, Memory, MemoryEntry
 from rootguard.errors import TextBlockedError
 from rootguard.reading.claims import NOTHING, Expectation
 from rootguard.session.person import Person
@@ -146,7 +146,7 @@ def test_nothing_of_an_original_is_kept(person: Person) -> None:
         seen.add(id(each))
         if isinstance(each, str | bytes):
             strings.append(each if isinstance(each, str) else each.decode("latin-1"))
-        if isinstance(each, Memory | Remembered | dict | list | tuple):
+        if isinstance(each, Memory | MemoryEntry | dict | list | tuple):
             held += gc.get_referents(each)
     whole = " ".join(strings)
     assert PROSE[:40] in whole  # the sanitized text is there
@@ -188,7 +188,7 @@ def test_old_texts_are_forgotten_when_there_are_too_many(monkeypatch: pytest.Mon
     for digest in digests:
         kept.keep(
             digest,
-            Remembered(text="x" * 400, replaced={}, mark=(0, 0), released={}),
+            MemoryEntry(text="x" * 400, replaced={}, mark=(0, 0), released={}),
         )
         kept.recall(digests[0])
     assert [kept.recall(digest) is not None for digest in digests] == [True, False, False, True]

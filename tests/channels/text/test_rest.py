@@ -26,7 +26,7 @@ class Whole(TextChannel):
 
     __slots__ = ()
 
-    def _rests(self, *_: object) -> bool:
+    def _is_stable(self, *_: object) -> bool:
         return False
 
 
@@ -35,8 +35,8 @@ class Seen(TextChannel):
 
     __slots__ = ("enough",)
 
-    def _rests(self, *asked: object) -> bool:
-        self.enough = super()._rests(*asked)  # type: ignore[arg-type]
+    def _is_stable(self, *asked: object) -> bool:
+        self.enough = super()._is_stable(*asked)  # type: ignore[arg-type]
         return self.enough
 
 

@@ -214,7 +214,7 @@ def test_the_control_sees_a_channel_that_knows_no_types(tmp_path: Path) -> None:
     class Numbers(TextChannel):
         __slots__ = ()
 
-        def _answered(self, page: object, look: object, taken: object) -> list[object]:  # type: ignore[override]
+        def _answer_edits(self, page: object, look: object, taken: object) -> list[object]:  # type: ignore[override]
             return []
 
     channel = Numbers(person(tmp_path, first_answers()))

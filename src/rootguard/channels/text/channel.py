@@ -88,7 +88,7 @@ _LEAST_PARTED = 512
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class Remembered:
+class MemoryEntry:
     """A sanitized text, how it came about, and what must still hold. Public."""
 
     text: str
@@ -116,7 +116,7 @@ class Memory:
 
     def __init__(self) -> None:
         self._key = os.urandom(hashlib.blake2b.MAX_KEY_SIZE)
-        self._entries: OrderedDict[bytes, Remembered] = OrderedDict()
+        self._entries: OrderedDict[bytes, MemoryEntry] = OrderedDict()
         self._size = 0
         # A gateway's worker threads share a channel; entries and their size change together.
         self._lock = threading.Lock()
@@ -139,7 +139,7 @@ class Memory:
         made.update((context + text).encode("utf-8", "surrogatepass"))
         return made.digest()
 
-    def recall(self, digest: bytes) -> Remembered | None:
+    def recall(self, digest: bytes) -> MemoryEntry | None:
         """What was kept under a digest, if it still is."""
         with self._lock:
             entry = self._entries.get(digest)
@@ -147,7 +147,7 @@ class Memory:
                 self._entries.move_to_end(digest)  # the least lately used is forgotten first
             return entry
 
-    def keep(self, digest: bytes, entry: Remembered) -> None:
+    def keep(self, digest: bytes, entry: MemoryEntry) -> None:
         """Keep an entry, and forget others while there are too many."""
         with self._lock:
             old = self._entries.pop(digest, None)
@@ -158,7 +158,7 @@ class Memory:
                 self._size -= _size_of(dropped)
 
 
-def _size_of(entry: Remembered) -> int:
+def _size_of(entry: MemoryEntry) -> int:
     return len(entry.text) + ENTRY
 
 
@@ -181,13 +181,13 @@ _DESK = re.compile(  # addresses of nobody in particular
     re.IGNORECASE,
 )
 _ANSWERED = frozenset(("boolean", "category", "date"))
-_TOLD = frozenset(("owner", "trusted", "tool"))
+_TELLERS = frozenset(("owner", "trusted", "tool"))
 """Whose sentences may tell of the owner: a model and a prompt know released values alone."""
 _SPELT_OUT = re.compile(r"[^\W\d_] [^\W\d_]|\+\d")  # two words of a name, a country's code
 _LINK = re.compile(r"[a-z]{2,8}://[^\s<>\"')\]]{1,2000}", re.IGNORECASE)
 _OF_PROGRAMS = frozenset(("person", "date", "postcode", "phone"))
 _READ = frozenset(("range", "version", "time", "score", "share", "price", "dose", "arithmetic"))
-_DIALLED = re.compile(r"(?<![\w.])\(?\d{3}(?:\) ?|[-. ])\d{3}[-. ]\d{4}(?![\w.]*\d)")
+_PHONE_NUMBER = re.compile(r"(?<![\w.])\(?\d{3}(?:\) ?|[-. ])\d{3}[-. ]\d{4}(?![\w.]*\d)")
 _SCRAP = 3  # the "+1" before an issued token, and the like
 _LETTERS = re.compile(r"[^\W\d_]+")
 _FORMS = TITLES | SUFFIXES
@@ -317,7 +317,7 @@ class TextChannel:
             context = f"{context}{expectation.header}\n"
         digest = self._memory.digest(context, text, source=first.source, expectation=expectation)
         known = self._memory.recall(digest)
-        if known is not None and self._still(known, text, context, first.tokens):
+        if known is not None and self._is_current(known, text, context, first.tokens):
             return Sanitization(
                 text=known.text,
                 replaced=dict(known.replaced),
@@ -326,11 +326,11 @@ class TextChannel:
                 released=known.written,
             )
         looks = [first]
-        outcome = self._settled(text, context, looks)
+        outcome = self._sanitize_fully(text, context, looks)
         # What is computed, and what was so on another day, rests on more than an entry says.
         checked = outcome.released.keys() <= first.released.keys() and not first.earlier
         if len(looks) <= _FEW_ROUNDS and checked:
-            entry = Remembered(
+            entry = MemoryEntry(
                 text=outcome.text,
                 replaced=outcome.replaced,
                 mark=looks[-1].mark,
@@ -341,11 +341,11 @@ class TextChannel:
                 declared=first.declared,
                 finds=first.finds,
             )
-            if first.tokens is not None or self._untouched(first.mark, context + text):
+            if first.tokens is not None or self._has_no_token_since(first.mark, context + text):
                 self._memory.keep(digest, entry)
         return outcome
 
-    def _settled(self, text: str, context: str, looks: list[TextLook]) -> Sanitization:
+    def _sanitize_fully(self, text: str, context: str, looks: list[TextLook]) -> Sanitization:
         """The text when nothing changes any more; `looks` has the first, and gets the others."""
         counts: Counter[str] = Counter()
         released: Counter[str] = Counter()
@@ -361,7 +361,7 @@ class TextChannel:
             changed = [edit for edit in edits if text[edit.start : edit.end] != edit.text]
             counts.update(edit.kind for edit in changed)
             released.update(edit.of for edit in changed if edit.of is not None)
-            if after == text or self._rests(after, edits, context, looks):
+            if after == text or self._is_stable(after, edits, context, looks):
                 return Sanitization(
                     text=after,
                     replaced=dict(counts),
@@ -373,7 +373,9 @@ class TextChannel:
             looks.append(looks[0].again())
         raise TextBlockedError("unsettled")
 
-    def _rests(self, text: str, edits: Sequence[Edit], context: str, looks: list[TextLook]) -> bool:
+    def _is_stable(
+        self, text: str, edits: Sequence[Edit], context: str, looks: list[TextLook]
+    ) -> bool:
         """Whether nothing more would change, by a look around the changes only.
 
         If it cannot be said so the text is read again as a whole.
@@ -394,8 +396,8 @@ class TextChannel:
         looks.append(look)
         return True
 
-    def _still(
-        self, known: Remembered, text: str, context: str, tokens: PersonConversation | None
+    def _is_current(
+        self, known: MemoryEntry, text: str, context: str, tokens: PersonConversation | None
     ) -> bool:
         """Whether sanitizing a text again would give the same: nothing it rests on has changed.
 
@@ -412,11 +414,11 @@ class TextChannel:
             return False
 
     def _has_same_tokens(
-        self, known: Remembered, whole: str, tokens: PersonConversation | None
+        self, known: MemoryEntry, whole: str, tokens: PersonConversation | None
     ) -> bool:
         """Whether a text's identifiers have the tokens here that they had when it was read."""
         if tokens is None:
-            return self._untouched(known.mark, whole, known.text)
+            return self._has_no_token_since(known.mark, whole, known.text)
         if tuple(found.text for found in tokens.declared(whole)) != known.declared:
             return False
         return all(
@@ -424,7 +426,7 @@ class TextChannel:
             for edit in known.finds
         )
 
-    def _untouched(self, mark: tuple[int, int], *texts: str) -> bool:
+    def _has_no_token_since(self, mark: tuple[int, int], *texts: str) -> bool:
         """Whether no token that was issued since a mark stands in any of these texts."""
         try:
             issued = self._person.issued_since(mark)
@@ -438,7 +440,7 @@ class TextChannel:
         For who is shielded: an error's frames have the text.
         """
         skip = len(context)
-        with _blocking_others(skip):
+        with _block_other_refusals(skip):
             long = skip + len(text) > MAX_CHARACTERS
             if long:
                 found = self._edits_by_pieces(context + text, look)
@@ -480,13 +482,13 @@ class TextChannel:
         self, text: str, *, detect: bool, tokens: PersonConversation | None = None
     ) -> Sanitization:
         """A key of a JSON object: identifiers alone. For who is shielded, as `read`."""
-        with _blocking_others():
+        with _block_other_refusals():
             look = TextLook(source="model", tokens=tokens)
-            kept = self._kept(text, look)
-            edits = self._declared(text, kept, look)
+            kept = self._token_spans(text, look)
+            edits = self._declared_edits(text, kept, look)
             if detect:
                 taken = [*kept, *((edit.start, edit.end) for edit in edits)]
-                edits += self._detected(text, taken, look)
+                edits += self._detected_edits(text, taken, look)
         edits.sort(key=lambda edit: edit.start)
         counts = Counter(edit.kind for edit in edits)
         return Sanitization(text=apply_edits(text, edits), replaced=counts)
@@ -497,15 +499,15 @@ class TextChannel:
             return self._sorted_edits(text, look, begin)
 
     def _sorted_edits(self, text: str, look: TextLook, begin: int) -> list[Edit]:
-        kept = self._kept(text, look)
-        edits = self._declared(text, kept, look)
+        kept = self._token_spans(text, look)
+        edits = self._declared_edits(text, kept, look)
         # A few digits may be a token and a root's value; behind a root's name they are the value.
-        sure = [span for span in kept if not _few_digits(text[slice(*span)])]
+        sure = [span for span in kept if not _has_few_digits(text[slice(*span)])]
         taken = [*sure, *((edit.start, edit.end) for edit in edits)]
         page = read_page(text, self._person.roots, self._person.formulas)
         doubts: list[Claim] = []
         read: list[tuple[int, int]] = []
-        answered = self._answered(page, look, taken)
+        answered = self._answer_edits(page, look, taken)
         # Of what an answer's words have in them nothing is left to be replaced.
         over = Spans((edit.start, edit.end) for edit in answered)
         edits = [edit for edit in edits if not over.meet(edit.start, edit.end)] + answered
@@ -521,13 +523,13 @@ class TextChannel:
                 begin=begin,
             )
             look.heard = look.heard or reading.heard
-            claims = self._weighed(page, reading, look, taken, begin)
+            claims = self._weigh(page, reading, look, taken, begin)
             self._date(page, claims, look)
-            edits += self._claimed(claims, look, doubts)
+            edits += self._claim_edits(claims, look, doubts)
             # What is read as a range, a version or a time is no telephone or record number.
             read = [(each.start, each.end) for each in reading.claims if each.reason in _READ]
             if read:  # but "call 415-555-2671" is no subtraction
-                dialled = Spans(match.span() for match in _DIALLED.finditer(text))
+                dialled = Spans(match.span() for match in _PHONE_NUMBER.finditer(text))
                 read = [span for span in read if not dialled.meet(*span)]
         if look.asked:
             heard = look.heard or SILENCE
@@ -538,16 +540,16 @@ class TextChannel:
         named = [page.folded.span(name.start, name.end) for name in page.names if not name.subject]
         # The page's words have lost their accents, and signs of identifiers may have one.
         runs = page.runs if text.isascii() else None
-        found = self._detected(text, [*taken, *named], look, runs, page)
+        found = self._detected_edits(text, [*taken, *named], look, runs, page)
         look.finds = look.finds or tuple(found)
         edits += found
         spans = [*kept, *((edit.start, edit.end) for edit in edits)]
         if self._arbitration is not None:
             doubts = list(self._arbitration.settled(page, doubts, spans))
-        edits += self._doubted(doubts, Spans(spans))
+        edits += self._doubt_edits(doubts, Spans(spans))
         return sorted(edits, key=lambda edit: edit.start)
 
-    def _weighed(
+    def _weigh(
         self,
         page: Page,
         reading: TextReading,
@@ -595,7 +597,7 @@ class TextChannel:
             if when != "now":
                 look.earlier[claim.start, claim.end] = when
 
-    def _claimed(
+    def _claim_edits(
         self, claims: Sequence[Claim], look: TextLook, doubts: list[Claim]
     ) -> Iterator[Edit]:
         """The edits that claims come to; those in doubt are left for later."""
@@ -603,7 +605,7 @@ class TextChannel:
             known = claim.root is None or self._person.known(claim.root)
             match decide(look.source, claim, known=known):
                 case "release":
-                    yield self._released(claim, look)
+                    yield self._value_edit(claim, look)
                 case "redact":
                     if claim.root is not None:
                         look.missing.add(claim.root)
@@ -620,7 +622,9 @@ class TextChannel:
                     if not claim.idle:
                         doubts.append(claim)
 
-    def _answered(self, page: Page, look: TextLook, taken: Sequence[tuple[int, int]]) -> list[Edit]:
+    def _answer_edits(
+        self, page: Page, look: TextLook, taken: Sequence[tuple[int, int]]
+    ) -> list[Edit]:
         """Answers that are no numbers: yes or no, a category's word, a day."""
         reader = answer_reader(page, self._person, look.source)
         if reader is None:
@@ -630,11 +634,11 @@ class TextChannel:
             start, end = page.folded.span(answer.start, answer.end)
             # What is within goes with it: "as Jane Roe I never smoked".
             if all(b <= start or end <= a or (start <= a and b <= end) for a, b in taken):
-                edits.append(self._answer(answer, start, end, look))
+                edits.append(self._answer_edit(answer, start, end, look))
         look.asked = reader.asks()
         return edits
 
-    def _answer(self, answer: Answer, start: int, end: int, look: TextLook) -> Edit:
+    def _answer_edit(self, answer: Answer, start: int, end: int, look: TextLook) -> Edit:
         """The released answer as one is written there; a hole if there is none to write."""
         number, kind = None, None
         if answer.computed:
@@ -669,7 +673,7 @@ class TextChannel:
         look.missing.add(answer.root)
         return False
 
-    def _released(self, claim: Claim, look: TextLook) -> Edit:
+    def _value_edit(self, claim: Claim, look: TextLook) -> Edit:
         """A claim's released value, written as it stands there; a hole if there is none."""
         value = None
         text = HOLE
@@ -693,7 +697,7 @@ class TextChannel:
             of=None if value is None else claim.computed or claim.root,
         )
 
-    def _doubted(self, doubts: Sequence[Claim], taken: Spans) -> Iterator[Edit]:
+    def _doubt_edits(self, doubts: Sequence[Claim], taken: Spans) -> Iterator[Edit]:
         """What becomes of numbers in doubt, and of those that nothing tells of."""
         for claim in doubts:
             if taken.meet(claim.start, claim.end):
@@ -706,12 +710,14 @@ class TextChannel:
             if policy == "redact":
                 yield Edit(start=claim.start, end=claim.end, text=HOLE, kind="number")
 
-    def _kept(self, text: str, look: TextLook) -> list[tuple[int, int]]:
+    def _token_spans(self, text: str, look: TextLook) -> list[tuple[int, int]]:
         """Issued tokens, and what stands for something that was taken out."""
         issued = (look.tokens.spans if look.tokens is not None else self._person.issued)(text)
         return issued + [m.span() for m in _PLACEHOLDER.finditer(text)]
 
-    def _declared(self, text: str, kept: Sequence[tuple[int, int]], look: TextLook) -> list[Edit]:
+    def _declared_edits(
+        self, text: str, kept: Sequence[tuple[int, int]], look: TextLook
+    ) -> list[Edit]:
         """Identifiers of the profile, unless they are issued tokens through and through."""
         left_alone = Spans(kept)
         edits: list[Edit] = []
@@ -733,7 +739,7 @@ class TextChannel:
             look.released[root] = self._person.number(root)
         return look.released[root]
 
-    def _detected(
+    def _detected_edits(
         self,
         text: str,
         taken: Sequence[tuple[int, int]],
@@ -748,7 +754,7 @@ class TextChannel:
         finds = self._finds(text, runs, spoken_for)
         if page is not None:
             knows = (lambda _: False) if look.tokens is None else look.tokens.knows_word
-            finds = _meant(finds, page, knows)
+            finds = _private_finds(finds, page, knows)
         if look.source == "developer":  # days, desks and what a model is called are the prompt's
             finds = [
                 each
@@ -759,7 +765,7 @@ class TextChannel:
             ]
         for each in sorted(finds, key=lambda find: find.kind != "person"):
             for start, end in spoken_for.cut(each.start, each.end):
-                left, right = _trimmed(text, start, end)
+                left, right = _trim(text, start, end)
                 if each.kind == "person" and _FORMS.issuperset(
                     _LETTERS.findall(text[left:right].lower())
                 ):
@@ -829,7 +835,7 @@ def reader_of_answers(
     if targets or any(root.type.name == "date" for root in roots):
         text = page.original
         days = [page.folded.place(*day) for day in find_dates(text, Runs(text))]
-    return AnswerReader(page, answer_words(roots, targets), days=days, told=source in _TOLD)
+    return AnswerReader(page, answer_words(roots, targets), days=days, told=source in _TELLERS)
 
 
 class SourceReader(TextChannel):
@@ -860,7 +866,7 @@ class SourceReader(TextChannel):
         """A key as it is: it is not sent anywhere."""
         return Sanitization(text=text, replaced={})
 
-    def _detected(
+    def _detected_edits(
         self,
         text: str,  # noqa: ARG002
         taken: Sequence[tuple[int, int]],  # noqa: ARG002
@@ -870,16 +876,16 @@ class SourceReader(TextChannel):
     ) -> list[Edit]:
         return []
 
-    def _doubted(self, doubts: Sequence[Claim], taken: Spans) -> Iterator[Edit]:  # noqa: ARG002
+    def _doubt_edits(self, doubts: Sequence[Claim], taken: Spans) -> Iterator[Edit]:  # noqa: ARG002
         return iter(())
 
-    def _released(self, claim: Claim, look: TextLook) -> Edit:  # noqa: ARG002
+    def _value_edit(self, claim: Claim, look: TextLook) -> Edit:  # noqa: ARG002
         """Teach the value, release none."""
         if claim.mention is not None and not self._person.known(claim.mention.root):
             self._person.sight(claim.mention.root, claim.mention.number)
         return Edit(start=claim.start, end=claim.end, text=HOLE, kind="number")
 
-    def _answer(self, answer: Answer, start: int, end: int, look: TextLook) -> Edit:
+    def _answer_edit(self, answer: Answer, start: int, end: int, look: TextLook) -> Edit:
         """Teach the answer, release none."""
         if not answer.computed:
             self._has_answer(answer, look)
@@ -887,7 +893,7 @@ class SourceReader(TextChannel):
 
 
 @contextmanager
-def _blocking_others(skip: int = 0) -> Iterator[None]:
+def _block_other_refusals(skip: int = 0) -> Iterator[None]:
     """Let out what a caller can act on; another refusal (no finite number) blocks the text.
 
     Places are counted from `skip`, where the text begins after its context.
@@ -907,7 +913,7 @@ def _blocking_others(skip: int = 0) -> Iterator[None]:
         raise stopped from None
 
 
-def _meant(finds: Sequence[Found], page: Page, knows: Callable[[str], bool]) -> list[Found]:
+def _private_finds(finds: Sequence[Found], page: Page, knows: Callable[[str], bool]) -> list[Found]:
     """The finds without those that say nothing of anybody's life.
 
     A given name alone that nothing introduces is nobody's in particular ("Alice is 42"), unless a
@@ -959,12 +965,12 @@ def _as_written(writing: str, value: float) -> str:
     return f"{value:.{min(decimals, _MOST_DECIMALS)}f}"
 
 
-def _few_digits(text: str) -> bool:
+def _has_few_digits(text: str) -> bool:
     digits = sum(map(str.isdigit, text))
     return digits < _MANY_DIGITS and not any(map(str.isalpha, text)) and not text.startswith("[")
 
 
-def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+def _trim(text: str, start: int, end: int) -> tuple[int, int]:
     """A stretch without what is neither letter nor digit at its ends."""
     end = min(end, len(text))  # a detector that others wrote may say more than there is
     while start < end and not text[start].isalnum() and text[start] != "+":

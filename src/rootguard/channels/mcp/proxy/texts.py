@@ -58,10 +58,10 @@ class IdentifierChannel(TextChannel):
     __slots__ = ()
 
     def _sorted_edits(self, text: str, look: TextLook, begin: int) -> list[Edit]:  # noqa: ARG002
-        kept = self._kept(text, look)
-        edits = self._declared(text, kept, look)
+        kept = self._token_spans(text, look)
+        edits = self._declared_edits(text, kept, look)
         taken = [*kept, *((edit.start, edit.end) for edit in edits)]
-        edits += self._detected(text, taken, look)
+        edits += self._detected_edits(text, taken, look)
         return sorted(edits, key=lambda edit: edit.start)
 
 
