@@ -955,9 +955,7 @@ def _snapshots(store: SqlStore, principals: Sequence[Principal]) -> list[Snapsho
         with store._database.reading() as db:
             people = _people(store, db, some)
             records = _records(db, people)
-            quantities = store._quantities(
-                *db.batch([rows.quantities_query(), rows.counts_query(rows.NOBODY)])
-            )
+            quantities = store._quantities(*db.batch(_quantity_queries()))
             runs = tables.runs(db, store._secrets.integrity)
             drawn = _table_draws(store, db, people, runs)
             for principal, person in zip(some, people, strict=True):

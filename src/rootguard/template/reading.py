@@ -178,7 +178,7 @@ class TomlTable:
 
 def near(word: str, known: Iterable[str]) -> tuple[str, ...]:
     """Known words that look like this one."""
-    return tuple(difflib.get_close_matches(word, known, n=3, cutoff=0.6))
+    return tuple(difflib.get_close_matches(word, list(known)))
 
 
 def _kind(value: object) -> str:

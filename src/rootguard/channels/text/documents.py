@@ -40,6 +40,7 @@ _LETTERED = {"h": "height", "w": "weight"}
 """Letters that say what they are if both stand in one object."""
 _LEAST_PATH = 2  # keys that say more together than the last one alone
 _LONGEST_ANSWER = 80  # characters of a value that may be one word or day
+_LONGEST_NAME = 80  # characters of a text that names the value beside it; a longer one is prose
 _LEAST_COLUMNS = 2  # a list in a list is a table; one column is a list of values
 _COLUMN_NAME = re.compile(r"(?=.{1,60}\Z)[^\W\d_]")
 _LARGEST = 1e300  # conversions multiply, and must stay finite
@@ -54,19 +55,8 @@ _FHIR_VALUES = frozenset(("valueQuantity", "valueInteger", "valueDecimal", "valu
 _NAME_KEYS = (
     *("name", "test", "analyte", "label", "parameter", "metric", "display", "lab", "key", "title"),
     *("fact", "attribute", "property", "marker", "t", "k", "n"),
-    *(
-        "type",
-        "code",
-        "field",
-        "item",
-        "measure",
-        "k",
-        "n",
-        "biomarker",
-        "component",
-        "observation",
-    ),
-    *("vital", "attribute", "property", "indicator", "variable", "question", "marker", "kind"),
+    *("type", "code", "field", "item", "measure", "biomarker", "component", "observation"),
+    *("vital", "indicator", "variable", "question", "kind"),
 )
 # Keys that only things have: their sizes and amounts are nobody's.
 _THING_KEYS = frozenset(
@@ -594,6 +584,6 @@ def _sibling(content: Mapping[object, object], keys: Sequence[str]) -> str:
     texts = {
         key.lower(): value
         for key, value in content.items()
-        if isinstance(key, str) and isinstance(value, str) and len(value) <= 80
+        if isinstance(key, str) and isinstance(value, str) and len(value) <= _LONGEST_NAME
     }
     return next((texts[key] for key in keys if key in texts), "")
