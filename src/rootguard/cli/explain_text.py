@@ -165,7 +165,7 @@ def command(
     as_table: bool,
     as_json: bool,
 ) -> None:
-    """Say of each number and answer in a text whose it is, why, which, and what becomes of it.
+    """Say whose each number and answer in a text is, which value, why, and what happens to it.
 
     FILE is a text, or a conversation as JSON: {"messages": [{"role": "user", "content": "…"}]}.
     Without FILE, standard input is read. Nothing is noised, charged or stored, and no store is

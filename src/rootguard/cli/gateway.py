@@ -47,20 +47,25 @@ _OTHER_POLICIES = click.Choice(("pass", "careful", "redact", "block"))
     type=click.Path(dir_okay=False),
     help="TOML file of API keys' SHA-256 and the profile of each, in place of --profile.",
 )
-@click.option("--upstream", required=True, metavar="URL", help="Where the service is, with /v1.")
-@click.option("--anthropic-upstream", metavar="URL", help="Another one for /v1/messages.")
+@click.option("--upstream", required=True, metavar="URL", help="The service's base URL, with /v1.")
+@click.option("--anthropic-upstream", metavar="URL", help="Another base URL for /v1/messages.")
 @click.option(
     "--upstream-key-env",
     metavar="NAME",
-    help="Environment variable with the upstream's key; without it the caller's key goes on.",
+    help="Environment variable with the upstream's key; without it the caller's key is passed on.",
 )
 @click.option(
     "--anthropic-key-env",
     metavar="NAME",
-    help="The same for --anthropic-upstream, which is not sent the other's key.",
+    help="The same for --anthropic-upstream, which never gets the other key.",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Elsewhere only with --keys.")
-@click.option("--port", default=8791, show_default=True, type=click.IntRange(0, 65535))
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Where to listen; where others can reach it, --keys is needed.",
+)
+@preset_option("--port", click.IntRange(0, 65535), 8791, "Port to listen on; 0 for any free one.")
 @click.option(
     "--store",
     "store_url",
@@ -73,7 +78,10 @@ _OTHER_POLICIES = click.Choice(("pass", "careful", "redact", "block"))
     "[detection] detectors; a model beside the rules.  [default: rules]",
 )
 @preset_option(
-    "--numbers", _POLICIES, "redact", "Numbers in doubt: of no declared root, by a private word."
+    "--numbers",
+    _POLICIES,
+    "redact",
+    "What to do with a number in doubt: near a private word, but of no declared root.",
 )
 @click.option(
     "--arbiter",
@@ -85,21 +93,30 @@ _OTHER_POLICIES = click.Choice(("pass", "careful", "redact", "block"))
     "--other-numbers",
     _OTHER_POLICIES,
     "pass",
-    "All other numbers of no declared root; careful doubts what could be yours by its words.",
+    "What to do with all other numbers of no declared root; careful treats those that could be "
+    "yours, by the words around them, as in doubt.",
 )
 @click.option(
     "--unknown-fields",
     type=click.Choice(UNKNOWN_FIELD_CHOICES),
-    help="Fields of a request that are not known here. By default as the profile says, or refuse.",
+    help="What to do with unknown fields of a request. By default as the profile says, or refuse.",
 )
 @click.option("--allow-media", is_flag=True, help="Let images, audio and files pass, unread.")
-@click.option("--rate", default=600, show_default=True, type=click.IntRange(1), help="Per minute.")
-@click.option("--traces", is_flag=True, help="OpenTelemetry spans, if it is installed.")
+@click.option(
+    "--rate",
+    default=600,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Requests per minute and caller.",
+)
+@click.option(
+    "--traces", is_flag=True, help="Record OpenTelemetry spans, if OpenTelemetry is installed."
+)
 @click.option(
     "--console",
     "with_console",
     is_flag=True,
-    help="Also a page at /console that shows what left; each key of --keys opens its own.",
+    help="Also serve a page at /console that shows what left; each key of --keys opens its own.",
 )
 @preset_option(
     "--workers",
@@ -113,9 +130,9 @@ _OTHER_POLICIES = click.Choice(("pass", "careful", "redact", "block"))
     show_default=True,
     type=click.FloatRange(0, 600),
     metavar="SECONDS",
-    help="After SIGTERM go on serving for so long, while /readyz says 503.",
+    help="After SIGTERM keep serving for so long, while /readyz answers 503.",
 )
-@click.option("--quiet", is_flag=True, help="No line for each request.")
+@click.option("--quiet", is_flag=True, help="Do not log a line for each request.")
 def command(
     *,
     profile: str | None,

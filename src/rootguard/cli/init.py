@@ -101,7 +101,9 @@ class _Entered:
     "Hide a value this far, in its unit or in %; repeatable. Asked for when left out.",
 )
 @click.option("--advantage", type=EpsilonType(), help="As in `rootguard plan`; 0.5 unless given.")
-@click.option("--budget", type=EpsilonType(), help="Total epsilon of each template, not --hide.")
+@click.option(
+    "--budget", type=EpsilonType(), help="Total epsilon of each template, in place of --hide."
+)
 @click.option(
     "--service",
     "services",
@@ -129,7 +131,7 @@ class _Entered:
 @click.option(
     "--clamp",
     is_flag=True,
-    help="Take a value outside its public bounds for the bound, in place of refusing it.",
+    help="Replace a value outside its public bounds by the nearest bound; else it is refused.",
 )
 @click.option("--force", is_flag=True, help="Replace a profile that is there.")
 @store_option

@@ -105,8 +105,7 @@ class Commands(click.Group):
         ),
         "explain-text": LazyCommand(
             "rootguard.cli.explain_text",
-            "Say of each number and answer in a text whose it is, why, which, and what becomes of "
-            "it.",
+            "Say whose each number and answer in a text is, which value, why, and what happens to it.",
         ),
         "gateway": LazyCommand(
             "rootguard.cli.gateway",

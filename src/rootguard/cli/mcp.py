@@ -142,8 +142,10 @@ def serve(
 
 @command.command("proxy", epilog=EXIT_CODES)
 @_profile
-@click.option("--service", help="The service behind, as the profile's policy calls it.")
-@click.option("--url", help="Of a server on HTTP, in place of a command.")
+@click.option(
+    "--service", help="The service behind the proxy, by its name in the profile's policy."
+)
+@click.option("--url", help="Address of a server on HTTP, in place of a command.")
 @file_option(
     "--config", "config_path", "An mcpServers file: sit in front of all servers that it lists."
 )
@@ -155,7 +157,7 @@ def serve(
     "Seconds until a server that does not answer is given up.",
 )
 @_remote_options
-@click.option("--explain", is_flag=True, help="Say live, on standard error, what is changed.")
+@click.option("--explain", is_flag=True, help="Print each change on standard error as it happens.")
 @_store
 @_command
 def proxy(
@@ -208,7 +210,7 @@ def proxy(
 
 @command.command("inspect", epilog=EXIT_CODES)
 @_profile
-@click.option("--url", help="Of a server on HTTP, in place of a command.")
+@click.option("--url", help="Address of a server on HTTP, in place of a command.")
 @file_option("--config", "config_path", "An mcpServers file: look at all servers that it lists.")
 @file_option("--openapi", "openapi_path", "An OpenAPI document: its operations are read as tools.")
 @_pins

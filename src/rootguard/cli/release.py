@@ -76,8 +76,9 @@ def command(
     """Noise a person's values once and print what a service would receive.
 
     The noised values are kept in a store: called again for the same principal and values, this
-    prints the same and spends nothing. So does a value that came back to an earlier one. Any other
-    is noised anew, at its own cost, up to ten times what a root cost first.
+    prints the same and spends nothing. A value that comes back to an earlier one costs nothing
+    either. Any other value is noised anew, at its own cost, until a root has cost ten times its
+    first price.
 
     \b
     Examples:
