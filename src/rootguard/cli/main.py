@@ -105,7 +105,8 @@ class Commands(click.Group):
         ),
         "explain-text": LazyCommand(
             "rootguard.cli.explain_text",
-            "Say whose each number and answer in a text is, which value, why, and what happens to it.",
+            "Say whose each number and answer in a text is, which value, why, and what happens to "
+            "it.",
         ),
         "gateway": LazyCommand(
             "rootguard.cli.gateway",
