@@ -289,7 +289,7 @@ def _parsed(text: str | bytes) -> PersonSummary:
     return made
 
 
-# People with one template and one plan have the same summary; so many short ones are 2 MiB.
+# People who were noised alike have the same summary; so many short ones are 2 MiB at the most.
 _parsed_once = functools.lru_cache(maxsize=1024)(_parsed)
 
 

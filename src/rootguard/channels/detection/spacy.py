@@ -14,7 +14,7 @@ from rootguard.errors import UnknownNameError
 _PERSON = frozenset({"PERSON", "PER", "persName"})
 """What the published pipelines call a person: English, most others, Polish."""
 _UNUSED = ("tagger", "parser", "senter", "attribute_ruler", "lemmatizer", "morphologizer")
-# Characters. A pipeline holds many times a piece's size, and spaCy refuses over a million; the
+# Characters. A pipeline's memory grows with a piece, and spaCy refuses over a million; the
 # overlap is longer than any name, so that each is whole in one of two pieces.
 _PIECE, _OVERLAP = 20_000, 400
 _NAME = re.compile(r"[^\W\d_](?:[^\n\r\t\d]*[^\W\d_])?")

@@ -118,7 +118,8 @@ class GatewaySettings:
     body_timeout: float = 30.0
     """Seconds for a body to arrive, so that a slow sender cannot keep its place."""
     connect_timeout: float = 10.0
-    """Seconds until the upstream takes a connection: one that is up does so in one or two."""
+    """Seconds until the upstream takes a connection: longer, and callers of one that is down wait
+    for nothing; shorter, and one that is slow or far away is taken for down."""
     read_timeout: float = 120.0
     """Seconds between two pieces of a reply: models think for a minute before the first."""
     total_timeout: float = 600.0
