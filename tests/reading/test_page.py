@@ -310,3 +310,42 @@ def test_a_flag_is_nought_or_one_and_money_is_in_a_currency() -> None:
     assert two.flag
     assert not replace(two, domain=replace(two.domain, size=3)).flag
     assert not replace(two, domain=replace(two.domain, lower=1.0, upper=2.0)).flag
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("AST ... 23", "AST :   23"),
+        ("AST .. 23", "AST .. 23"),
+        ("AST ___ 23", "AST :   23"),
+        ("AST __ 23", "AST __ 23"),
+        ("AST …… 23", "AST :  23"),
+        ("AST ··· 23", "AST :   23"),
+        ("AST ·· 23", "AST ·· 23"),
+        ("about 134-ish", "about 134    "),
+        ("about 134ish ... 23", "about 134    :   23"),
+        ("134 fishes", "134 fishes"),
+        ("AST │ 23", "AST | 23"),
+        ("so...", "so..."),
+    ],
+)
+def test_a_leader_is_a_colon_and_the_text_keeps_its_length(text: str, read: str) -> None:
+    assert pages._without_leaders(text) == read
+    assert len(read) == len(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "minor", "end"),
+    [
+        ('11"', "in", 3),
+        ("11 in tall", "in", 5),
+        ("11in tall", "in", 4),
+        ("11 tall", "in", 2),
+        ("11", "in", 2),
+        ('11" tall', "lb", 2),
+        ("11 lb", "lb", 5),
+        ("11  lb", "lb", 2),
+    ],
+)
+def test_a_smaller_unit_ends_with_its_sign_or_its_word(text: str, minor: str, end: int) -> None:
+    assert pages._end_of_minor(text, 2, minor) == end

@@ -108,6 +108,41 @@ def test_digits_count_by_their_size_only() -> None:
     assert all(one)
 
 
+def _features(text: str) -> set[str]:
+    ((_, found),) = featured(*_read(text), NOTHING)
+    return set(found)
+
+
+_EDGES = (
+    *(2, 3, 5, 10, 15, 20, 30, 45, 65, 90, 120, 160, 220, 300, 500, 1000, 2000, 5000),
+    *(10_000, 30_000, 100_000, 300_000, 1_000_000),
+)
+
+
+@pytest.mark.parametrize(
+    ("edge", "above"), [*itertools.pairwise((*_EDGES, "more"))], ids=lambda edge: str(edge)
+)
+def test_a_number_is_below_the_edge_that_the_weights_are_made_with(
+    edge: int, above: int | str
+) -> None:
+    assert f"size={edge}" in _features(f"so it read {edge - 1} there")
+    assert f"size={above}" in _features(f"so it read {edge} there")
+
+
+def test_every_weight_of_a_size_is_one_that_a_number_can_have() -> None:
+    sizes = {feature for feature in weights().features if re.fullmatch(r"size=\w+", feature)}
+    assert sizes <= {f"size={edge}" for edge in (*_EDGES, "more", "none")}
+    assert len(sizes) > len(_EDGES) // 2
+
+
+@pytest.mark.parametrize(
+    ("written", "year"),
+    [("1899", False), ("1900", True), ("2100", True), ("2101", False), ("1950.5", False)],
+)
+def test_a_whole_number_of_two_centuries_may_be_a_year(written: str, year: bool) -> None:
+    assert ("year" in _features(f"so it read {written} there")) is year
+
+
 def test_what_an_answer_or_a_name_says_does_not_count() -> None:
     found = []
     for answer in ("smoker", "doctor"):

@@ -2580,7 +2580,7 @@ def told_when(
         found += (
             (m.start(), "earlier")
             for m in _MONTH_WORD.finditer(text, start, end)
-            if m[1] in _month_names() and not any(a <= m.start() < b for a, b in days)
+            if m[1] in _month_names() and not any(a <= m.start(1) < b for a, b in days)
         )
         if found:
             _, when = nearest(found, key=lambda each: each[0])

@@ -124,3 +124,11 @@ def test_a_source_cannot_change_a_value_nor_pass_an_identifier_for_one(person: P
     reader.learn("AST 271. Jane Roe, ALT MRN-4415-8820")
     assert person.release("ast") == before
     assert not person.known("alt")
+
+
+def test_a_prompt_keeps_its_desks_and_loses_what_is_somebodys(person: Person) -> None:
+    channel = TextChannel(person, detectors=(Rules(),))
+    prompt = "Mail support@clinic.org, or ann.lee@clinic.org if nobody answers."
+    left = channel.sanitize(prompt, source="developer").text
+    assert "support@clinic.org" in left
+    assert "ann.lee@clinic.org" not in left
