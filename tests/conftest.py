@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -25,8 +26,10 @@ os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
 os.environ.pop("ROOTGUARD_KEY", None)
 # No plan is kept in, or taken from, the cache of whoever runs the tests.
 os.environ["ROOTGUARD_CACHE"] = ""
-# Many tests start programs, which need not compile every module anew.
+# Many tests start programs, which need not compile every module anew, and each worker would
+# rewrite the assertions of every file of tests anew, which is half of the time it takes to collect.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 @pytest.hookimpl(optionalhook=True)  # planted faults are tried without xdist
