@@ -163,7 +163,7 @@ def test_the_profile_says_what_becomes_of_doubts_and_unknown_fields_unless_an_op
     [
         ("", (), False),
         ("", ("--numbers", "block"), True),
-        ('on_doubt = "refuse"\n', (), True),
+        pytest.param('on_doubt = "refuse"\n', (), True, marks=pytest.mark.slow),
         ('on_doubt = "redact"\n', ("--numbers", "block"), False),
     ],
 )

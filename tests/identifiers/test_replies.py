@@ -8,12 +8,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rootguard.errors import IdentifierError
 from rootguard.identifiers import ConversationTokens, Identifiers, Kind
 from rootguard.identifiers.formats import LISTS
+from tests.support.amounts import examples
 from tests.support.identifier_makers import fresh
 
 PRIVATE: dict[str, tuple[Kind, str]] = {
@@ -273,7 +274,7 @@ PIECES = st.lists(
 TOKENS, SAID, MEANT = begun()
 
 
-@settings(max_examples=600, deadline=None)
+@examples(steady=150, exploring=600)
 @given(PIECES, st.integers(1, 7))
 def test_a_stream_gives_what_the_whole_text_gives(pieces: list[str], size: int) -> None:
     text = "".join(pieces).format(**SAID)

@@ -11,13 +11,14 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rootguard.errors import IdentifierError
 from rootguard.identifiers import Identifiers, IssuedToken, Kind, MemoryTokens
 from rootguard.identifiers.registry import INITIALS, TIED_WORDS, Seal, TokenIndex, name_chunks
 from rootguard.identifiers.streaming import Lookup, StreamRestorer
+from tests.support.amounts import examples
 
 KEY = bytes(range(32))
 OTHER_KEY = bytes(range(1, 33))
@@ -106,7 +107,7 @@ PLACES = st.lists(st.integers(0, 1000), max_size=12)
 # The law
 
 
-@settings(max_examples=800, deadline=None)
+@examples(steady=200, exploring=800)
 @given(REPLY, PLACES)
 def test_any_reply_in_any_pieces_comes_out_as_when_restored_whole(
     text: str, places: list[int]
@@ -120,7 +121,7 @@ TINY = st.text("12Ka .-'", min_size=1, max_size=6).filter(lambda text: any(map(s
 NAMES = st.sampled_from(["Ma", "Kim", "Lee", "a", "K", "M", "é", "de", "Maa"])
 
 
-@settings(max_examples=800, deadline=None)
+@examples(steady=200, exploring=800)
 @given(st.data(), st.sets(TINY, max_size=12), st.sets(NAMES, max_size=6), PLACES)
 def test_tokens_that_overlap_nest_or_begin_with_marks_follow_the_same_law(
     data: st.DataObject, codes: set[str], names: set[str], places: list[int]

@@ -402,7 +402,7 @@ SETTINGS = settings(
 )
 
 
-@pytest.mark.parametrize("histories", [20, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("histories", [8, pytest.param(200, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("machine", [Interleavings, VaultInterleavings])
 def test_only_typed_refusals_leave_whatever_owner_and_services_do(
     machine: type[Interleavings], histories: int

@@ -311,7 +311,7 @@ def test_the_printed_bound_holds_after_any_history(
     make: Callable[[], Store], request: pytest.FixtureRequest
 ) -> None:
     memory = "memory" in request.node.name
-    run_state_machine_as_test(machine(make), settings=of(120 if memory else 10))
+    run_state_machine_as_test(machine(make), settings=of(40 if memory else 5))
 
 
 @pytest.mark.slow

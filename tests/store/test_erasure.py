@@ -84,8 +84,9 @@ def test_an_erasure_that_a_reader_holds_up_is_not_told_as_done(tmp_path: Path) -
         assert store.verify() == ()
 
 
+@pytest.mark.parametrize("erasures", [3, pytest.param(8, marks=pytest.mark.slow)])
 def test_writers_who_move_the_log_do_not_hold_up_an_erasure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, erasures: int
 ) -> None:
     """SQLite refuses at once, as if a reader held the log, while another moves it."""
     monkeypatch.setattr(sqlite, "_SCRUB_SECONDS", 60)
@@ -102,7 +103,7 @@ def test_writers_who_move_the_log_do_not_hold_up_an_erasure(
     with closing(sql(at(tmp_path / "vault.db"))) as store, ThreadPoolExecutor(3) as threads:
         writers = [threads.submit(write, f"writer {number}") for number in range(3)]
         try:
-            for _ in range(8):
+            for _ in range(erasures):
                 store.erase(WHO)
         finally:
             done.set()

@@ -43,9 +43,10 @@ def run_race(url: str, *, writers: int, roots: int, lock: Lock = "held") -> None
         assert store.verify() == ()
 
 
-def test_of_eight_racing_processes_each_root_is_drawn_once(url: str) -> None:
+@pytest.mark.parametrize("roots", [50, pytest.param(200, marks=pytest.mark.slow)])
+def test_of_eight_racing_processes_each_root_is_drawn_once(url: str, roots: int) -> None:
     sql(url).close()
-    run_race(url, writers=8, roots=200)
+    run_race(url, writers=8, roots=roots)
 
 
 def test_without_the_persons_lock_the_unique_keys_win_the_race(url: str) -> None:

@@ -68,7 +68,7 @@ def check(url: str, before: list[object]) -> None:
         assert store.verify() == ()
 
 
-@pytest.mark.parametrize("rotations", [30, pytest.param(2000, marks=LONG)])
+@pytest.mark.parametrize("rotations", [10, pytest.param(2000, marks=LONG)])
 def test_a_store_opens_at_every_moment_of_its_keys_changes(url: str, rotations: int) -> None:
     before = filled(url)
     stop = processes.Event()
@@ -97,7 +97,7 @@ def test_a_store_opens_at_every_moment_of_its_keys_changes(url: str, rotations: 
     check(url, before)
 
 
-@pytest.mark.parametrize("kills", [8, pytest.param(150, marks=LONG)])
+@pytest.mark.parametrize("kills", [4, pytest.param(150, marks=LONG)])
 def test_a_change_of_key_that_is_killed_anywhere_leaves_a_store_that_opens(
     url: str, kills: int
 ) -> None:

@@ -14,6 +14,7 @@ from rootguard.channels.text.pieces import window_at
 from rootguard.errors import TextBlockedError
 from rootguard.session import Person, parse_profile
 from rootguard.store import MemoryStore
+from tests.support.amounts import examples
 
 PROFILE = """
 templates = ["fib4", "homa"]
@@ -65,7 +66,7 @@ SENTENCES = st.sampled_from(
 GAPS = st.sampled_from([" ", " ", "\n", "\n\n", "\n \n"])
 
 
-@settings(deadline=None, max_examples=25)
+@examples(steady=8, exploring=25)
 @given(st.lists(st.tuples(SENTENCES, GAPS), min_size=45, max_size=90))
 def test_a_text_in_pieces_becomes_what_it_becomes_at_once(parts: list[tuple[str, str]]) -> None:
     # A table's last row has a line of its own: one that runs on into prose has no certain cells.

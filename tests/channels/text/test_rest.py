@@ -15,6 +15,7 @@ from rootguard.channels.text import channel as module
 from rootguard.channels.text.channel import TextChannel, apply_edits
 from rootguard.channels.text.edits import REACH, Edit, changes, neighbourhoods
 from rootguard.errors import RootGuardError, TextBlockedError
+from tests.support.amounts import examples
 from tests.support.channel_person import open_person
 
 SHARED = open_person()
@@ -90,7 +91,7 @@ def outcome(channel: TextChannel, text: str) -> tuple[str, dict[str, int]] | str
     return made.text, dict(made.replaced)
 
 
-@settings(deadline=None, max_examples=150)
+@examples(steady=50, exploring=150)
 @given(TEXTS)
 def test_a_text_is_made_into_what_it_is_made_into_when_read_again_as_a_whole(text: str) -> None:
     ways = {"detectors": [Rules()], "near_private": "redact", "elsewhere": "redact"}
