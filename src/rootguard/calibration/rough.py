@@ -21,10 +21,13 @@ from rootguard.mechanisms.base import Floats, Indices
 Rough = NDArray[np.float32]
 _Number = TypeVar("_Number", np.float32, np.int64)
 
-BLOCK = 128
+BLOCK = 192
 """People who are weighed together: few enough for the CPU's cache."""
 STRETCH = 32
 """Weights that are summed together on the way to the median."""
+_PRODUCTS = 1 << 16
+"""Products of scores and ties in one matrix product: few enough that no library makes threads for
+it, which would wait for each other longer than the product takes."""
 _ROUNDING = 2.0**-24
 """What one operation in single precision may be off by, relatively."""
 _LARGEST = float(np.finfo(np.float32).max)
@@ -63,11 +66,12 @@ class RoughWeights:
         shared_rarity: Floats,
         shared_targets: Floats,
     ) -> None:
-        self._tables, self._constant, self._untied = tables, constant, untied
+        self._tables, self._constant, self._untied = tables, float(constant), untied
         roots, own = len(tables), tables[0].scores.shape[1]
         points = own + shared_targets.size
         # Below the diagonal the two halves of a tie together, on it half of one.
         self._ties = np.tril(ties, -1) + np.diag(np.diag(ties) / 2)
+        self._pulls = (-self._ties).astype(np.float32)
         self._least = float(np.prod([min(1.0, table.least) for table in tables]))
         self._shared_rarity = shared_rarity.astype(np.float32)
         self._own, self._points = own, points
@@ -76,7 +80,9 @@ class RoughWeights:
         self._shared_keys = (shared_targets.view(np.int64) & ~self._bits) | self._places[own:]
         self._starts = np.arange(0, points, STRETCH)
         self._scores = np.empty((roots, BLOCK * own), dtype=np.float32)
-        self._rarity, self._pull, self._sum = np.empty((3, BLOCK * own), dtype=np.float32)
+        self._rarity = np.empty(BLOCK * own, dtype=np.float32)
+        self._at_once = max(1, _PRODUCTS // roots**2)
+        self._pull = np.empty((roots, self._at_once), dtype=np.float32)
         self._doubt, self._factor = np.empty((2, BLOCK * points), dtype=np.float32)
         self._keys = np.empty(BLOCK * points, dtype=np.int64)
 
@@ -124,17 +130,17 @@ class RoughWeights:
         return doubt
 
     def _own_rarity(self, rows: Sequence[Indices], people: int) -> Rough:
-        shape = people, self._own
-        scores = [_part(each, *shape) for each in self._scores]
-        rarity, pull, part = (_part(each, *shape) for each in (self._rarity, self._pull, self._sum))
-        rarity.fill(-self._constant)
-        for i, (table, row, first) in enumerate(zip(self._tables, rows, scores, strict=True)):
-            table.scores.take(row, axis=0, out=first, mode="clip")
-            np.multiply(-self._ties[i, i], first, out=pull)
-            for tie, other in zip(self._ties[i, :i], scores, strict=False):
-                pull -= np.multiply(tie, other, out=part)
-            pull *= first
-            rarity += pull
+        count = people * self._own
+        for table, row, scores in zip(self._tables, rows, self._scores, strict=True):
+            part = _part(scores, people, self._own)
+            table.scores.take(row, axis=0, out=part, mode="clip")
+        for start in range(0, count, self._at_once):
+            some = slice(start, min(start + self._at_once, count))
+            scores = self._scores[:, some]
+            pull = np.matmul(self._pulls, scores, out=self._pull[:, : scores.shape[1]])
+            np.einsum("ij,ij->j", pull, scores, out=self._rarity[some])
+        rarity = _part(self._rarity, people, self._own)
+        rarity -= self._constant
         np.exp(rarity, out=rarity)
         rarity *= 1 - self._untied
         rarity += self._untied

@@ -113,7 +113,8 @@ def open_places(
     aead: AESGCM, person: str, table: str, rows: Iterable[tuple[Any, Any]]
 ) -> list[bytes]:
     """`decrypt` of a person's rows in a table, given as place and content; a place is a digest."""
-    decrypt, before = aead.decrypt, canonical(table, person) + _DIGEST_HEAD
+    who = person.encode()
+    decrypt, before = aead.decrypt, _WORDS[table] + _TEXT[len(who)] + who + _DIGEST_HEAD
     try:
         return [
             decrypt(content[:_NONCE], content[_NONCE:], before + place) for place, content in rows
@@ -578,6 +579,14 @@ class _Heads(dict[int, bytes]):
         return head
 
 
+class _Words(dict[str, bytes]):
+    """The names of tables as cells."""
+
+    def __missing__(self, name: str) -> bytes:
+        self[name] = written = canonical(name)
+        return written
+
+
 class _Whole(dict[int, bytes]):
     """Whole numbers as cells. Small ones come all the time."""
 
@@ -590,6 +599,7 @@ class _Whole(dict[int, bytes]):
 
 _SHORT = 256  # bytes, or the number itself
 _TEXT, _NUMBERS, _BYTES, _WHOLE = _Heads(b"s"), _Heads(b"i"), _Heads(b"b"), _Whole()
+_WORDS = _Words()
 _DIGEST_HEAD = _BYTES[_DIGEST]
 # How the cells begin that a person's row is bound to (`rows.put_person`). Each cell is written by
 # itself, so the rest, which all three share, is put together once.

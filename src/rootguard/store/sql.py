@@ -1026,23 +1026,22 @@ def _draws_from(texts: Sequence[bytes]) -> dict[_Place, _Drawn]:
     """A person's draws from what their rows hold: of each the value and its fingerprint."""
     draws: dict[_Place, _Drawn] = {}
     for text in texts:
-        end = text.find(_EVENT)
-        mark = text.rfind(b'"', 0, end) + 1
-        where, sanitized = _VALUES[text[: mark - 1]]
-        draws[where] = (unhexlify(text[mark:end]), sanitized)
+        value, mark, _ = text.rsplit(_BETWEEN, 2)
+        where, sanitized = _VALUES[value]
+        draws[where] = (unhexlify(mark), sanitized)
     return draws
 
 
-# Between a draw's fingerprint and its event, which are the last two of its cells (`rows`): inside a
-# text quotes are escaped, so this stands nowhere else before it.
-_EVENT: Final = b'","{'
+# Between texts among a draw's cells, of which mechanism, fingerprint and event are the last three
+# (`rows`): inside a text quotes are escaped, so this stands nowhere else.
+_BETWEEN: Final = b'","'
 
 
 class _Values(dict[bytes, tuple[_Place, Sanitized]]):
-    """Where a draw stands, and its value, by its cells up to the fingerprint."""
+    """Where a draw stands, and its value, by its cells up to the end of the mechanism's name."""
 
     def __missing__(self, written: bytes) -> tuple[_Place, Sanitized]:
-        cells = json.loads(written.removesuffix(b",") + b"]")
+        cells = json.loads(written + b'"]')
         root, version, position, index, lower, upper, size, micro, mechanism = cells
         value = _sanitized(root, version, index, lower, upper, size, micro, mechanism)
         if len(self) >= _MAX_VALUES:

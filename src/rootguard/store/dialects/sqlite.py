@@ -16,7 +16,6 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from operator import methodcaller
 from pathlib import Path
 from typing import TypeVar
 
@@ -36,6 +35,7 @@ from rootguard.store.sql import SqlStore, check_vault_id, create, unlock
 APPLICATION_ID = 0x52475631  # "RGV1": a file that says otherwise is not ours
 _SCRUB_SECONDS = 2  # for readers to let go of the log; who erases is told if they do not
 _SCRUB_PAUSE = 0.01  # seconds; moving the log takes about as long
+_CACHE_KIB = 8192  # pages of a connection, sealed as in the file: the rows of some thousand people
 BUSY_SECONDS = 20  # SQLite has one writer: a commit takes milliseconds, a large table seconds
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 _REFUSED = (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG)
@@ -322,7 +322,7 @@ class _Connection:
             check_same_thread=False,
         )
         # Altered bytes must reach the check of the row's seal, not fail on the way.
-        self.raw.text_factory = methodcaller("decode", errors="surrogateescape")
+        self.raw.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
 
     def __del__(self) -> None:
         with suppress(AttributeError):
@@ -448,6 +448,7 @@ class SqliteDatabase:
             db.execute("PRAGMA foreign_keys = ON")
             db.execute("PRAGMA secure_delete = ON")
             db.execute("PRAGMA trusted_schema = OFF")
+            db.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
             with self._lock:
                 if self._closed:  # while this thread connected: nobody would close it later
                     connection.raw.close()
