@@ -67,6 +67,8 @@ STREAMED = frozenset((2, 4, 6, 9))
 """Turns whose reply is asked for as a stream: an answer, a call, and the names."""
 _ASKS = ("How old are you?", "What is your AST in U/L?", "And your ALT in U/L?")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_CLOCK = re.compile(r"(?<=[0-9]T)[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]+")
+"""The time of day in a time stamp: "12:00:33.25" holds a secret, once in a few hundred runs."""
 
 
 def profile_in(folder: Path) -> Profile:
@@ -81,7 +83,7 @@ def leaks(*kept: object) -> set[str]:
     found = set()
     for each in kept:
         text = each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each)
-        found |= {secret for secret in SECRETS if _stands_in(secret, text)}
+        found |= {secret for secret in SECRETS if _stands_in(secret, _CLOCK.sub("", text))}
     return found
 
 
