@@ -402,7 +402,10 @@ SETTINGS = settings(
 )
 
 
-@pytest.mark.parametrize("histories", [8, pytest.param(200, marks=pytest.mark.slow)])
+LONG = (pytest.mark.slow, pytest.mark.timeout(1800))
+
+
+@pytest.mark.parametrize("histories", [8, pytest.param(200, marks=LONG)])
 @pytest.mark.parametrize("machine", [Interleavings, VaultInterleavings])
 def test_only_typed_refusals_leave_whatever_owner_and_services_do(
     machine: type[Interleavings], histories: int
