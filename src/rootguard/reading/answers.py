@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from rootguard.language.fold import Spans
+from rootguard.language.lists import either, whole
 from rootguard.reading.days import (
     DAY_HOLE,
     Writer,
@@ -43,7 +44,7 @@ from rootguard.reading.facts import (
 )
 from rootguard.reading.page import Page
 from rootguard.reading.speaking import Speaking
-from rootguard.reading.stretches import Stretches, small_words, word_list, words_in
+from rootguard.reading.stretches import Stretches, listed, small_words, word_list, words_in
 from rootguard.reading.subjects import Clause, clause_at, clauses, kin
 from rootguard.values import RootName, RootType
 
@@ -116,7 +117,6 @@ _BOXED_LINE: Final = re.compile(  # begins with a word and ends with a box, and 
     r"(?:\[[ x✓✔]\]|\([ x✓✔•]\)|[☐☑☒✅❌○◯●◉])[^\n]{1,200}"
     r"(?:\[[ x✓✔]\]|\([ x✓✔•]\)|[☐☑☒✅❌○◯●◉])[ \t]*(?=\n|\Z)"
 )
-_FORMER: Final = frozenset(("former", "ex", "past", "previous", "ehemalig", "ancien"))
 _LIST_MARK: Final = re.compile(r"\s*(?:[,;&+]|(?<![^\W_])(?:and|und|et|y|e)(?![^\W_]))\s*")
 _MEDICAL: Final = re.compile(  # a list of nothing else
     r"diagnos|comorbid|risk.factors|(?<![a-z])hx|cardi|neuro|medical|pmhx?|chronic|long.term|vorerkrank|antecedent|med(?:s|ication)"
@@ -132,14 +132,14 @@ _OTHERS: Final = re.compile(  # somebody else's family or child
 _WRITTEN: Final = re.compile(r"\[(?P<title>[^\[\]\n:]{1,60}): [^\[\]\n:]{1,60}\]")
 _NO_ANSWER: Final = re.compile(r"[\[{(]|<(?![=\d ])")  # a list, a tag, a place to fill in
 _TOPIC_END: Final = re.compile(r"[,:]|(?<= )[-–—]+(?= )|—")
-_FAMILY_HEAD: Final = re.compile(
-    r"(?<![^\W_])(?:f(?:am)?\.?hx?|family[ _](?:history|hx)|familienanamnese|antecedents familiaux"
-    r"|antecedentes familiares|familiarita|anamnesi familiare|historico familiar)(?![^\W_])"
+_FAMILY_HEAD: Final = whole(
+    r"f(?:am)?\.?hx?|family[ _](?:history|hx)|familienanamnese|antecedents familiaux"
+    r"|antecedentes familiares|familiarita|anamnesi familiare|historico familiar"
 )
 _CODE: Final = re.compile(r"\d(?=\s*(?:[,;.)\n}\]]|\Z))(?!\.\d)")
 _LABEL_MARK: Final = re.compile(r"[\"'*_]{0,2} ?[:=]")
 _HEAD_MARK: Final = re.compile(r"[ \t]{0,2}[:=][ \t]{0,3}[\"']?[^\W_]")
-_SCORED: Final = re.compile(r"(?<![^\W_])(?:points?|pts|score)(?![^\W_])")
+_SCORED: Final = whole(r"points?|pts|score")
 _POINTED: Final = re.compile(r"[ \t]*\d{1,2} ?(?:points?|pts?)(?![^\W_])")
 _POINTS: Final = re.compile(r"(?:pts|points?|score)\W{0,4}\Z")
 _BIRTH_LABEL: Final = re.compile(
@@ -157,7 +157,6 @@ _ITEM: Final = 5  # words of an item in a list that describes somebody
 _LABEL: Final = 3  # words of a label before the one that names it: "relatives with diabetes - "
 _HEAD: Final = 400  # characters of a line that are looked at for what stands at its head
 _ELLIPTIC: Final = 6  # words of a question that a form asks: "Stroke or TIA in the past?"
-_EITHER: Final = frozenset(("have", "has", "had", "am", "is", "was", "do", "did", "does", "when"))
 _REPLY_MARKS: Final = re.compile(
     r"[ \t]*(?:\([^()\n]{1,16}/[^()\n]{1,16}\)[ \t]*)?(?:\n[ \t]*)?(?:[>*•–—-][ \t]*)?"
     r"(?:(?:a|answer|me|patient|user|antwort|reponse|r|respuesta|risposta)[ \t]?[:.][ \t]*)?"
@@ -187,34 +186,13 @@ _AGED: Final = re.compile(
 _HOW_LONG: Final = re.compile(
     r"(?<![^\W_])(?:for|in|after|within|last|past|over|about|some|seit|depuis|desde|da) \Z"
 )
-_SEX: Final = re.compile(
-    r"(?<![^\W_])(?:female|male|woman|man|lady|gentleman|weiblich|mannlich|frau|mann|femme|homme"
-    r"|mujer|hombre|donna|uomo|mulher|homem|(?<=\d )[fm]|(?<=yo )[fm]|(?<=y/o )[fm])(?![^\W_])"
+_SEX: Final = whole(
+    r"female|male|woman|man|lady|gentleman|weiblich|mannlich|frau|mann|femme|homme"
+    r"|mujer|hombre|donna|uomo|mulher|homem|(?<=\d )[fm]|(?<=yo )[fm]|(?<=y/o )[fm]"
 )
-_MY: Final = frozenset(("my", "mein", "meine", "mon", "ma", "mi", "mio", "mia"))
 _MY_LIKE: Final = re.compile(
     r" (?:of )?(?:my|meinem|mon|mi) (?:own )?(?:age|alter|height|build|size|edad)"
 )
-_PLURALS: Final = frozenset(
-    ("women", "ladies", "girls", "men", "guys", "gentlemen", "gents", "frauen", "manner", "femmes")
-) | {"hommes", "mujeres", "hombres", "donne", "uomini", "mulheres", "homens"}
-_PRONOUNS: Final = frozenset(("she/her", "he/him"))
-_TITLES: Final = frozenset(
-    (
-        "ms",
-        "mrs",
-        "miss",
-        "mr",
-        "herr",
-        "madame",
-        "monsieur",
-        "sra",
-        "sr",
-        "senora",
-        "senor",
-        "signora",
-    )
-) | {"signor"}
 _SOMEBODY: Final = re.compile(  # "as somebody living with diabetes"
     r"(?<![^\W_])as (?:somebody|someone|a person|a patient|one)(?![^\W_])"
 )
@@ -227,8 +205,7 @@ _COPULA: Final = re.compile(
     r"\b(?:identify as|i am|i'm|im|as (?:an?|the(?: [a-z]+)?)|being an?|born(?: an?)?"
     r"|ich bin|je suis|soy|sono|sou)\b[^.;\n]{0,30}\Z"
 )
-_SELF: Final = _TITLES | _PRONOUNS
-_YES: Final = frozenset(("yes", "ja", "oui", "si", "sim", "tak", "да"))
+_SELF: Final = word_list("titles") | word_list("pronouns")
 _SPOUSE_OF: Final = re.compile(r"(?<![^\W_])(?:his|her|their)[ ]\Z")
 _ONESELF: Final = re.compile(  # "I'm a middle-aged", not "I'm looking for a"
     r"(?<![^\W_])(?:i am|i['’]m|im|ich bin|je suis|soy|sono|sou)"
@@ -251,9 +228,7 @@ _BIO: Final = re.compile(  # the owner as others speak of them
     r"|(?<![^\W_])(?:bio|profile|intro|introduction|reference)(?: [a-z]+){0,3}"
     r" (?:of|about|for) me(?![^\W_])"
 )
-_HE_OR_SHE: Final = re.compile(
-    r"(?<![^\W_])(?:(?P<he>s?he)|(?P<him>him)|(?P<her>her|his)|(?P<self>h(?:im|er)self))(?![^\W_])"
-)
+_HE_OR_SHE: Final = whole(r"(?P<he>s?he)|(?P<him>him)|(?P<her>her|his)|(?P<self>h(?:im|er)self)")
 _THEY: Final = {"he": "they", "him": "them", "her": "their", "self": "themself"}
 _AGE_AND_SEX: Final = re.compile(  # 54F, 54 yo m; not 870 m
     r"(?<![\w.,+$€£/-])(?:1[01]\d|\d{1,2})( )?(y/?o ?|yrs? ?)?([mf])(?![^\W_])"
@@ -316,7 +291,6 @@ _GROWN: Final = re.compile(
     r" (?P<age>one|two|three|four|five|six|seven|eight|nine|ten|\d{1,2})(?![^\W_])"
 )
 _CLIPPED: Final = re.compile(r"\d{1,2}\.\s*\Z")  # a sentence does not end behind "am 4."
-_SPEAKER: Final = frozenset(("i", "i'm", "im", "ich", "yo", "io", "eu", "my"))
 _CONTRACTED: Final = re.compile(r"i(?='ve\b)")
 ANSWER_HOLE: Final = "[answer]"
 
@@ -339,55 +313,20 @@ class Answer:
     computed: str = ""
 
 
-@functools.cache
-def _phrases(name: str) -> re.Pattern[str]:
-    listed = sorted(map(re.escape, answer_lists()["statement"][name]), key=len, reverse=True)
-    return re.compile("|".join(listed))
-
-
-@functools.cache
-def _note_words() -> re.Pattern[str]:
-    body = "|".join(map(re.escape, sorted(word_list("notes"), key=len, reverse=True)))
-    return re.compile(rf"(?<![^\W_])(?:{body})(?![^\W_])")
+# Where the words of a list stand in a statement.
+_WHOLE: Final = r"(?<![^\W_]){}(?![^\W_])"
+_TOPIC_FIRST: Final = r"\s*(?:and |so |but |oh |now )?{}(?![^\W_])"
+_TOPIC_WITHIN: Final = r"(?<=[^\W_] ){} (?:the |my |a )?\Z"  # "a pack a day as for tobacco"
+_TAIL: Final = r"[ -]{}(?![^\W_])"
+_SERVED: Final = r"\s*(?:(?:the|this|der|die|le|la|el|il|o|a) )?{}\.?(?=[ ,])"  # "The client has"
+_LIST_HEAD: Final = r"(?<![^\W_]){}[ ]{0,2}:[ \t]{0,3}(?=[^\s\[])"
+_LIST_HEAD_BEFORE: Final = r"{}\W{0,3}\Z"
 
 
 @functools.cache
 def _strong_words() -> frozenset[str]:
     """Words of the owner that mean nothing else in another language."""
     return word_list("own") - {"me", "ma", "mi", "am", "im", "ho", "io", "mon", "mia", "mio"}
-
-
-@functools.cache
-def _topic_words() -> re.Pattern[str]:
-    """A sentence that begins with what it is about: "as for", "when it comes to"."""
-    body = "|".join(sorted(map(re.escape, word_list("topics")), key=len, reverse=True))
-    return re.compile(rf"\s*(?:and |so |but |oh |now )?(?:{body})(?![^\W_])")
-
-
-@functools.cache
-def _topic_before() -> re.Pattern[str]:
-    """The same in a sentence's middle: "a pack a day when it comes to cigarettes"."""
-    words = word_list("topics") - {"about", "re"}
-    body = "|".join(sorted(map(re.escape, words), key=len, reverse=True))
-    return re.compile(rf"(?<=[^\W_] )(?:{body}) (?:the |my |a )?\Z")
-
-
-@functools.cache
-def _tail_words() -> re.Pattern[str]:
-    return re.compile(rf"[ -](?:{_phrases('tail').pattern})(?![^\W_])")
-
-
-@functools.cache
-def _served_words() -> re.Pattern[str]:
-    """A sentence that begins with whoever is served: "Pt is", "The client has"."""
-    body = "|".join(sorted(word_list("served"), key=len, reverse=True))
-    return re.compile(rf"\s*(?:(?:the|this|der|die|le|la|el|il|o|a) )?(?:{body})\.?(?=[ ,])")
-
-
-@functools.cache
-def _list_heads(name: str) -> re.Pattern[str]:
-    """What stands in front of a list of what somebody has or takes, up to the list."""
-    return re.compile(rf"(?<![^\W_])(?:{_phrases(name).pattern})[ ]{{0,2}}:[ \t]{{0,3}}(?=[^\s\[])")
 
 
 class AnswerReader:
@@ -447,7 +386,7 @@ class AnswerReader:
         self._clauses = clauses(self._page)
         self._stretches = Stretches(self._text, [clause.end for clause in self._clauses])
         self._speaking = Speaking(self._text, self._stretches)
-        self._noted = self._told and _note_words().search(self._text) is not None
+        self._noted = self._told and listed(_WHOLE, "notes").search(self._text) is not None
         self._compose()
         self._written()
         self._replies(asked)
@@ -455,7 +394,7 @@ class AnswerReader:
         self._choices()
         self._boxes()
         if self._told:
-            self._wholeanswer_lists()
+            self._whole_lists()
         heads = Spans((each.header.start, each.header.end) for each in self._page.columns)
         done = (self._labels, self._chosen, self._columned)
         for name in self._names:
@@ -591,7 +530,7 @@ class AnswerReader:
     def _whose(self, name: FactName) -> str:
         """Whose the clause of a name is; of a composed name it is the owner's."""
         before = _LAST_WORD.search(self._text, max(0, name.start - 12), name.start)
-        mine = before is not None and before[1] in _MY  # "since my stroke"
+        mine = before is not None and before[1] in word_list("my")  # "since my stroke"
         if name.composed or mine or name.weight == "label":
             return "owner"
         opener = self._stretches.opening(*self._stretches.sentence(name.start))
@@ -625,7 +564,7 @@ class AnswerReader:
         if not self._told:
             return subject
         first, last = self._stretches.sentence(at)
-        served = _served_words().match(self._text, first, last)
+        served = listed(_SERVED, "served").match(self._text, first, last)
         if served is not None and _IN_A_CASE.match(self._text, served.end()):
             return "nobody"
         if subject in ("other", "nobody", "unsaid"):
@@ -731,7 +670,7 @@ class AnswerReader:
             replied = _REPLY_MARKS.match(text, start)
             if brief and replied is not None:
                 asked = asked or _known_words("pairs").match(text, replied.end()) is not None
-        elif _topic_words().match(text, first, last):
+        elif listed(_TOPIC_FIRST, "topics", "topics_first").match(text, first, last):
             over = _TOPIC_END.search(text, name.end, last)
             if over is None:
                 return False
@@ -760,7 +699,9 @@ class AnswerReader:
             return False
         end = self._reply_end(at, name.root)
         opener = self._stretches.opening(at, end)
-        asks = self._stretches.mark(at) == "?" or opener in word_list("asking") - _EITHER
+        asks = self._stretches.mark(at) == "?" or opener in word_list("asking") - word_list(
+            "asks_or_tells"
+        )
         if end <= at or asks or opener in word_list("requests"):
             return False
         found = self._known_at(at, name, kind)
@@ -845,7 +786,7 @@ class AnswerReader:
         written = self._original(start, end)
         one, _, _ = pair_of(self._text[start:end], group, name.language)
         capital = len(written) > 1 and written.isupper()
-        if group == "sexes" or one not in _YES or capital or name.start == name.end:
+        if group == "sexes" or one not in word_list("yes") or capital or name.start == name.end:
             return _case(written)
         return str
 
@@ -1039,7 +980,7 @@ class AnswerReader:
             return
         if not self._asserted(name, clause, start, run):
             return
-        spoken = _topic_before().search(text, max(0, name.start - 40), name.start)
+        spoken = listed(_TOPIC_WITHIN, "topics").search(text, max(0, name.start - 40), name.start)
         whole = name.composed or spoken is not None
         whole = whole or any(
             each.composed and each.root == name.root and each.end > name.start
@@ -1347,14 +1288,14 @@ class AnswerReader:
             # Who speaks stays, so that numbers behind it are theirs: "I'm a smoker, 54".
             before = _LAST_WORD.search(self._text, max(least, match.start() - 24), match.start())
             answers = before is not None and before[1] in pairs_of("pairs")
-            if word in _SPEAKER and not answers:
+            if word in word_list("speakers") and not answers:
                 break
             at = match.start(1)
         return at, run
 
     def _run_behind(self, at: int) -> int:
         while True:
-            match = _tail_words().match(self._text, at) or _TAIL_SPAN.match(self._text, at)
+            match = listed(_TAIL, "tail").match(self._text, at) or _TAIL_SPAN.match(self._text, at)
             if match is None:
                 return at
             at = match.end()
@@ -1398,7 +1339,9 @@ class AnswerReader:
                 start = box.end()
                 if not named or self._words.kinds[named[0].root].name != "boolean":
                     continue
-                yes = not (named[0].denied or bool((word_list("no") | _FORMER) & {*words}))
+                yes = not (
+                    named[0].denied or bool((word_list("no") | word_list("former")) & {*words})
+                )
                 marks = _SIGNS.get(box[group], ("x", " "))
                 crossed = bool(box[group].strip()) and box[group] not in "☐✗✘❌○◯"
                 answers.append(self._mark(*box.span(group), named[0], marks, crossed, yes))
@@ -1564,19 +1507,16 @@ class AnswerReader:
         """Whether it stands in a list of what somebody has: "Conditions: diabetes, gout"."""
         line = max(self._text.rfind("\n", 0, at) + 1, at - _HEAD)
         head, colon, _ = self._text[line:at].rpartition(":")
-        return (
-            bool(colon)
-            and re.search(rf"(?:{_phrases('lists').pattern})\W{{0,3}}\Z", head) is not None
-        )
+        return bool(colon) and listed(_LIST_HEAD_BEFORE, "lists").search(head) is not None
 
-    def _wholeanswer_lists(self) -> None:
+    def _whole_lists(self) -> None:
         """Lists of conditions or medicines: what is missing in one tells as much as what is there.
 
         So items that tell a declared one go, and all declared ones stand behind the list.
         """
         for heads, roots in (
-            (_list_heads("lists"), self._words.conditions),
-            (_list_heads("medicines"), self._words.treated),
+            (listed(_LIST_HEAD, "lists"), self._words.conditions),
+            (listed(_LIST_HEAD, "medicines"), self._words.treated),
         ):
             for head in heads.finditer(self._text) if roots else ():
                 named = self._among(head.start() - _BACK, head.end())
@@ -1588,8 +1528,8 @@ class AnswerReader:
     def _whole_list(self, head: re.Match[str], roots: Sequence[RootName]) -> None:
         text = self._text
         _, last = self._stretches.sentence(head.end())
-        listed = text[head.end() : last].rstrip(" .\t")
-        end = head.end() + len(listed)
+        written = text[head.end() : last].rstrip(" .\t")
+        end = head.end() + len(written)
         items, begin = [], head.end()
         for mark in [*_LIST_MARK.finditer(text, head.end(), end), None]:
             if (stop := end if mark is None else mark.start()) > begin:
@@ -1605,12 +1545,12 @@ class AnswerReader:
                 no = name.denied is word_list("no").isdisjoint(beside)
                 told[name.root] = "no" if no else "yes"
             small = small_words().issuperset(words) and not text[start:stop].strip().isdigit()
-            if names or small or _phrases("nothing").fullmatch(text[start:stop].strip()):
+            if names or small or listed("{}", "nothing").fullmatch(text[start:stop].strip()):
                 gone.append((start, stop))
         if _WRITTEN.search(text, head.end(), end):
             return  # read before
         surely = _MEDICAL.search(head[0]) is not None
-        if not listed or self._stretches.mark(head.end()) == "?" or not (gone or surely):
+        if not written or self._stretches.mark(head.end()) == "?" or not (gone or surely):
             return
         if len(gone) < len(items) and not surely:
             return
@@ -1682,7 +1622,7 @@ class AnswerReader:
             if whose in ("other", "nobody") and match[0] not in _SELF and not oneself:
                 continue
             start, run = self._run_before(match.start(), clause.start)
-            told = oneself or bool((word_list("own") - _MY) & set(run))
+            told = oneself or bool((word_list("own") - word_list("my")) & set(run))
             aged = _AGED.search(text, max(first, match.start() - 20), match.start())
             aged = aged or re.compile(r"[ ,]{1,2}\d{1,3}(?![\w.]\d|\w)").match(text, match.end())
             if word_list("having") & set(run):
@@ -1691,11 +1631,11 @@ class AnswerReader:
             copula = copula or _THAT_IS_ME.match(text, match.end())
             if not text[first : match.start()].strip():  # "Female patient here"
                 copula = copula or _HERE.match(text, match.end())
-            if match[0] in _PRONOUNS or _MY_LIKE.match(text, match.end()):
+            if match[0] in word_list("pronouns") or _MY_LIKE.match(text, match.end()):
                 told = True
-            elif match[0] in _PLURALS:
+            elif match[0] in word_list("plurals"):
                 continue
-            if match[0] in _TITLES:
+            if match[0] in word_list("titles"):
                 told, aged = False, None
                 copula = _CALLED.search(text, max(0, match.start() - 24), match.start())
                 copula = copula or _THAT_IS_ME.match(text, match.end())
@@ -1918,8 +1858,7 @@ def _within(spans: Sequence[tuple[int, int]], start: int, end: int) -> list[tupl
 
 @functools.cache
 def _known_words(group: Literal["pairs", "sexes"]) -> re.Pattern[str]:
-    words = sorted(map(re.escape, pairs_of(group)), key=len, reverse=True)
-    return re.compile(rf"(?:{'|'.join(words)})(?![^\W_]|[.,]\d)")
+    return re.compile(rf"(?:{either(pairs_of(group))})(?![^\W_]|[.,]\d)")
 
 
 @functools.cache
@@ -1928,13 +1867,12 @@ def _options(group: Literal["pairs", "sexes"]) -> re.Pattern[str]:
     chosen = "f|m|w|female|male|woman|man|weiblich|mannlich"
     if group == "pairs":
         chosen = "yes|no|y|n|true|false|ja|nein|j|oui|non|si|sim|nao"
-    return re.compile(rf"(?<![^\W_])(?:{chosen})(?![^\W_])")
+    return whole(chosen)
 
 
 @functools.cache
 def _sex_words() -> re.Pattern[str]:
-    words = sorted((w for w in pairs_of("sexes") if len(w) > 1), key=len, reverse=True)
-    return re.compile(rf"(?<![^\W_])(?:{'|'.join(map(re.escape, words))})(?![^\W_])")
+    return whole(either(word for word in pairs_of("sexes") if len(word) > 1))
 
 
 _JOINED: Final = r"[\\s_-]*(?:to|or|–)?[\\s_-]*"  # "2 to 4", "2-4"
@@ -1948,7 +1886,7 @@ def _answers_of(answers: tuple[str, ...]) -> re.Pattern[str]:
         spelt = [
             re.sub(rf"(?<=\d)\[\\s_-\]\*{joint}\[\\s_-\]\*(?=\d)", _JOINED, each) for each in spelt
         ]
-    return re.compile(rf"(?<![^\W_])(?:{'|'.join(sorted(spelt, key=len, reverse=True))})(?![^\W_])")
+    return whole("|".join(sorted(spelt, key=len, reverse=True)))
 
 
 @functools.lru_cache(maxsize=256)
@@ -1957,7 +1895,7 @@ def _stems(answers: tuple[str, ...]) -> re.Pattern[str] | None:
     if any(len(each) < _LEAST_ALONE for each in answers):
         return None
     spelt = [re.sub(r"(?:\\[ -]|_)+", r"[\\s_-]*", re.escape(fold_word(each))) for each in answers]
-    return re.compile(rf"(?<![^\W_])(?:{'|'.join(spelt)})-?[^\W\d_]{{2,8}}(?![^\W_])")
+    return whole(rf"(?:{'|'.join(spelt)})-?[^\W\d_]{{2,8}}")
 
 
 def _answer_in(answers: Sequence[str], written: str) -> str | None:

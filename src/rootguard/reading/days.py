@@ -6,9 +6,7 @@ is decided by `answers`. `told_when` says of when a number tells. The lists are 
 """
 
 import functools
-import importlib.resources
 import re
-import tomllib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, timedelta
@@ -16,6 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from rootguard.language.fold import bare, fold
 from rootguard.language.fold import plain as plain_text
+from rootguard.language.lists import either, read_lists, whole
 from rootguard.reading.page import Page
 from rootguard.values import RootType
 
@@ -81,8 +80,7 @@ DAY_HOLE: Final = "[date]"
 
 @functools.cache
 def _lists() -> Mapping[str, Any]:
-    source = importlib.resources.files("rootguard.reading") / "days.toml"
-    return tomllib.loads(source.read_text("utf-8"))
+    return read_lists("rootguard.reading", "days.toml")
 
 
 def fold_word(text: str) -> str:
@@ -93,13 +91,12 @@ def fold_word(text: str) -> str:
 @functools.cache
 def age_ordinals() -> re.Pattern[str]:
     """Which birthday it is, which tells the year: "my 40th"."""
-    words = "|".join(_lists()["days"]["ages"])
-    return re.compile(rf"(?<![^\W_])(?:\d{{1,3}}(?:st|nd|rd|th)|{words})(?![^\W_])")
+    return whole(rf"\d{{1,3}}(?:st|nd|rd|th)|{either(_lists()['days']['ages'])}")
 
 
 @functools.cache
 def _ago() -> re.Pattern[str]:
-    return re.compile(rf"(?<![^\W_])(?:{'|'.join(_lists()['ago'])})(?![^\W_])")
+    return whole("|".join(_lists()["ago"]))
 
 
 @functools.cache
@@ -118,45 +115,40 @@ def _month_names() -> Mapping[str, int]:
 @functools.cache
 def _days_of_months() -> re.Pattern[str]:
     """A day of a month without its year: "the 4th of January", "Jan 4"."""
-    words = "|".join(sorted(_month_names(), key=len, reverse=True))
-    told = "|".join(sorted(_lists()["days"]["ordinals"], key=len, reverse=True))
-    return re.compile(
-        rf"(?<![^\W_])(?:(?:the )?(?:\d{{1,2}}(?:st|nd|rd|th|\.)?|{told}) (?:of |de )?(?:{words})"
+    words, told = either(_month_names()), either(_lists()["days"]["ordinals"])
+    return whole(
+        rf"(?:the )?(?:\d{{1,2}}(?:st|nd|rd|th|\.)?|{told}) (?:of |de )?(?:{words})"
         r"(?:,? (?:19|20)\d\d)?"
-        rf"|(?:{words})\.? \d{{1,2}}(?:st|nd|rd|th)?)(?![^\W_])"
+        rf"|(?:{words})\.? \d{{1,2}}(?:st|nd|rd|th)?"
     )
 
 
 @functools.cache
 def _months_alone() -> re.Pattern[str]:
     """A month without day and year: "early March"."""
-    words = "|".join(sorted(_month_names().keys() - {"may", "mar"}, key=len, reverse=True))
-    return re.compile(
-        r"(?<![^\W_])(?:(?:early|late|mid|middle of|end of|start of|beginning of|anfang|ende|mitte)"
-        rf"[ -](?:{words}|may|mar)|(?:{words})|(?<=in )may)(?![^\W_])"
+    words = either(_month_names().keys() - {"may", "mar"})
+    return whole(
+        r"(?:early|late|mid|middle of|end of|start of|beginning of|anfang|ende|mitte)"
+        rf"[ -](?:{words}|may|mar)|(?:{words})|(?<=in )may"
     )
 
 
 @functools.cache
 def _feasts() -> re.Pattern[str]:
     """A day told by a feast, or a week by its month: "the Tuesday before Easter"."""
-    feasts = "|".join(sorted(_lists()["days"]["feasts"], key=len, reverse=True))
-    months = "|".join(sorted(_month_names(), key=len, reverse=True))
-    return re.compile(
-        rf"(?<![^\W_])(?:(?:the |a |\w+ )?(?:\w+ )?(?:before|after) )?(?:{feasts})"
-        r"(?: (?:sunday|monday|day|eve|weekend))?(?:,? (?:19|20)\d\d)?(?![^\W_])"
-        r"|(?<![^\W_])(?:the )?(?:\d(?:st|nd|rd|th)|first|second|third|fourth|last) week(?:end)?"
-        rf" (?:of|in) (?:{months})(?:,? (?:19|20)\d\d)?(?![^\W_])"
+    feasts, months = either(_lists()["days"]["feasts"]), either(_month_names())
+    return whole(
+        rf"(?:(?:the |a |\w+ )?(?:\w+ )?(?:before|after) )?(?:{feasts})"
+        r"(?: (?:sunday|monday|day|eve|weekend))?(?:,? (?:19|20)\d\d)?"
+        r"|(?:the )?(?:\d(?:st|nd|rd|th)|first|second|third|fourth|last) week(?:end)?"
+        rf" (?:of|in) (?:{months})(?:,? (?:19|20)\d\d)?"
     )
 
 
 @functools.cache
 def _seasons() -> re.Pattern[str]:
-    words = "|".join(sorted(_lists()["days"]["seasons"], key=len, reverse=True))
-    return re.compile(
-        rf"(?<![^\W_])(?:(?:early|late|mid)[ -])?(?:{words})(?:,?(?: of| de| del)? (?:19|20)\d\d)?"
-        r"(?![^\W_])"
-    )
+    words = either(_lists()["days"]["seasons"])
+    return whole(rf"(?:(?:early|late|mid)[ -])?(?:{words})(?:,?(?: of| de| del)? (?:19|20)\d\d)?")
 
 
 def _with_weekday(text: str, day: tuple[int, int]) -> tuple[int, int]:
@@ -337,22 +329,15 @@ def _year_alone(kind: RootType, number: float) -> str:
 # Characters in which a number's day stands: close behind it, or at the head of its clause.
 _WHEN_BEHIND: Final = 40
 _WHEN_BEFORE: Final = 60
-_NOW: Final = re.compile(
-    r"(?<![^\W_])(?:now|today|this morning|current(?:ly)?|at the moment|jetzt|heute|maintenant"
-    r"|aujourd'hui|ahora|hoy|adesso|oggi|agora|hoje)(?![^\W_])"
-)
-_EARLIER: Final = re.compile(
-    r"(?<![^\W_])(?:previous(?:ly)?|earlier|back then|last time|the time before|before that"
-    r"|formerly|fruher|vorher|zuletzt|auparavant|avant|antes|anteriormente|prima"
-    r"|in precedenza|dropped from"
-    r"|went (?:up |down )?from|rose from|fell from|up from|down from|used to be)(?![^\W_])"
-)
 _NEXT_PART: Final = re.compile(r"[,;]|(?<![^\W_])(?:and|und|et|y|e)(?![^\W_])")
-_YESTERDAY: Final = frozenset(("yesterday", "gestern", "hier", "ayer", "ieri", "ontem"))
 _DAYS_BACK: Final = re.compile(
     r"(\d{1,3}) (day|week|tag|woche|jour|semaine|dia|semana|giorn|settiman)"
 )
-_WEEKS: Final = frozenset(("week", "woche", "semaine", "semana", "settiman"))
+
+
+@functools.cache
+def _when(name: Literal["now", "earlier"]) -> re.Pattern[str]:
+    return whole(either(_lists()["when"][name]))
 
 
 def told_when(
@@ -379,12 +364,12 @@ def told_when(
                 original = page.original[slice(*page.folded.span(first, last))]
                 said, _ = day_in(original, "en")
                 found.append((first, "earlier" if said is None else date.fromisoformat(said)))
-        found += ((m.start(), "now") for m in _NOW.finditer(text, start, end))
-        found += ((m.start(), "earlier") for m in _EARLIER.finditer(text, start, end))
+        found += ((m.start(), "now") for m in _when("now").finditer(text, start, end))
+        found += ((m.start(), "earlier") for m in _when("earlier").finditer(text, start, end))
         found += (
             (m.start(), _day_back(m[0], today))
             for m in _ago().finditer(text, start, end)
-            if _NOW.fullmatch(m[0]) is None
+            if _when("now").fullmatch(m[0]) is None
         )
         found += (
             (m.start(), "earlier")
@@ -402,9 +387,11 @@ _MONTH_WORD: Final = re.compile(r"(?<![^\W_])(?:in|im|en|em|on|am) (?:\d{1,2}\.?
 
 def _day_back(said: str, today: date) -> date | Literal["earlier"]:
     """The day that so many days or weeks ago was; longer spans name no day."""
-    if said in _YESTERDAY:
+    if said in _lists()["when"]["yesterday"]:
         return today - timedelta(days=1)
     match = _DAYS_BACK.search(said)
     if match is None:
         return "earlier"
-    return today - timedelta(days=int(match[1]) * (7 if match[2] in _WEEKS else 1))
+    return today - timedelta(
+        days=int(match[1]) * (7 if match[2] in _lists()["when"]["weeks"] else 1)
+    )

@@ -6,13 +6,12 @@ such, and some facts are named by two words of one sentence. The lists are in `a
 """
 
 import functools
-import importlib.resources
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+from rootguard.language.lists import either, read_lists
 from rootguard.reading.days import fold_word
 from rootguard.reading.stretches import word_list
 from rootguard.reading.subjects import kin
@@ -78,8 +77,7 @@ class _Composed:
 @functools.cache
 def answer_lists() -> Mapping[str, Any]:
     """The lists of `answers.toml`."""
-    source = importlib.resources.files("rootguard.reading") / "answers.toml"
-    return tomllib.loads(source.read_text("utf-8"))
+    return read_lists("rootguard.reading", "answers.toml")
 
 
 @functools.cache
@@ -161,10 +159,7 @@ class AnswerWords:
             self._add(RootName(template), [*words])
         for fact, name in self._shared:
             self._share(fact, name)
-        body = "|".join(
-            re.escape(name).replace(r"\ ", r"[\s_-]?")
-            for name in sorted(self._names, key=len, reverse=True)
-        )
+        body = either(self._names).replace(r"\ ", r"[\s_-]?")
         self._pattern = re.compile(
             r"(?<![a-z0-9])(?:(?:is|has|am|are|ist|hat)_?)?"
             r"(?P<denied>non[-_ ]?|nicht[-_ ]?|no[_ ])?(?:ex[-_ ]?)?"
@@ -256,15 +251,13 @@ class AnswerWords:
 
 
 def _any_of(words: Sequence[str]) -> re.Pattern[str]:
-    body = "|".join(
-        re.escape(word).replace(r"\ ", r"[\s_-]") for word in sorted(words, key=len, reverse=True)
-    )
+    body = either(words).replace(r"\ ", r"[\s_-]")
     return re.compile(rf"(?<![a-z0-9])(?:{body})(?![a-z0-9])")
 
 
 def _said_of_oneself(words: Sequence[str]) -> re.Pattern[str]:
     """Verbs and adjectives behind an "I", whatever says how often or whether: "I hardly drink"."""
-    body = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+    body = either(words)
     others = "you|he|she|it|they|we|who|people|if|what|how|hope|think|want|need"
     return re.compile(
         rf"(?<![^\W_])(?:i|im|ive|ich|je|yo|io|eu|(?:do|did|have|are) you)(?:['’](?:m|ve|d))?"

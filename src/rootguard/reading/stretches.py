@@ -8,14 +8,14 @@ fact is, and what is written in its place, is decided by `answers`. The lists ar
 """
 
 import functools
-import importlib.resources
 import operator
 import re
-import tomllib
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+
+from rootguard.language.lists import either, read_lists, whole
 
 _MARKS: Final = ".!?…;\n。！？；"
 _WORD: Final = re.compile(r"[^\W_]+(?:['’/][^\W_]+)*")
@@ -24,7 +24,7 @@ _OPENING: Final = re.compile(r"\s*(?:[-*•>]\s+|\d{1,2}[.)]\s+)?")
 _BULLET: Final = re.compile(r"\s*(?:[-*•>]\s+)?[*_`']*")
 _BRACKET: Final = re.compile(r"[ ]?\([^()\n]{1,40}\)")
 _NO_ENDS: Final = re.compile(r"(?<![^\W_])no\.(?= +[^\d\s])")
-_I: Final = re.compile(r"(?<![^\W_])(?:i|ich|je|yo|io|eu)(?![^\W_])")
+_I: Final = whole(r"i|ich|je|yo|io|eu")
 _JOINED: Final = re.compile(
     r"(?<![^\W_])(?:as|if|that|what|when|than|until|till|because|while|whatever) \Z"
 )
@@ -34,7 +34,6 @@ _SAYS: Final = re.compile(
 )
 _HEADING: Final = re.compile(r"\s*#{1,6}\s")
 _COMMENT: Final = 7  # words of one
-_IT: Final = frozenset(("it", "it's", "that", "that's", "which", "this"))
 _LONGEST: Final = 800  # characters of a sentence; what is longer is cut at a blank
 _COMMENTS: Final = 3  # pieces of a sentence in a row that may only comment on what was said
 
@@ -52,8 +51,7 @@ class Stretch:
 
 @functools.cache
 def _lists() -> Mapping[str, Any]:
-    source = importlib.resources.files("rootguard.reading") / "answers.toml"
-    lists: Mapping[str, Any] = tomllib.loads(source.read_text("utf-8"))["statement"]
+    lists: Mapping[str, Any] = read_lists("rootguard.reading", "answers.toml")["statement"]
     return lists
 
 
@@ -61,6 +59,13 @@ def _lists() -> Mapping[str, Any]:
 def word_list(name: str) -> frozenset[str]:
     """The words of one list about statements."""
     return frozenset(_lists()[name])
+
+
+@functools.cache
+def listed(form: str, *names: str) -> re.Pattern[str]:
+    """A pattern with any word of these lists in the place of `{}`."""
+    words = either(word for name in names for word in word_list(name))
+    return re.compile(form.replace("{}", f"(?:{words})"))
 
 
 @functools.cache
@@ -74,10 +79,8 @@ def small_words() -> frozenset[str]:
 @functools.cache
 def _joints() -> re.Pattern[str]:
     """A word that joins two thoughts, before what begins the second."""
-    both = "|".join(sorted(word_list("joining"), key=len, reverse=True))
-    under = "|".join(sorted(word_list("subordinate"), key=len, reverse=True))
-    begins = sorted({*word_list("own"), *word_list("begins")}, key=len, reverse=True)
-    body = "|".join(map(re.escape, begins))
+    both, under = either(word_list("joining")), either(word_list("subordinate"))
+    body = either(word_list("own") | word_list("begins"))
     return re.compile(
         rf"(?<![^\W_])(?:(?P<both>{both})|(?P<under>{under})) (?=(?:{body})(?![^\W_]))"
     )
@@ -85,7 +88,7 @@ def _joints() -> re.Pattern[str]:
 
 @functools.cache
 def _own_word() -> re.Pattern[str]:
-    return re.compile(rf"(?<![^\W_])(?:{'|'.join(map(re.escape, word_list('own')))})(?![^\W_])")
+    return whole(either(word_list("own")))
 
 
 def words_in(text: str, start: int, end: int) -> list[str]:
@@ -307,7 +310,7 @@ class Stretches:
         judged = not word_list("judging").isdisjoint(rest)
         if judged and all(word in small_words() | word_list("judging") for word in rest):
             return True
-        return bool(rest) and rest[0] in _IT and len(rest) <= _COMMENT
+        return bool(rest) and rest[0] in word_list("pointing") and len(rest) <= _COMMENT
 
     def _commented(self, pieces: Sequence[Stretch], at: int, low: int) -> int:
         """Where the pieces before one begin that only comment on it."""

@@ -10,6 +10,7 @@ from importlib import resources
 
 from rootguard.identifiers.formats import LISTS, PARTICLES
 from rootguard.language.fold import caseless
+from rootguard.language.lists import either
 
 
 def _words(file: str) -> dict[str, list[str]]:
@@ -93,5 +94,4 @@ def lines(key: str) -> tuple[tuple[str, ...], ...]:
 
 def any_of(*keys: str) -> str:
     """A pattern for any of these phrases; of two that begin alike the longer is tried first."""
-    known = {phrase for key in keys for phrase in phrases(key)}
-    return "|".join(re.escape(phrase) for phrase in sorted(known, key=lambda p: (-len(p), p)))
+    return either(phrase for key in keys for phrase in phrases(key))
