@@ -78,12 +78,13 @@ _VALUE_LINE: Final = re.compile(  # "name: smoking\n  value: "
 _FLAGGED: Final = re.compile(r"(?<![^\s])--?\Z")  # of a command: "--smoker yes"
 _SPACE: Final = re.compile(r"[ =]")
 _SIGNED: Final = re.compile(r"(?=[+-](?:[\s,.;)]|\Z))|[ ](?=[+-](?:[,.;)\n]|\Z))")  # "DM+, HTN-"
+_IS: Final = "(?:is|was|are|equals|ist|est|es|e|sind|set to)"
 _LOOSE: Final = re.compile(
-    r"(?:[ _](?:status|flag))?(?:(?P<verb>[ ](?:is|was|are|equals|ist|est|es|e|sind|set to))"
+    rf"(?:[ _](?:status|flag))?(?:(?P<verb>[ ]{_IS})"
     rf"(?: currently| now| set to)?[ ]|[ ,]{{1,2}}|[ ]?\(){_OPEN}"
 )
 _MEASURED: Final = re.compile(  # its value is a number, read as one: "My sex is 1"
-    r"(?: or [a-z]+)?[ ](?:is|was|are|equals|ist|est|es|e|sind|set to)[ ]\d"
+    rf"(?: or [a-z]+)?[ ]{_IS}[ ]\d"
 )
 _MEASURED_NEAR: Final = 24  # characters: " en ayunas en sangre is "
 _CELL_END: Final = re.compile(r"[\"'*_`]{0,3}\s*(?:[.,;!?)|}\]\n<]|\Z)")
@@ -112,10 +113,10 @@ _ONLY: Final = re.compile(r",? (?:only|alone|that's it|that's all|nothing else|s
 _ANY_BOX: Final = re.compile(
     r"\[(?P<square>[ x✓✔])\]|\((?P<round>[ x✓✔•])\)|(?P<sign>[☐☑☒✅❌○◯●◉])"
 )
+_A_BOX: Final = r"(?:\[[ x✓✔]\]|\([ x✓✔•]\)|[☐☑☒✅❌○◯●◉])"
 _BOXED_LINE: Final = re.compile(  # begins with a word and ends with a box, and has two at least
     r"(?:(?<=\n)|\A)[ \t]*[^\W\d_][^\n:\[(☐☑☒✅❌○◯●◉]{1,60}"
-    r"(?:\[[ x✓✔]\]|\([ x✓✔•]\)|[☐☑☒✅❌○◯●◉])[^\n]{1,200}"
-    r"(?:\[[ x✓✔]\]|\([ x✓✔•]\)|[☐☑☒✅❌○◯●◉])[ \t]*(?=\n|\Z)"
+    rf"{_A_BOX}[^\n]{{1,200}}{_A_BOX}[ \t]*(?=\n|\Z)"
 )
 _LIST_MARK: Final = re.compile(r"\s*(?:[,;&+]|(?<![^\W_])(?:and|und|et|y|e)(?![^\W_]))\s*")
 _MEDICAL: Final = re.compile(  # a list of nothing else
@@ -991,7 +992,7 @@ class AnswerReader:
         before = ""
         understood = stretch is None
         if stretch is None:
-            if habit or name.composed:
+            if habit:
                 return
             joined = _CONTRACTED.match(text, start)
             if joined is not None:  # "I've got" leaves the "I" that "I have not" leaves
@@ -1126,7 +1127,7 @@ class AnswerReader:
             return False  # "gender" tells nothing
         if name.own or owned or self._listed(start) or self._nothing_else:
             return True
-        if self._whose(name) != "unsaid" or self._requested(name):
+        if self._requested(name):
             return False
         if text[first:last].rstrip(" \t*_").endswith(":"):
             return False  # the head of what follows
@@ -1140,7 +1141,9 @@ class AnswerReader:
             return self._stretches.around(name.start, name.end) is not None
         if _strong_words() & set(words_in(text, first, last)):
             return self._stretches.around(name.start, name.end) is not None
-        if self._asked(name) or self._stretches.heading(name.start):
+        if self._stretches.heading(name.start):
+            return False
+        if self._asked(name):
             return self._elliptic(name)
         if _LABEL_MARK.match(text, name.end):
             return False  # what stands behind it is read, or is none
@@ -1177,13 +1180,11 @@ class AnswerReader:
         if self._stretches.heading(at) or self._requested(name):
             return False
         first, last = self._stretches.sentence(at)
-        if self._subject(at) == "unsaid":
-            labelled = ":" in self._text[first:at] and name.composed  # "Household: two kids"
-            if labelled or self._stretches.opening(first, last) in word_list("elliptic"):
-                return True
+        elliptic = word_list("elliptic")
+        if self._subject(at) == "unsaid" and self._stretches.opening(first, last) in elliptic:
+            return True
         piece = self._stretches.piece(at)
-        bare = not name.composed and self._bare(name)
-        return bare and self._stretches.opening(piece.start, piece.end) in word_list("elliptic")
+        return self._bare(name) and self._stretches.opening(piece.start, piece.end) in elliptic
 
     def _profiled(self, name: FactName) -> bool:
         """Whether a name is an item of what describes somebody, or all that a label says.
@@ -1192,7 +1193,7 @@ class AnswerReader:
         """
         text = self._text
         first, last = self._stretches.sentence(name.start)
-        if self._stretches.mark(name.start) == "?" or self._stretches.heading(name.start):
+        if self._stretches.mark(name.start) == "?":
             return False
         items = re.split(r"[,/]| - ", text[first:last])
         told = bool(_SEX.search(text, first, last) or _AGED.search(text, first, last))

@@ -237,7 +237,7 @@ _YEARS_THEN = re.compile(
 )
 _WAS_OLD = re.compile(r"\bi was(?: only| just| about| around| like)* \Z")
 _OLD = re.compile(r" ?(?:years?|yrs?)[ -]old\b")
-_OLDEST: Final = 120
+_OLDEST: Final = 120  # years; one person is known to have become older
 _AT_AGE = re.compile(
     r"(?:\A|[.!?,;\n]\s{0,2})(?:(?:and |but |so |now )?at|being|as of) \Z|\bbeing \Z"
 )
