@@ -45,7 +45,7 @@ from rootguard.reading.facts import (
 from rootguard.reading.page import Page
 from rootguard.reading.speaking import Speaking
 from rootguard.reading.stretches import Stretches, listed, small_words, word_list, words_in
-from rootguard.reading.subjects import Clause, clause_at, clauses, kin
+from rootguard.reading.subjects import Clause, clause_at, clauses, kin, reports
 from rootguard.values import RootName, RootType
 
 _start = operator.attrgetter("start")  # of a name, a number or an answer: they are in order of it
@@ -199,8 +199,7 @@ _SOMEBODY: Final = re.compile(  # "as somebody living with diabetes"
 )
 _IN_A_CASE: Final = re.compile(
     r" (?:in|of|from|described in) (?:the|this|that|an?|our|my)(?: [a-z]+)?"
-    r" (?:case|study|trial|paper|report|article|book|film|story|vignette|textbook|exam"
-    r"|question|quiz)"
+    rf" (?:{reports()}|question|quiz)"
 )
 _COPULA: Final = re.compile(
     r"\b(?:identify as|i am|i'm|im|as (?:an?|the(?: [a-z]+)?)|being an?|born(?: an?)?"

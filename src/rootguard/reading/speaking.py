@@ -26,14 +26,6 @@ _OWNER_IS: Final = re.compile(  # "I'm a tall bus driver", "as a mother"
     r"(?: [^\W\d_]+(?:-[^\W\d_]+)*){0,4})?"
     r"(?: (?:someone|somebody|one))? \Z"
 )
-_THING: Final = re.compile(
-    r"\W*(?:(?:but|and|so|also|now) )?(?:there (?:was|is|are|were|['’]s)|(?:the|this"
-    r"|that|these|those|an?|our|each|every|some|many|most|all|der|die|das|le|la|les|el|los|il|o)"
-    r" [^\W\d_]+ )"
-)
-_MINE: Final = re.compile(
-    r"(?<![^\W_])(?:my|our|mein|meine|mon|ma|mi|mio|mia|meu|minha)(?: own| old)? \Z"
-)
 _WITH_ME: Final = whole(
     r"(?:me|myself) included|including (?:me|myself)|(?:me|myself) too"
     r"|also me"
@@ -41,6 +33,8 @@ _WITH_ME: Final = whole(
 _ARTICLE: Final = re.compile(r"\W*(?:an?|the|any|every|each) ")
 _THIRD: Final = re.compile(r" [a-z]{3,}(?<!s)s(?![^\W_])")
 # Where the words of a list stand beside a fact.
+_THING: Final = r"\W*(?:(?:but|and|so|also|now) )?(?:there (?:was|is|are|were|['’]s)|{} [^\W\d_]+ )"
+_MINE: Final = r"(?<![^\W_]){}(?: own| old)? \Z"
 _PREDICATES: Final = r"[ ]{}(?![^\W_])"
 _SPOKEN_BEHIND: Final = r"[ -]{}(?![^\W_])"
 _SENSES: Final = r"[ -](?:the |some |a )?{}(?![^\W_])"
@@ -145,7 +139,8 @@ class Speaking:
     def of_things(self, at: int) -> bool:
         """Whether a thing is the subject of a sentence before a fact: "the chimney smokes"."""
         first, _ = self._stretches.sentence(at)
-        return _THING.match(self._text, first, at) is not None and not self.found(at)
+        thing = listed(_THING, "articles").match(self._text, first, at)
+        return thing is not None and not self.found(at)
 
     def worked_on(self, at: int) -> bool:
         """Whether a place stands in what a text or a lesson is about."""
@@ -168,10 +163,9 @@ class Speaking:
         )  # "a smoker coughs"
         if not (told or listed(_PREDICATES, "predicates").match(text, end)) or self.whose(start):
             return False
-        if word_list("finders") & {*words_in(text, first, start)} or _MINE.search(
-            text, first, start
-        ):  # "my diabetes is in remission"
-            return False
+        mine = listed(_MINE, "possessives").search(text, first, start)
+        if mine or word_list("finders") & {*words_in(text, first, start)}:
+            return False  # "my diabetes is in remission"
         behind = {*words_in(text, end, last)}
         if not behind.isdisjoint(word_list("own") | word_list("found") | word_list("ours")):
             return False

@@ -25,13 +25,8 @@ _BULLET: Final = re.compile(r"\s*(?:[-*•>]\s+)?[*_`']*")
 _BRACKET: Final = re.compile(r"[ ]?\([^()\n]{1,40}\)")
 _NO_ENDS: Final = re.compile(r"(?<![^\W_])no\.(?= +[^\d\s])")
 _I: Final = whole(r"i|ich|je|yo|io|eu")
-_JOINED: Final = re.compile(
-    r"(?<![^\W_])(?:as|if|that|what|when|than|until|till|because|while|whatever) \Z"
-)
-_SAYS: Final = re.compile(
-    r"(?<![^\W_])(?:that|if|because|since|when|while|although|though|given)"
-    r" (?P<i>i(?:['’](?:m|ve|d))?) "
-)
+_JOINED: Final = r"(?<![^\W_]){} \Z"
+_SAYS: Final = r"(?<![^\W_]){} (?P<i>i(?:['’](?:m|ve|d))?) "
 _HEADING: Final = re.compile(r"\s*#{1,6}\s")
 _COMMENT: Final = 7  # words of one
 _LONGEST: Final = 800  # characters of a sentence; what is longer is cut at a blank
@@ -191,7 +186,7 @@ class Stretches:
 
     def _said_within(self, low: int, start: int, end: int, high: int) -> Stretch | None:
         """What a question says of whoever asks: "should I mention that I'm a smoker?"."""
-        clauses = [*_SAYS.finditer(self._text, low, start)]
+        clauses = [*listed(_SAYS, "mentioning").finditer(self._text, low, start)]
         if not clauses:
             return None
         while high > end and self._text[high - 1] in " \t\n*_`'":
@@ -210,7 +205,7 @@ class Stretches:
         ):
             return high
         own = _I.search(self._text, end, high)
-        if own is not None and _JOINED.search(self._text, end, own.start()):
+        if own is not None and listed(_JOINED, "conjunctions").search(self._text, end, own.start()):
             return high  # "as far as I know"
         rest = [] if own is None else words_in(self._text, own.end(), high)
         return high if own is None or small_words().issuperset(rest) else own.start()

@@ -85,11 +85,6 @@ _HEADING = re.compile(r"[ \t]*#{1,6} ")
 _BESIDE_NAME = re.compile(r"(?: [^\W\d_]+)?[,(: ]{1,3}\d{1,3}(?![\d.,:/]*\d)")
 
 
-_REPORTED = re.compile(  # and whom the writer looks after: "the patient in my clinic"
-    r"s? (?:in|at|from|of|described in) (?:the|this|that|a|an|our|my) "
-    r"(?:case|study|trial|paper|report|article|book|film|story|vignette|textbook|exam"
-    r"|clinic|practice|ward|office|surgery|unit|department|care)\b"
-)
 _WONDERS = re.compile(r" (?:wants to know|asks|asked|is asking|wondered|wonders) (?:if|whether)\b")
 _AGED = re.compile(r" (?:aged|ages|between|under|over) (?:\d|[a-z]{3,5}\b)")
 _NEXT_TO = re.compile(r" (?:next to|beside|opposite|across from|ahead of|behind) (?:me|us)\b")
@@ -150,6 +145,20 @@ class _Marker(NamedTuple):
 @functools.cache
 def _lists() -> Mapping[str, Any]:
     return read_lists("rootguard.reading", "subjects.toml")
+
+
+def reports() -> str:
+    """A pattern for what somebody is spoken of in who is not there: a case, a story."""
+    return either(_lists()["reports"])
+
+
+@functools.cache
+def _reported() -> re.Pattern[str]:
+    """The same, and where the writer looks after somebody: "the patient in my clinic"."""
+    return re.compile(
+        rf"s? (?:in|at|from|of|described in) (?:the|this|that|a|an|our|my) (?:{reports()}"
+        r"|clinic|practice|ward|office|surgery|unit|department|care)\b"
+    )
 
 
 @functools.cache
@@ -502,7 +511,7 @@ class _Cutting:
         if before in _set("served", "indefinite"):
             return _Marker(start, end, "nobody", "weak")
         if any(map(_LABELLED.match, (self._written,), (end,))) or any(
-            told.match(self._text, end) for told in (_REPORTED, _IN_BED, _NEXT_TO)
+            told.match(self._text, end) for told in (_reported(), _IN_BED, _NEXT_TO)
         ):
             return _Marker(start, end, "other")
         if self._text[end : end + 1] in ("_", "-") or self._text[start - 1 : start] in ("_", "-"):
