@@ -75,6 +75,13 @@ OPERATORS = (
     ),
 )
 
+# What a reading of answers hides or tells shows in what leaves.
+ANSWERS = ("reading/answers", "reading/days", "reading/facts")
+_TOLD = (
+    *("tests/channels/text/test_told.py", "tests/channels/text/test_answers.py"),
+    *("tests/channels/text/test_typed_spellings.py", "tests/channels/text/test_channel.py"),
+)
+
 # Where a module's own tests are not the only ones that can notice its faults.
 NEIGHBOURS = {
     "accounting": ("tests/session/test_session.py",),
@@ -108,11 +115,7 @@ NEIGHBOURS = {
         *("tests/store/test_backup.py", "tests/store/test_anchor.py", "tests/test_canary.py"),
     ),
     "reading": ("tests/channels/text/test_channel.py", "tests/language/test_names.py"),
-    # What a reading of answers hides or tells shows in what leaves.
-    "reading/answers": (
-        *("tests/channels/text/test_told.py", "tests/channels/text/test_answers.py"),
-        *("tests/channels/text/test_typed_spellings.py", "tests/channels/text/test_channel.py"),
-    ),
+    **dict.fromkeys(ANSWERS, _TOLD),
     "channels/text": ("tests/channels/gateway/test_openai.py",),
     "channels/detection": ("tests/channels/text",),
     "channels/tools": ("tests/channels/mcp/proxy/test_relay.py",),
@@ -129,12 +132,15 @@ FIRST = {
         "tests/reading/test_claims.py::test_every_conversation_is_read_as_it_was_recorded",
         "tests/reading/test_mentions.py::test_every_text_is_read_as_it_was_recorded",
     ),
-    "reading/answers": (
-        "tests/reading/test_answers.py",
-        "tests/channels/text/test_told.py::test_a_statement_leaves_alike_whatever_it_says",
-        "tests/channels/text/test_told.py::test_what_is_only_spoken_of_stays",
-        "tests/channels/text/test_told.py::test_what_only_speaks_of_the_topics_stays",
-        "tests/channels/text/test_told.py::test_no_group_of_the_developed_texts_tells_that_is_not_known_to",
+    **dict.fromkeys(
+        ANSWERS,
+        (
+            "tests/reading/test_answers.py",
+            "tests/channels/text/test_told.py::test_a_statement_leaves_alike_whatever_it_says",
+            "tests/channels/text/test_told.py::test_what_is_only_spoken_of_stays",
+            "tests/channels/text/test_told.py::test_what_only_speaks_of_the_topics_stays",
+            "tests/channels/text/test_told.py::test_no_group_of_the_developed_texts_tells_that_is_not_known_to",
+        ),
     ),
     "session/draws": ("tests/session/test_tiers.py", "tests/session/test_identity.py"),
     "session/guard": ("tests/session/test_tiers.py",),

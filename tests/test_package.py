@@ -27,6 +27,7 @@ DATA = (
     "language/*.toml",
     "reading/*.toml",
     "reading/weights.json",
+    "session/questions/*.toml",
     "template/templates/*.toml",
 )
 

@@ -9,7 +9,7 @@ import pytest
 from rootguard.channels.detection.rules import find_dates
 from rootguard.channels.text.explanation import Explainer
 from rootguard.language.fold import Runs
-from rootguard.reading.answers import _ordinal, told_when
+from rootguard.reading.days import _ordinal, told_when
 from rootguard.reading.page import read_page
 from rootguard.template import load_template
 from tests.support import answer_texts

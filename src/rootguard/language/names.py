@@ -8,10 +8,8 @@ template, no person and no value is known here.
 
 import bisect
 import functools
-import importlib.resources
 import itertools
 import re
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -28,6 +26,7 @@ from rootguard.language.fold import (
     first_words,
     key_of,
 )
+from rootguard.language.lists import read_lists
 
 LANGUAGES: Final = (
     *("en", "de", "fr", "es", "it", "pt", "nl", "pl", "tr"),
@@ -115,8 +114,7 @@ class Identifier:
 
 @functools.cache
 def _data() -> Mapping[str, Any]:
-    source = importlib.resources.files("rootguard.language") / "words.toml"
-    return tomllib.loads(source.read_text("utf-8"))
+    return read_lists("rootguard.language", "words.toml")
 
 
 @functools.cache

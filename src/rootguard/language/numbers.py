@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Literal
 
 from rootguard.language.fold import HANGUL, UNSPACED, Openings, Runs, bare
+from rootguard.language.lists import either
 from rootguard.language.names import languages_of
 
 Sort = Literal["digits", "words", "opaque", "hole"]
@@ -72,7 +73,7 @@ POINT_WORDS = frozenset(
     )
 )
 _WORD = re.compile(
-    rf"(?<![^\W_])(?:{'|'.join(sorted((*_VALUES, *_SCALES, 'point'), key=len, reverse=True))}"
+    rf"(?<![^\W_])(?:{either((*_VALUES, *_SCALES, 'point'))}"
     r"|a(?= (?:hundred|thousand|million|billion)(?![^\W_])))(?![^\W_])",
     re.IGNORECASE,
 )

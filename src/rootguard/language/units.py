@@ -8,17 +8,16 @@ exchanged. Nothing is guessed: an unknown unit, or one of another dimension, con
 """
 
 import functools
-import importlib.resources
 import itertools
 import math
 import re
-import tomllib
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rootguard.language.fold import bare, digits_in, ends_word, key_of, matches_at, plain
+from rootguard.language.lists import either, read_lists
 
 if TYPE_CHECKING:
     import pint
@@ -65,14 +64,10 @@ million in English, a thousand in Spanish and Portuguese."""
 _COUNTED = {6: "/uL", 9: "10^9/L", 10: "10^4/uL", 11: "10^5/uL", 12: "10^12/L"}
 
 
-def _any(words: Iterable[str]) -> str:
-    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
-
-
 _VOLUME = "|".join(f"(?P<v{exponent}>{volume})" for exponent, volume in _VOLUMES.items())
-_AFTERWARDS = rf",? ?[(\[]?(?:in |x ?)(?P<after>{_any(_TIMES)})(?![^\W_])[)\]]?"
+_AFTERWARDS = rf",? ?[(\[]?(?:in |x ?)(?P<after>{either(_TIMES)})(?![^\W_])[)\]]?"
 _COUNT = re.compile(
-    rf"(?:{_POWER}|(?:x ?)?(?P<times>{_any(_TIMES)}))(?: ?(?:of )?(?:cells|platelets))?"
+    rf"(?:{_POWER}|(?:x ?)?(?P<times>{either(_TIMES)}))(?: ?(?:of )?(?:cells|platelets))?"
     rf"(?: ?/ ?| per (?:an? )?|_per_|_)(?:{_VOLUME})(?![^\W_])(?:{_AFTERWARDS})?"
 )
 _COUNT_AFTER = re.compile(rf"(?:/ ?|per (?:an? )?)(?:{_VOLUME})(?![^\W_]){_AFTERWARDS}")
@@ -127,8 +122,7 @@ class _Table:
 
 @functools.cache
 def _data() -> Mapping[str, Any]:
-    source = importlib.resources.files("rootguard.language") / "units.toml"
-    return tomllib.loads(source.read_text("utf-8"))
+    return read_lists("rootguard.language", "units.toml")
 
 
 @functools.cache
@@ -313,7 +307,7 @@ def _readings(table: _Table, text: str, at: int) -> Iterator[tuple[str, int]]:
 def _numbered() -> tuple[re.Pattern[str], Mapping[str, tuple[str, ...]]]:
     """Units with digits of their own, and what stands before their first digit, by this digit."""
     numbered = [s for s in _spellings().meanings if re.search(r"(?<![a-z])[0-9]", s)]
-    body = "|".join(re.escape(s) for s in sorted(numbered, key=lambda s: (-len(s), s)))
+    body = either(numbered)
     power = rf"(?:[x*·] ?)?10 ?(?:\^|\*\*?) ?[0-9]{{1,2}}(?: ?/ ?| per )(?:{_VOLUME})"
     pattern = re.compile(rf"(?<![0-9.,])(?:{power}|{body})(?![^\W_])")
     before: dict[str, set[str]] = {"1": {"", *(s + b for s in "x*·" for b in ("", " "))}}

@@ -14,42 +14,53 @@ The lists are in `answers.toml`.
 """
 
 import functools
-import importlib.resources
 import operator
 import re
-import tomllib
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from rootguard.language.fold import Spans, bare, fold
-from rootguard.language.fold import plain as plain_text
+from rootguard.language.fold import Spans
+from rootguard.language.lists import either, whole
+from rootguard.reading.days import (
+    DAY_HOLE,
+    Writer,
+    age_ordinals,
+    day_in,
+    days_in,
+    fold_word,
+    part_of_day,
+    past_weekday,
+)
+from rootguard.reading.facts import (
+    LANGUAGES,
+    AnswerWords,
+    FactName,
+    answer_lists,
+    hints,
+    pair_of,
+    pairs_of,
+)
 from rootguard.reading.page import Page
 from rootguard.reading.speaking import Speaking
-from rootguard.reading.stretches import Stretches, small_words, word_list, words_in
-from rootguard.reading.subjects import Clause, clause_at, clauses, kin
-from rootguard.template import Root
+from rootguard.reading.stretches import Stretches, listed, small_words, word_list, words_in
+from rootguard.reading.subjects import Clause, clause_at, clauses, kin, reports
 from rootguard.values import RootName, RootType
 
-Writer = Callable[[RootType, float], str]
 _start = operator.attrgetter("start")  # of a name, a number or an answer: they are in order of it
 
 _HALF: Final = 0.5  # a flag is 0 or 1; this only says which, whatever rounding did
-_WHEN: Final = frozenset(
-    {"diagnosed", "earlier"}
-)  # first words of a title that say only when or how
 _WORDS_BEFORE: Final = 9  # of a statement: "no, I have never ever been a heavy"
 _REACH: Final = 90  # characters between the name of a day and the day
 _BACK: Final = 60  # the same where the day stands first
 _UNKNOWN: Final = 80  # characters of an answer that is none of those known
 _LEAST_ALONE: Final = 4  # letters of a category's answer that is told without its name
-_ABBREVIATED: Final = 3  # letters of a month
+
+_OVERLAP: Final = 3  # characters before a name in which one of two words may begin that holds it
 
 _OPEN: Final = r"[\"'*_`“”«»\[(]{0,3}"
 _CLOSE: Final = r"[\"'*_`“”«»\])]{0,3}"
-_SUFFIXES: Final = "status|flag|yn|code|answer|date|history|state"
 _GAP: Final = re.compile(  # "smoker**: ", "smoker (y/n) = ", "Do you smoke?\nA: "
     rf"(?: of [a-z]{{2,12}})?{_CLOSE}[ \t]{{0,3}}(?:\([^()\n]{{1,24}}\)[ \t]?)?"
     r"(?:status|flag|code|name|frequency|level|score|points?|pts)?[ \t]{0,3}"
@@ -67,12 +78,13 @@ _VALUE_LINE: Final = re.compile(  # "name: smoking\n  value: "
 _FLAGGED: Final = re.compile(r"(?<![^\s])--?\Z")  # of a command: "--smoker yes"
 _SPACE: Final = re.compile(r"[ =]")
 _SIGNED: Final = re.compile(r"(?=[+-](?:[\s,.;)]|\Z))|[ ](?=[+-](?:[,.;)\n]|\Z))")  # "DM+, HTN-"
+_IS: Final = "(?:is|was|are|equals|ist|est|es|e|sind|set to)"
 _LOOSE: Final = re.compile(
-    r"(?:[ _](?:status|flag))?(?:(?P<verb>[ ](?:is|was|are|equals|ist|est|es|e|sind|set to))"
+    rf"(?:[ _](?:status|flag))?(?:(?P<verb>[ ]{_IS})"
     rf"(?: currently| now| set to)?[ ]|[ ,]{{1,2}}|[ ]?\(){_OPEN}"
 )
 _MEASURED: Final = re.compile(  # its value is a number, read as one: "My sex is 1"
-    r"(?: or [a-z]+)?[ ](?:is|was|are|equals|ist|est|es|e|sind|set to)[ ]\d"
+    rf"(?: or [a-z]+)?[ ]{_IS}[ ]\d"
 )
 _MEASURED_NEAR: Final = 24  # characters: " en ayunas en sangre is "
 _CELL_END: Final = re.compile(r"[\"'*_`]{0,3}\s*(?:[.,;!?)|}\]\n<]|\Z)")
@@ -101,12 +113,11 @@ _ONLY: Final = re.compile(r",? (?:only|alone|that's it|that's all|nothing else|s
 _ANY_BOX: Final = re.compile(
     r"\[(?P<square>[ x✓✔])\]|\((?P<round>[ x✓✔•])\)|(?P<sign>[☐☑☒✅❌○◯●◉])"
 )
+_A_BOX: Final = r"(?:\[[ x✓✔]\]|\([ x✓✔•]\)|[☐☑☒✅❌○◯●◉])"
 _BOXED_LINE: Final = re.compile(  # begins with a word and ends with a box, and has two at least
     r"(?:(?<=\n)|\A)[ \t]*[^\W\d_][^\n:\[(☐☑☒✅❌○◯●◉]{1,60}"
-    r"(?:\[[ x✓✔]\]|\([ x✓✔•]\)|[☐☑☒✅❌○◯●◉])[^\n]{1,200}"
-    r"(?:\[[ x✓✔]\]|\([ x✓✔•]\)|[☐☑☒✅❌○◯●◉])[ \t]*(?=\n|\Z)"
+    rf"{_A_BOX}[^\n]{{1,200}}{_A_BOX}[ \t]*(?=\n|\Z)"
 )
-_FORMER: Final = frozenset(("former", "ex", "past", "previous", "ehemalig", "ancien"))
 _LIST_MARK: Final = re.compile(r"\s*(?:[,;&+]|(?<![^\W_])(?:and|und|et|y|e)(?![^\W_]))\s*")
 _MEDICAL: Final = re.compile(  # a list of nothing else
     r"diagnos|comorbid|risk.factors|(?<![a-z])hx|cardi|neuro|medical|pmhx?|chronic|long.term|vorerkrank|antecedent|med(?:s|ication)"
@@ -122,14 +133,14 @@ _OTHERS: Final = re.compile(  # somebody else's family or child
 _WRITTEN: Final = re.compile(r"\[(?P<title>[^\[\]\n:]{1,60}): [^\[\]\n:]{1,60}\]")
 _NO_ANSWER: Final = re.compile(r"[\[{(]|<(?![=\d ])")  # a list, a tag, a place to fill in
 _TOPIC_END: Final = re.compile(r"[,:]|(?<= )[-–—]+(?= )|—")
-_FAMILY_HEAD: Final = re.compile(
-    r"(?<![^\W_])(?:f(?:am)?\.?hx?|family[ _](?:history|hx)|familienanamnese|antecedents familiaux"
-    r"|antecedentes familiares|familiarita|anamnesi familiare|historico familiar)(?![^\W_])"
+_FAMILY_HEAD: Final = whole(
+    r"f(?:am)?\.?hx?|family[ _](?:history|hx)|familienanamnese|antecedents familiaux"
+    r"|antecedentes familiares|familiarita|anamnesi familiare|historico familiar"
 )
 _CODE: Final = re.compile(r"\d(?=\s*(?:[,;.)\n}\]]|\Z))(?!\.\d)")
 _LABEL_MARK: Final = re.compile(r"[\"'*_]{0,2} ?[:=]")
 _HEAD_MARK: Final = re.compile(r"[ \t]{0,2}[:=][ \t]{0,3}[\"']?[^\W_]")
-_SCORED: Final = re.compile(r"(?<![^\W_])(?:points?|pts|score)(?![^\W_])")
+_SCORED: Final = whole(r"points?|pts|score")
 _POINTED: Final = re.compile(r"[ \t]*\d{1,2} ?(?:points?|pts?)(?![^\W_])")
 _POINTS: Final = re.compile(r"(?:pts|points?|score)\W{0,4}\Z")
 _BIRTH_LABEL: Final = re.compile(
@@ -147,7 +158,6 @@ _ITEM: Final = 5  # words of an item in a list that describes somebody
 _LABEL: Final = 3  # words of a label before the one that names it: "relatives with diabetes - "
 _HEAD: Final = 400  # characters of a line that are looked at for what stands at its head
 _ELLIPTIC: Final = 6  # words of a question that a form asks: "Stroke or TIA in the past?"
-_EITHER: Final = frozenset(("have", "has", "had", "am", "is", "was", "do", "did", "does", "when"))
 _REPLY_MARKS: Final = re.compile(
     r"[ \t]*(?:\([^()\n]{1,16}/[^()\n]{1,16}\)[ \t]*)?(?:\n[ \t]*)?(?:[>*•–—-][ \t]*)?"
     r"(?:(?:a|answer|me|patient|user|antwort|reponse|r|respuesta|risposta)[ \t]?[:.][ \t]*)?"
@@ -177,48 +187,25 @@ _AGED: Final = re.compile(
 _HOW_LONG: Final = re.compile(
     r"(?<![^\W_])(?:for|in|after|within|last|past|over|about|some|seit|depuis|desde|da) \Z"
 )
-_SEX: Final = re.compile(
-    r"(?<![^\W_])(?:female|male|woman|man|lady|gentleman|weiblich|mannlich|frau|mann|femme|homme"
-    r"|mujer|hombre|donna|uomo|mulher|homem|(?<=\d )[fm]|(?<=yo )[fm]|(?<=y/o )[fm])(?![^\W_])"
+_SEX: Final = whole(
+    r"female|male|woman|man|lady|gentleman|weiblich|mannlich|frau|mann|femme|homme"
+    r"|mujer|hombre|donna|uomo|mulher|homem|(?<=\d )[fm]|(?<=yo )[fm]|(?<=y/o )[fm]"
 )
-_MY: Final = frozenset(("my", "mein", "meine", "mon", "ma", "mi", "mio", "mia"))
 _MY_LIKE: Final = re.compile(
     r" (?:of )?(?:my|meinem|mon|mi) (?:own )?(?:age|alter|height|build|size|edad)"
 )
-_PLURALS: Final = frozenset(
-    ("women", "ladies", "girls", "men", "guys", "gentlemen", "gents", "frauen", "manner", "femmes")
-) | {"hommes", "mujeres", "hombres", "donne", "uomini", "mulheres", "homens"}
-_PRONOUNS: Final = frozenset(("she/her", "he/him"))
-_TITLES: Final = frozenset(
-    (
-        "ms",
-        "mrs",
-        "miss",
-        "mr",
-        "herr",
-        "madame",
-        "monsieur",
-        "sra",
-        "sr",
-        "senora",
-        "senor",
-        "signora",
-    )
-) | {"signor"}
 _SOMEBODY: Final = re.compile(  # "as somebody living with diabetes"
     r"(?<![^\W_])as (?:somebody|someone|a person|a patient|one)(?![^\W_])"
 )
 _IN_A_CASE: Final = re.compile(
     r" (?:in|of|from|described in) (?:the|this|that|an?|our|my)(?: [a-z]+)?"
-    r" (?:case|study|trial|paper|report|article|book|film|story|vignette|textbook|exam"
-    r"|question|quiz)"
+    rf" (?:{reports()}|question|quiz)"
 )
 _COPULA: Final = re.compile(
     r"\b(?:identify as|i am|i'm|im|as (?:an?|the(?: [a-z]+)?)|being an?|born(?: an?)?"
     r"|ich bin|je suis|soy|sono|sou)\b[^.;\n]{0,30}\Z"
 )
-_SELF: Final = _TITLES | _PRONOUNS
-_YES: Final = frozenset(("yes", "ja", "oui", "si", "sim", "tak", "да"))
+_SELF: Final = word_list("titles") | word_list("pronouns")
 _SPOUSE_OF: Final = re.compile(r"(?<![^\W_])(?:his|her|their)[ ]\Z")
 _ONESELF: Final = re.compile(  # "I'm a middle-aged", not "I'm looking for a"
     r"(?<![^\W_])(?:i am|i['’]m|im|ich bin|je suis|soy|sono|sou)"
@@ -241,9 +228,7 @@ _BIO: Final = re.compile(  # the owner as others speak of them
     r"|(?<![^\W_])(?:bio|profile|intro|introduction|reference)(?: [a-z]+){0,3}"
     r" (?:of|about|for) me(?![^\W_])"
 )
-_HE_OR_SHE: Final = re.compile(
-    r"(?<![^\W_])(?:(?P<he>s?he)|(?P<him>him)|(?P<her>her|his)|(?P<self>h(?:im|er)self))(?![^\W_])"
-)
+_HE_OR_SHE: Final = whole(r"(?P<he>s?he)|(?P<him>him)|(?P<her>her|his)|(?P<self>h(?:im|er)self)")
 _THEY: Final = {"he": "they", "him": "them", "her": "their", "self": "themself"}
 _AGE_AND_SEX: Final = re.compile(  # 54F, 54 yo m; not 870 m
     r"(?<![\w.,+$€£/-])(?:1[01]\d|\d{1,2})( )?(y/?o ?|yrs? ?)?([mf])(?![^\W_])"
@@ -296,72 +281,17 @@ _SHORT_REPLY: Final = re.compile(  # up to eight words, then the end of the sent
 _QUESTION: Final = re.compile(r"[^.!?\n]{0,80}\?")
 
 _SENTENCE: Final = re.compile(r"[^\W\d][.!?]\s+(?=[A-Z])")
-_ISO: Final = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
-_YEAR_FIRST: Final = re.compile(r"(\d{4})([/.])(\d{1,2})\2(\d{1,2})")
-_DOTS: Final = re.compile(r"(\d{1,2})\.( ?)(\d{1,2})\.\2(\d{4}|\d{2})")
-_DAY_WORD: Final = re.compile(
-    r"(\d{1,2})(st|nd|rd|th|\.|er|º|°)?[ \u00a0-]?(de |of |del |d')?"
-    r"([^\W\d_]{3,10})\.?,?[ \u00a0-](de |of |del )?(\d{4}|\d{2})"
-)
-_WORD_DAY: Final = re.compile(
-    r"([^\W\d_]{3,10})\.?[ \u00a0](\d{1,2})(st|nd|rd|th)?(,?[ \u00a0])(\d{4})"
-)
-_SHORT_DAY: Final = re.compile(  # 20260104, 3.3.80
-    r"(?<![\w.])(?P<day>(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])"
-    r"|\d{1,2}\.\d{1,2}\.\d{2})(?![\w.]\d|\w)"
-)
-_SPELT_DAY: Final = re.compile(  # Mar 12 '25, 12Mar2025, Mar-12-2025
-    r"(?<![^\W_])(?P<day>(?:(?P<m>[a-z]{3,9})\.?[ -]?\d{1,2}(?:st|nd|rd|th)?,?[ -]"
-    r"|\d{1,2}(?:st|nd|rd|th|\.)?[ /-]?(?P<n>[a-z]{3,9})\.?,?[ /-]?)"
-    r"(?:['’]?\d\d|(?:19|20)\d\d))(?!\w)"
-)
-_CALLED_DAY: Final = re.compile(  # date(2025, 3, 12)
-    r"(?<![^\W_])(?:date|datetime|localdate\.of|new date)"
-    r"\((?P<day>\d{4}, ?\d{1,2}, ?\d{1,2})[^()\n]{0,20}\)"
-)
-_WEEKDAY: Final = re.compile(
-    r"(?<![^\W_])(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\.?"
-    r"|montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag|lundi|mardi|mercredi|jeudi"
-    r"|vendredi|samedi|dimanche|lunes|martes|miercoles|jueves|viernes|sabado|domingo|lunedi"
-    r"|martedi|mercoledi|giovedi|venerdi|sabato|domenica),?[ ](?:the |den |der |le |el |il )?\Z"
-)
-_WEEKDAY_BEHIND: Final = re.compile(
-    r",? \(?(?:(?:an?|on an?|which was an?|ein|un) )?"
-    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day\)?(?![^\W_])"
-)
-_FIRST_WORD: Final = re.compile(r"([^\W\d_]{3,12})\.?,?[ ](?:the |den |der |le |el |il )?")
 _LAST_ONE: Final = re.compile(
     r"\s*(?:the |my )?(?:last|latest|first|most recent|born|due)(?![^\W_])"
 )
-_ROMAN_DAY: Final = re.compile(
-    r"(?<![^\W_])(?P<day>[ivx]{1,6}[ ·.•/-]{1,3}[ivx]{1,4}[ ·.•/-]{1,3}m[mdclxvi]{2,12})(?![^\W_])"
-)
-_IN_CALL: Final = re.compile(r"(\d{4}), ?(\d{1,2}), ?(\d{1,2})")
-_DAY_ALONE: Final = re.compile(r"(?<![^\W_])(?:the |den |am )?\d{1,2}(?:st|nd|rd|th)(?![^\W_])")
-_FIGURES_ONLY: Final = re.compile(  # 12.3., 3/12
-    r"(?<![\w./-])(?:\d{1,2}\.\d{1,2}\.(?!\d)|\d{1,2}/\d{1,2}(?![\w/]))"
-)
-_MONTH_YEAR: Final = re.compile(
-    r"(?<![^\W_])([a-z]{3,10})\.?,?[ ](de |of |del )?((?:19|20)\d\d)(?!\d)"
-)
 _SIX_FIGURES: Final = re.compile(r"[ \t:=]{1,4}(\d{6})(?!\d)")  # LMP 040126
-_YEAR_WORDS: Final = (
-    r"(?:nineteen|twenty|two thousand)(?:[ -](?:and|hundred|oh|ten|eleven|twelve|[a-z]+teen"
-    r"|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|one|two|three|four|five|six|seven"
-    r"|eight|nine)(?![^\W_]))"
-)
-_SPOKEN_YEAR: Final = re.compile(rf",?[ ]{_YEAR_WORDS}*")
-_YEAR_IN_WORDS: Final = re.compile(rf"(?<![^\W_]){_YEAR_WORDS}+")
 _BIRTHDAY: Final = re.compile(r"birthday|geburtstag|anniversaire|cumpleanos|compleanno|aniversario")
 _GROWN: Final = re.compile(
     r"(?:turn(?:ed|s|ing)?|will be)"
     r" (?P<age>one|two|three|four|five|six|seven|eight|nine|ten|\d{1,2})(?![^\W_])"
 )
 _CLIPPED: Final = re.compile(r"\d{1,2}\.\s*\Z")  # a sentence does not end behind "am 4."
-_YEAR: Final = re.compile(r"(?<![\w./-])(?:19|20)\d\d(?![\w/-]|\.\d)")
-_SPEAKER: Final = frozenset(("i", "i'm", "im", "ich", "yo", "io", "eu", "my"))
 _CONTRACTED: Final = re.compile(r"i(?='ve\b)")
-DAY_HOLE: Final = "[date]"
 ANSWER_HOLE: Final = "[answer]"
 
 
@@ -383,380 +313,20 @@ class Answer:
     computed: str = ""
 
 
-_Weight = Literal["full", "short", "loose", "label"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Meant:
-    """What a name means: whose verb it is (`own`), whether yes to it is no ("non-smoker").
-
-    A `short` one is an abbreviation that has other meanings ("DM"): it counts in labels and notes.
-    A `loose` one is no name, but tells it where its owner speaks: a drug. A `label` says too little
-    to be more than one ("How often").
-    """
-
-    root: RootName
-    language: str
-    own: bool = False
-    denied: bool = False
-    weight: _Weight = "full"
-
-
-@dataclass(frozen=True, slots=True)
-class _Name:
-    start: int
-    end: int
-    root: RootName
-    language: str
-    own: bool
-    denied: bool = False
-    """"Non-smoker": yes to it is no to the root."""
-    weight: _Weight = "full"
-    composed: bool = False
-    """Of two words that mean it together: "tablets" and "blood pressure"."""
-    reach: int = 0
-    """Where the later of the two ends."""
-    family: bool = True
-    """Whether relatives are others: not where they are a part of the fact."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Composed:
-    """A fact that two words of one sentence name together."""
-
-    root: RootName
-    of: re.Pattern[str]
-    beside: re.Pattern[str]
-    without: re.Pattern[str] | None
-    kin: bool
-    """Whether relatives are a part of it."""
-
-
-@functools.cache
-def _lists() -> Mapping[str, Any]:
-    source = importlib.resources.files("rootguard.reading") / "answers.toml"
-    return tomllib.loads(source.read_text("utf-8"))
-
-
-@functools.cache
-def _phrases(name: str) -> re.Pattern[str]:
-    listed = sorted(map(re.escape, _lists()["statement"][name]), key=len, reverse=True)
-    return re.compile("|".join(listed))
-
-
-@functools.cache
-def _note_words() -> re.Pattern[str]:
-    body = "|".join(map(re.escape, sorted(word_list("notes"), key=len, reverse=True)))
-    return re.compile(rf"(?<![^\W_])(?:{body})(?![^\W_])")
+# Where the words of a list stand in a statement.
+_WHOLE: Final = r"(?<![^\W_]){}(?![^\W_])"
+_TOPIC_FIRST: Final = r"\s*(?:and |so |but |oh |now )?{}(?![^\W_])"
+_TOPIC_WITHIN: Final = r"(?<=[^\W_] ){} (?:the |my |a )?\Z"  # "a pack a day as for tobacco"
+_TAIL: Final = r"[ -]{}(?![^\W_])"
+_SERVED: Final = r"\s*(?:(?:the|this|der|die|le|la|el|il|o|a) )?{}\.?(?=[ ,])"  # "The client has"
+_LIST_HEAD: Final = r"(?<![^\W_]){}[ ]{0,2}:[ \t]{0,3}(?=[^\s\[])"
+_LIST_HEAD_BEFORE: Final = r"{}\W{0,3}\Z"
 
 
 @functools.cache
 def _strong_words() -> frozenset[str]:
     """Words of the owner that mean nothing else in another language."""
     return word_list("own") - {"me", "ma", "mi", "am", "im", "ho", "io", "mon", "mia", "mio"}
-
-
-@functools.cache
-def _topic_words() -> re.Pattern[str]:
-    """A sentence that begins with what it is about: "as for", "when it comes to"."""
-    body = "|".join(sorted(map(re.escape, word_list("topics")), key=len, reverse=True))
-    return re.compile(rf"\s*(?:and |so |but |oh |now )?(?:{body})(?![^\W_])")
-
-
-@functools.cache
-def _topic_before() -> re.Pattern[str]:
-    """The same in a sentence's middle: "a pack a day when it comes to cigarettes"."""
-    words = word_list("topics") - {"about", "re"}
-    body = "|".join(sorted(map(re.escape, words), key=len, reverse=True))
-    return re.compile(rf"(?<=[^\W_] )(?:{body}) (?:the |my |a )?\Z")
-
-
-@functools.cache
-def _tail_words() -> re.Pattern[str]:
-    return re.compile(rf"[ -](?:{_phrases('tail').pattern})(?![^\W_])")
-
-
-@functools.cache
-def _served_words() -> re.Pattern[str]:
-    """A sentence that begins with whoever is served: "Pt is", "The client has"."""
-    body = "|".join(sorted(word_list("served"), key=len, reverse=True))
-    return re.compile(rf"\s*(?:(?:the|this|der|die|le|la|el|il|o|a) )?(?:{body})\.?(?=[ ,])")
-
-
-@functools.cache
-def _list_heads(name: str) -> re.Pattern[str]:
-    """What stands in front of a list of what somebody has or takes, up to the list."""
-    return re.compile(rf"(?<![^\W_])(?:{_phrases(name).pattern})[ ]{{0,2}}:[ \t]{{0,3}}(?=[^\s\[])")
-
-
-@functools.cache
-def _age_ordinals() -> re.Pattern[str]:
-    words = "|".join(_lists()["days"]["ages"])
-    return re.compile(rf"(?<![^\W_])(?:\d{{1,3}}(?:st|nd|rd|th)|{words})(?![^\W_])")
-
-
-@functools.cache
-def _ago() -> re.Pattern[str]:
-    return re.compile(rf"(?<![^\W_])(?:{'|'.join(_lists()['ago'])})(?![^\W_])")
-
-
-def _folded(text: str) -> str:
-    return plain_text(bare(fold(text).text))
-
-
-@functools.cache
-def _month_names() -> Mapping[str, int]:
-    """Month words, whole and abbreviated."""
-    found: dict[str, int] = {}
-    for short in (False, True):
-        for months in _lists()["months"].values():
-            for number, month in enumerate(months, start=1):
-                word = _folded(month)
-                found.setdefault(word[:_ABBREVIATED] if short else word, number)
-                found.setdefault(word[:4], number)
-    return found
-
-
-@functools.cache
-def _days_of_months() -> re.Pattern[str]:
-    """A day of a month without its year: "the 4th of January", "Jan 4"."""
-    words = "|".join(sorted(_month_names(), key=len, reverse=True))
-    told = "|".join(sorted(_lists()["days"]["ordinals"], key=len, reverse=True))
-    return re.compile(
-        rf"(?<![^\W_])(?:(?:the )?(?:\d{{1,2}}(?:st|nd|rd|th|\.)?|{told}) (?:of |de )?(?:{words})"
-        r"(?:,? (?:19|20)\d\d)?"
-        rf"|(?:{words})\.? \d{{1,2}}(?:st|nd|rd|th)?)(?![^\W_])"
-    )
-
-
-@functools.cache
-def _months_alone() -> re.Pattern[str]:
-    """A month without day and year: "early March"."""
-    words = "|".join(sorted(_month_names().keys() - {"may", "mar"}, key=len, reverse=True))
-    return re.compile(
-        r"(?<![^\W_])(?:(?:early|late|mid|middle of|end of|start of|beginning of|anfang|ende|mitte)"
-        rf"[ -](?:{words}|may|mar)|(?:{words})|(?<=in )may)(?![^\W_])"
-    )
-
-
-@functools.cache
-def _feasts() -> re.Pattern[str]:
-    """A day told by a feast, or a week by its month: "the Tuesday before Easter"."""
-    feasts = "|".join(sorted(_lists()["days"]["feasts"], key=len, reverse=True))
-    months = "|".join(sorted(_month_names(), key=len, reverse=True))
-    return re.compile(
-        rf"(?<![^\W_])(?:(?:the |a |\w+ )?(?:\w+ )?(?:before|after) )?(?:{feasts})"
-        r"(?: (?:sunday|monday|day|eve|weekend))?(?:,? (?:19|20)\d\d)?(?![^\W_])"
-        r"|(?<![^\W_])(?:the )?(?:\d(?:st|nd|rd|th)|first|second|third|fourth|last) week(?:end)?"
-        rf" (?:of|in) (?:{months})(?:,? (?:19|20)\d\d)?(?![^\W_])"
-    )
-
-
-@functools.cache
-def _seasons() -> re.Pattern[str]:
-    words = "|".join(sorted(_lists()["days"]["seasons"], key=len, reverse=True))
-    return re.compile(
-        rf"(?<![^\W_])(?:(?:early|late|mid)[ -])?(?:{words})(?:,?(?: of| de| del)? (?:19|20)\d\d)?"
-        r"(?![^\W_])"
-    )
-
-
-@functools.cache
-def _pairs(group: Literal["pairs", "sexes"]) -> Mapping[str, tuple[Mapping[str, Any], ...]]:
-    """The sets of pairs that each word is in."""
-    found: dict[str, tuple[Mapping[str, Any], ...]] = {}
-    for by_language in _lists()[group]:
-        for pair in by_language.values():
-            for word in pair:
-                if by_language not in found.get(word, ()):
-                    found[word] = (*found.get(word, ()), by_language)
-    return found
-
-
-@functools.cache
-def _hints() -> frozenset[str]:
-    """Words for yes or no that count only where nothing follows them."""
-    plain: set[str] = set()
-    hints: set[str] = set()
-    for by_language in _lists()["pairs"]:
-        for language, pair in by_language.items():
-            (hints if "_h" in language else plain).update(pair)
-    return frozenset(hints - plain)
-
-
-def _pair(word: str, group: Literal["pairs", "sexes"], language: str) -> tuple[str, str, bool]:
-    """The pair that is written for a word, and whether it is a yes.
-
-    A word of several languages ("no") counts as one of the name's language, else as English, so
-    that the pair does not tell which of its two was written.
-    """
-    (by_language, *_) = _pairs(group)[word]
-    spoken = [each for each, pair in by_language.items() if word in pair]
-    yes = word == by_language[spoken[0]][0]
-    # Languages that share a word with this one are one pair: "si" is written back as "no" is.
-    joined = {
-        each
-        for each, pair in by_language.items()
-        if any(set(pair) & set(by_language[other]) for other in spoken)
-    } | set(spoken)
-    first = language if language in joined else "en" if "en" in joined else min(joined)
-    one, other = by_language[first]
-    return one, other, yes
-
-
-_LANGUAGES: Final = ("en", "de", "fr", "es", "it", "pt")
-
-
-class AnswerWords:
-    """What typed roots are called and how they are answered."""
-
-    __slots__ = (
-        *("_names", "_pattern", "_shared", "composed", "conditions", "dated", "facts", "kinds"),
-        *("inherited", "setting", "sexed", "titles", "treated", "without"),
-    )
-
-    def __init__(self, roots: Sequence[Root], days: Sequence[tuple[str, Sequence[str]]]) -> None:
-        self.kinds: dict[RootName, RootType] = {root.name: root.type for root in roots}
-        self.titles = {root.name: root.label for root in roots}
-        self.dated = bool(days) or any(kind.name == "date" for kind in self.kinds.values())
-        self.sexed: RootName | None = None
-        self.inherited: RootName | None = None
-        self.conditions: list[RootName] = []
-        self.treated: list[RootName] = []
-        self.facts: set[RootName] = set()  # those that the lists have words for
-        self.composed: list[_Composed] = []
-        self._names: dict[str, _Meant] = {}
-        self._shared: list[tuple[Mapping[str, Any], RootName]] = []
-        self.setting: re.Pattern[str] | None = None
-        self.without: dict[RootName, re.Pattern[str]] = {}
-        for root in roots:
-            self._add(
-                root.name, [str(root.name).replace("_", " "), root.title or "", *root.aliases]
-            )
-            first, _, rest = (root.title or "").partition(" ")
-            if root.type.name == "boolean" and first.lower() in _WHEN:
-                self._note([_folded(rest)], _Meant(root.name, "en"))
-        for template, words in days:
-            self._add(RootName(template), [*words])
-        for fact, name in self._shared:
-            self._share(fact, name)
-        body = "|".join(
-            re.escape(name).replace(r"\ ", r"[\s_-]?")
-            for name in sorted(self._names, key=len, reverse=True)
-        )
-        self._pattern = re.compile(
-            r"(?<![a-z0-9])(?:(?:is|has|am|are|ist|hat)_?)?"
-            r"(?P<denied>non[-_ ]?|nicht[-_ ]?|no[_ ])?(?:ex[-_ ]?)?"
-            rf"(?P<name>{body})(?:_?(?:{_SUFFIXES}))?(?![a-z0-9])"
-        )
-
-    def _add(self, root: RootName, words: Sequence[str]) -> None:
-        keys = [_folded(word) for word in words if word]
-        for fact in _lists()["facts"].values():
-            if set(keys) & set(fact["called"]):
-                self._note(fact.get("short", ()), _Meant(root, "en", weight="short"))
-        self._note(keys, _Meant(root, "en"))
-        for fact in _lists()["facts"].values():
-            if not set(keys) & set(fact["called"]):
-                continue
-            self.facts.add(root)
-            if fact.get("inherited"):
-                self.inherited = root
-            if fact.get("sexes"):
-                self.sexed = root
-            if fact.get("condition"):
-                self.conditions.append(root)
-            if fact.get("treated"):
-                self.treated.append(root)
-            for language in _LANGUAGES:
-                self._note(fact.get(language, ()), _Meant(root, language))
-            self._note(fact.get("own", ()), _Meant(root, "en", own=True))
-            self._note(fact.get("denied", ()), _Meant(root, "en", denied=True))
-            self._note(fact.get("loose", ()), _Meant(root, "en", weight="loose"))
-            self._pair_up(fact, root)
-            if "without" in fact:
-                self.without[root] = _any_of(fact["without"])
-            if "setting" in fact:
-                self.setting = _any_of(fact["setting"])
-            self._shared.append((fact, root))
-
-    def _pair_up(self, fact: Mapping[str, Any], root: RootName) -> None:
-        """Words of one sentence that mean it together."""
-        for pair in fact.get("together", ()):
-            if "said" in pair:
-                of = beside = _said_of_oneself(pair["said"])
-            else:
-                of, beside = (_any_of(pair[part]) for part in ("of", "beside"))
-            without = _any_of(pair["without"]) if "without" in pair else None
-            words = {*pair.get("of", ()), *pair.get("beside", ())}
-            related = not words.isdisjoint(kin())
-            self.composed.append(_Composed(root, of, beside, without, related))
-
-    def _share(self, fact: Mapping[str, Any], root: RootName) -> None:
-        """Words that mean it where they mean no other of the roots."""
-        self._note(fact.get("also", ()), _Meant(root, "en"))
-        for like in fact.get("like", ()):
-            other = _lists()["facts"][like]
-            if any(fact is other for fact, _ in self._shared):
-                continue
-            for language in _LANGUAGES:
-                self._note(other.get(language, ()), _Meant(root, language))
-            self._note(other.get("loose", ()), _Meant(root, "en", weight="loose"))
-            self._pair_up(other, root)
-
-    def _note(self, keys: Sequence[str], meant: _Meant) -> None:
-        for key in keys:
-            alone = meant.weight == "full" and key in word_list("labels")
-            self._names.setdefault(key, replace(meant, weight="label") if alone else meant)
-
-    def names(self, text: str) -> Iterator[_Name]:
-        """The names in a plain text, in order."""
-        for match in self._pattern.finditer(text):
-            key = re.sub(r"[\s_-]+", " ", match["name"])
-            meant = self._names.get(key) or self._names.get(match["name"]) or self._spaced(key)
-            yield _Name(
-                match.start(),
-                match.end(),
-                meant.root,
-                meant.language,
-                meant.own,
-                denied=(match["denied"] is not None) is not meant.denied,
-                weight=meant.weight,
-            )
-
-    def named(self, key: str) -> bool:
-        """Whether a name means any of the roots."""
-        return key in self._names
-
-    def _spaced(self, key: str) -> _Meant:
-        """A name whose words were written as one: "lastperiod"."""
-        bald = key.replace(" ", "")
-        return next(m for name, m in self._names.items() if re.sub(r"[ _-]", "", name) == bald)
-
-
-def _any_of(words: Sequence[str]) -> re.Pattern[str]:
-    body = "|".join(
-        re.escape(word).replace(r"\ ", r"[\s_-]") for word in sorted(words, key=len, reverse=True)
-    )
-    return re.compile(rf"(?<![a-z0-9])(?:{body})(?![a-z0-9])")
-
-
-def _said_of_oneself(words: Sequence[str]) -> re.Pattern[str]:
-    """Verbs and adjectives behind an "I", whatever says how often or whether: "I hardly drink"."""
-    body = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
-    others = "you|he|she|it|they|we|who|people|if|what|how|hope|think|want|need"
-    return re.compile(
-        rf"(?<![^\W_])(?:i|im|ive|ich|je|yo|io|eu|(?:do|did|have|are) you)(?:['’](?:m|ve|d))?"
-        rf"(?: (?!(?:{others})[ '’])[^\W\d_]+(?:['’]t)?){{0,3}}? (?:{body})(?![^\W_])"
-    )
-
-
-@functools.lru_cache(maxsize=64)
-def answer_words(
-    roots: tuple[Root, ...], days: tuple[tuple[str, tuple[str, ...]], ...]
-) -> AnswerWords:
-    """The vocabulary of these roots, and of templates whose target is a day, made once."""
-    return AnswerWords(roots, days)
 
 
 class AnswerReader:
@@ -768,19 +338,12 @@ class AnswerReader:
         self._page = page
         self._text = page.plain
         self._words = words
-        patterns = (_SHORT_DAY, _SPELT_DAY, _CALLED_DAY, _ROMAN_DAY) if days or words.dated else ()
-        short = [
-            m.span("day")
-            for pattern in patterns
-            for m in pattern.finditer(page.plain)
-            if pattern is not _SPELT_DAY or (m["m"] or m["n"]) in _month_names()
-        ]
-        self._days = _longest(_with_weekday(page.plain, day) for day in _longest([*days, *short]))
+        self._days = days_in(page.plain, days) if days or words.dated else []
         self._told = told
         self._clauses: tuple[Clause, ...] = ()
         self._stretches = Stretches("", ())
         self._speaking = Speaking("", self._stretches)
-        self._names: list[_Name] = []
+        self._names: list[FactName] = []
         self._found: list[Answer] = []
         self._labels = Spans()
         self._chosen = Spans()
@@ -789,7 +352,7 @@ class AnswerReader:
         self._learnt: dict[int, str | None] = {}
         self._noted = False
 
-    def _is_measured(self, name: _Name, measured: Spans) -> bool:
+    def _is_measured(self, name: FactName, measured: Spans) -> bool:
         """Whether it is a quantity's name with a number behind it, a few words off."""
         near = self._numbered(name.end, name.end + _MEASURED_NEAR + 1)
         return near and measured.meet(name.start, name.end)
@@ -810,7 +373,7 @@ class AnswerReader:
         ]
         known = Spans((name.start, name.end) for name in names)
         names += (
-            _Name(name.start, name.end, root, "en", own=False)
+            FactName(name.start, name.end, root, "en", own=False)
             for name in self._page.names
             for root in name.roots[:1]
             if root in kinds and not known.meet(name.start, name.end)
@@ -823,7 +386,7 @@ class AnswerReader:
         self._clauses = clauses(self._page)
         self._stretches = Stretches(self._text, [clause.end for clause in self._clauses])
         self._speaking = Speaking(self._text, self._stretches)
-        self._noted = self._told and _note_words().search(self._text) is not None
+        self._noted = self._told and listed(_WHOLE, "notes").search(self._text) is not None
         self._compose()
         self._written()
         self._replies(asked)
@@ -875,7 +438,7 @@ class AnswerReader:
 
     def _written(self) -> None:
         """What was written here before, in a text that is read again: it stays as it is."""
-        titles = {_folded(title): root for root, title in self._words.titles.items()}
+        titles = {fold_word(title): root for root, title in self._words.titles.items()}
         spans: list[tuple[int, int]] = []
         for mark in _WRITTEN.finditer(self._text):
             root = titles.get(mark["title"])
@@ -896,7 +459,7 @@ class AnswerReader:
 
     def _compose(self) -> None:
         """Names made of two words of a sentence, in place of what one of them would name."""
-        found: list[_Name] = []
+        found: list[FactName] = []
         quantities = Spans(self._quantities)
         named: set[tuple[RootName, int]] = set()
         for each in self._words.composed:
@@ -921,7 +484,7 @@ class AnswerReader:
                     span = beside.span() if quantities.meet(*word.span()) else word.span()
                     reach = max(word.end(), beside.end())
                     found.append(
-                        _Name(
+                        FactName(
                             *(*span, each.root, "en"),
                             own=False,
                             composed=True,
@@ -944,16 +507,16 @@ class AnswerReader:
             )
             self._names = sorted([*rest, *found], key=lambda name: (name.start, -name.end))
 
-    def _families(self, named: set[int]) -> Iterator[_Name]:
+    def _families(self, named: set[int]) -> Iterator[FactName]:
         """What stands behind "FH:", whether or not it names the disease: "nil" tells it as well."""
         root = self._words.inherited
         for head in _FAMILY_HEAD.finditer(self._text) if root is not None else ():
             first, last = self._stretches.sentence(head.start())
             behind = _HEAD_MARK.match(self._text, head.end(), last)
             if root is not None and behind is not None and first not in named:
-                yield _Name(behind.end() - 1, behind.end(), root, "en", own=False, composed=True)
+                yield FactName(behind.end() - 1, behind.end(), root, "en", own=False, composed=True)
 
-    def _births(self) -> Iterator[_Name]:
+    def _births(self) -> Iterator[FactName]:
         """Labels of a birthday in a text about a child, where no own one is declared."""
         words = self._words
         for each in words.composed:
@@ -962,12 +525,12 @@ class AnswerReader:
             about = words.setting is not None and words.setting.search(self._text)
             if about or each.beside.search(self._text):
                 for label in _BIRTH_LABEL.finditer(self._text):
-                    yield _Name(*label.span(), each.root, "en", own=False, composed=True)
+                    yield FactName(*label.span(), each.root, "en", own=False, composed=True)
 
-    def _whose(self, name: _Name) -> str:
+    def _whose(self, name: FactName) -> str:
         """Whose the clause of a name is; of a composed name it is the owner's."""
         before = _LAST_WORD.search(self._text, max(0, name.start - 12), name.start)
-        mine = before is not None and before[1] in _MY  # "since my stroke"
+        mine = before is not None and before[1] in word_list("my")  # "since my stroke"
         if name.composed or mine or name.weight == "label":
             return "owner"
         opener = self._stretches.opening(*self._stretches.sentence(name.start))
@@ -984,7 +547,7 @@ class AnswerReader:
         whose = self._whose_at(name.start)
         return "unsaid" if whose in ("other", "nobody") and self._bare(name) else whose
 
-    def _bare(self, name: _Name) -> bool:
+    def _bare(self, name: FactName) -> bool:
         """Whether a name's piece of a sentence has no subject: "never smoked, walks daily"."""
         if not self._told or self._speaking.told_before(name.start) == "other":
             return False
@@ -1001,7 +564,7 @@ class AnswerReader:
         if not self._told:
             return subject
         first, last = self._stretches.sentence(at)
-        served = _served_words().match(self._text, first, last)
+        served = listed(_SERVED, "served").match(self._text, first, last)
         if served is not None and _IN_A_CASE.match(self._text, served.end()):
             return "nobody"
         if subject in ("other", "nobody", "unsaid"):
@@ -1016,7 +579,7 @@ class AnswerReader:
 
     # -- what stands behind a name --------------------------------------------------------------
 
-    def _labelled(self, name: _Name, kind: RootType) -> bool:
+    def _labelled(self, name: FactName, kind: RootType) -> bool:
         if name.weight == "loose":
             return False
         flagged = _FLAGGED.search(self._text, max(0, name.start - 3), name.start)
@@ -1063,11 +626,11 @@ class AnswerReader:
             return False
         return self._keep(found)
 
-    def _further(self, mark: str, name: _Name, kind: RootType) -> bool:
+    def _further(self, mark: str, name: FactName, kind: RootType) -> bool:
         """Whether an answer goes on to the end of its sentence: "Relatives: one, a great-uncle"."""
         return mark == "?" or (mark == ":" and kind.name == "category" and self._habit(name))
 
-    def _marked(self, gap: re.Match[str], name: _Name) -> bool:
+    def _marked(self, gap: re.Match[str], name: FactName) -> bool:
         """Whether any words behind a mark are the answer; behind a dash, if they are small ones."""
         if gap["mark"] in (":", "=", ":=", "=="):
             return True
@@ -1087,7 +650,7 @@ class AnswerReader:
         )
         return gap["mark"] in "-–—" and opens and small and name.root in self._words.facts
 
-    def _topic(self, name: _Name, kind: RootType) -> bool:
+    def _topic(self, name: FactName, kind: RootType) -> bool:
         """What is answered behind a question or a topic that a name stands in.
 
         "Have you ever had a stroke? Not that I know", "About the smoking: gave up in May."
@@ -1107,7 +670,7 @@ class AnswerReader:
             replied = _REPLY_MARKS.match(text, start)
             if brief and replied is not None:
                 asked = asked or _known_words("pairs").match(text, replied.end()) is not None
-        elif _topic_words().match(text, first, last):
+        elif listed(_TOPIC_FIRST, "topics", "topics_first").match(text, first, last):
             over = _TOPIC_END.search(text, name.end, last)
             if over is None:
                 return False
@@ -1136,7 +699,9 @@ class AnswerReader:
             return False
         end = self._reply_end(at, name.root)
         opener = self._stretches.opening(at, end)
-        asks = self._stretches.mark(at) == "?" or opener in word_list("asking") - _EITHER
+        asks = self._stretches.mark(at) == "?" or opener in word_list("asking") - word_list(
+            "asks_or_tells"
+        )
         if end <= at or asks or opener in word_list("requests"):
             return False
         found = self._known_at(at, name, kind)
@@ -1174,7 +739,7 @@ class AnswerReader:
         """Whether a stretch tells of something else that is declared."""
         return bool(self._others(start, end, root) or _within(self._quantities, start, end))
 
-    def _others(self, start: int, end: int, root: RootName) -> list[_Name]:
+    def _others(self, start: int, end: int, root: RootName) -> list[FactName]:
         """Names of other roots between two places that are more than a hint."""
         strong = ("full", "short")
         return [
@@ -1183,14 +748,14 @@ class AnswerReader:
             if n.root != root and n.weight in strong and not n.composed
         ]
 
-    def _unlisted(self, start: int, end: int, name: _Name, kind: RootType) -> Answer:
+    def _unlisted(self, start: int, end: int, name: FactName, kind: RootType) -> Answer:
         """An answer in words that no list has: the released one is written as any is."""
         write = _worded(str) if kind.name == "category" else _one_of("yes", "no", str)
         if kind.name == "boolean" and name.denied:
             write = _one_of("no", "yes", str)
         return Answer(start=start, end=end, root=name.root, said=None, write=write)
 
-    def _known_at(self, at: int, name: _Name, kind: RootType) -> Answer | None:
+    def _known_at(self, at: int, name: FactName, kind: RootType) -> Answer | None:
         """A known answer that stands here."""
         if kind.name == "category":
             return self._category_at(at, name.root, kind, coded=not name.composed)
@@ -1200,10 +765,10 @@ class AnswerReader:
         for group in groups:
             match = _known_words(group).match(self._text, at)
             if match is not None and _AMOUNT.match(self._text, at) is None:
-                hinted = group == "pairs" and match[0] in _hints()
+                hinted = group == "pairs" and match[0] in hints()
                 if hinted and not _CELL_END.match(self._text, match.end()):
                     continue
-                one, other, yes = _pair(match[0], group, name.language)
+                one, other, yes = pair_of(match[0], group, name.language)
                 pair = (other, one) if name.denied else (one, other)
                 return Answer(
                     start=at,
@@ -1215,17 +780,17 @@ class AnswerReader:
         return None
 
     def _case_at(
-        self, start: int, end: int, name: _Name, group: Literal["pairs", "sexes"]
+        self, start: int, end: int, name: FactName, group: Literal["pairs", "sexes"]
     ) -> Callable[[str], str]:
         """The case of an answer: small, where it is one of many words for yes or no."""
         written = self._original(start, end)
-        one, _, _ = _pair(self._text[start:end], group, name.language)
+        one, _, _ = pair_of(self._text[start:end], group, name.language)
         capital = len(written) > 1 and written.isupper()
-        if group == "sexes" or one not in _YES or capital or name.start == name.end:
+        if group == "sexes" or one not in word_list("yes") or capital or name.start == name.end:
             return _case(written)
         return str
 
-    def _box_at(self, at: int, name: _Name, kind: RootType) -> Answer | None:
+    def _box_at(self, at: int, name: FactName, kind: RootType) -> Answer | None:
         """A box behind a label, with or without its cross."""
         box = _BOX.match(self._text, at) if kind.name == "boolean" else None
         if box is None:
@@ -1245,7 +810,7 @@ class AnswerReader:
         """
         text = self._text
         other = re.compile(r"\s?[/|]\s?([^\W\d_]{1,5})(?![^\W_])").match(text, answer.end)
-        if other is not None and other[1] in _pairs("pairs"):
+        if other is not None and other[1] in pairs_of("pairs"):
             first = self._original(answer.start, answer.end)
             if first.isupper() is self._original(*other.span(1)).isupper():
                 return answer
@@ -1303,7 +868,7 @@ class AnswerReader:
             write=lambda kind, number: str(kind.answers.index(kind.written(number))),
         )
 
-    def _unknown_at(self, at: int, name: _Name, kind: RootType) -> Answer | None:
+    def _unknown_at(self, at: int, name: FactName, kind: RootType) -> Answer | None:
         """Whatever stands behind a label, if it is no number of it, no type and no other name."""
         text = self._text
         stop = re.compile(r"[\n,;|}\]]|\.(?=\s|\Z)").search(text, at)
@@ -1321,13 +886,13 @@ class AnswerReader:
             return self._unlisted(at, at + len(said), name, kind)
         return Answer(start=at, end=at + len(said), root=name.root, said=None, write=None)
 
-    def _tells(self, said: str, name: _Name) -> bool:
+    def _tells(self, said: str, name: FactName) -> bool:
         """Whether one of a category's answers is in a text, however it is set apart."""
         kind = self._words.kinds[name.root]
         bald = re.sub(r"[\s_-]", "", said)
-        return any(re.sub(r"[\s_-]", "", _folded(each)) in bald for each in kind.answers)
+        return any(re.sub(r"[\s_-]", "", fold_word(each)) in bald for each in kind.answers)
 
-    def _inflected(self, name: _Name, kind: RootType) -> None:
+    def _inflected(self, name: FactName, kind: RootType) -> None:
         """Words made of an answer, beside the category's name: "a northerner by region"."""
         stems = _stems(kind.answers) if kind.name == "category" and self._told else None
         if stems is None:
@@ -1368,7 +933,7 @@ class AnswerReader:
             kind = self._words.kinds.get(root)
             if kind is None:
                 continue
-            name = _Name(0, 0, root, "en", own=True)
+            name = FactName(0, 0, root, "en", own=True)
             at = len(self._text) - len(self._text.lstrip(" \t\n\"'*_"))
             if kind.name == "date":
                 if self._days:
@@ -1381,7 +946,7 @@ class AnswerReader:
                 self._reply(short, name, kind)
             return
 
-    def _reply(self, short: re.Match[str], name: _Name, kind: RootType) -> None:
+    def _reply(self, short: re.Match[str], name: FactName, kind: RootType) -> None:
         """A few words that answer in a way that no list has: "only on weekends"."""
         if self._among(*short.span()):
             return  # read by its name
@@ -1397,13 +962,13 @@ class AnswerReader:
 
     # -- what is said of oneself ----------------------------------------------------------------
 
-    def _stated(self, name: _Name, kind: RootType) -> None:
+    def _stated(self, name: FactName, kind: RootType) -> None:
         """Said of oneself, the whole stretch of it: "have never been one to smoke"."""
         text = self._text
         habit = kind.name == "category" and self._habit(name)
         if not self._told or not (kind.name == "boolean" or habit):
             return
-        if name.root == self._words.sexed and text[name.start : name.end] in _pairs("sexes"):
+        if name.root == self._words.sexed and text[name.start : name.end] in pairs_of("sexes"):
             return
         clause = clause_at(self._clauses, name.start)
         start, run = self._run_before(name.start, clause.start)
@@ -1415,18 +980,18 @@ class AnswerReader:
             return
         if not self._asserted(name, clause, start, run):
             return
-        spoken = _topic_before().search(text, max(0, name.start - 40), name.start)
+        spoken = listed(_TOPIC_WITHIN, "topics").search(text, max(0, name.start - 40), name.start)
         whole = name.composed or spoken is not None
         whole = whole or any(
             each.composed and each.root == name.root and each.end > name.start
-            for each in self._among(name.start - _ABBREVIATED, name.end)
+            for each in self._among(name.start - _OVERLAP, name.end)
         )
         around = self._stretches.whole if whole else self._stretches.around
         stretch = around(name.start, name.end)
         before = ""
         understood = stretch is None
         if stretch is None:
-            if habit or name.composed:
+            if habit:
                 return
             joined = _CONTRACTED.match(text, start)
             if joined is not None:  # "I've got" leaves the "I" that "I have not" leaves
@@ -1515,10 +1080,10 @@ class AnswerReader:
                 write = _titled(self._title(named))
                 self._keep(Answer(start=start, end=end, root=named.root, said=None, write=write))
 
-    def _habit(self, name: _Name) -> bool:
+    def _habit(self, name: FactName) -> bool:
         return name.root in self._words.facts
 
-    def _asserted(self, name: _Name, clause: Clause, start: int, run: Sequence[str]) -> bool:
+    def _asserted(self, name: FactName, clause: Clause, start: int, run: Sequence[str]) -> bool:
         """Whether a name is said of the owner, and not only spoken of."""
         text = self._text
         first, last = self._stretches.sentence(name.start)
@@ -1561,7 +1126,7 @@ class AnswerReader:
             return False  # "gender" tells nothing
         if name.own or owned or self._listed(start) or self._nothing_else:
             return True
-        if self._whose(name) != "unsaid" or self._requested(name):
+        if self._requested(name):
             return False
         if text[first:last].rstrip(" \t*_").endswith(":"):
             return False  # the head of what follows
@@ -1575,7 +1140,9 @@ class AnswerReader:
             return self._stretches.around(name.start, name.end) is not None
         if _strong_words() & set(words_in(text, first, last)):
             return self._stretches.around(name.start, name.end) is not None
-        if self._asked(name) or self._stretches.heading(name.start):
+        if self._stretches.heading(name.start):
+            return False
+        if self._asked(name):
             return self._elliptic(name)
         if _LABEL_MARK.match(text, name.end):
             return False  # what stands behind it is read, or is none
@@ -1585,7 +1152,7 @@ class AnswerReader:
         self._learnt.setdefault(name.start, None)
         return not self._speaking.of_things(name.start) or self._profiled(name)
 
-    def _asked(self, name: _Name) -> bool:
+    def _asked(self, name: FactName) -> bool:
         """Whether a name stands in the part of a sentence that asks: "X is out, so can I Y?"."""
         if self._stretches.mark(name.start) != "?":
             return False
@@ -1593,7 +1160,7 @@ class AnswerReader:
         _, last = self._stretches.sentence(name.start)
         return piece.end >= last or self._stretches.asks(piece)
 
-    def _item(self, name: _Name) -> bool:
+    def _item(self, name: FactName) -> bool:
         """Whether a name is all of its part of a sentence, but for small words: "PVD absent"."""
         piece = self._stretches.piece(name.start)
         rest = {
@@ -1603,7 +1170,7 @@ class AnswerReader:
         asks = self._stretches.mark(name.start) == "?"
         return bool(rest) and not asks and rest <= small_words() | word_list("found")
 
-    def _elliptic(self, name: _Name) -> bool:
+    def _elliptic(self, name: FactName) -> bool:
         """Whether a sentence leaves its "I" away, in a text whose owner speaks elsewhere.
 
         "Currently on ramipril, cholesterol borderline. Can I take cold capsules?"
@@ -1612,22 +1179,20 @@ class AnswerReader:
         if self._stretches.heading(at) or self._requested(name):
             return False
         first, last = self._stretches.sentence(at)
-        if self._subject(at) == "unsaid":
-            labelled = ":" in self._text[first:at] and name.composed  # "Household: two kids"
-            if labelled or self._stretches.opening(first, last) in word_list("elliptic"):
-                return True
+        elliptic = word_list("elliptic")
+        if self._subject(at) == "unsaid" and self._stretches.opening(first, last) in elliptic:
+            return True
         piece = self._stretches.piece(at)
-        bare = not name.composed and self._bare(name)
-        return bare and self._stretches.opening(piece.start, piece.end) in word_list("elliptic")
+        return self._bare(name) and self._stretches.opening(piece.start, piece.end) in elliptic
 
-    def _profiled(self, name: _Name) -> bool:
+    def _profiled(self, name: FactName) -> bool:
         """Whether a name is an item of what describes somebody, or all that a label says.
 
         "Male, 54, smoker, 83 kg", "Household: single parent".
         """
         text = self._text
         first, last = self._stretches.sentence(name.start)
-        if self._stretches.mark(name.start) == "?" or self._stretches.heading(name.start):
+        if self._stretches.mark(name.start) == "?":
             return False
         items = re.split(r"[,/]| - ", text[first:last])
         told = bool(_SEX.search(text, first, last) or _AGED.search(text, first, last))
@@ -1637,17 +1202,17 @@ class AnswerReader:
         label = text[first : name.start].rstrip(" \t*_")
         return label.endswith(":") and not text[name.end : last].strip(" \t*_.)")
 
-    def _capital(self, name: _Name) -> bool:
+    def _capital(self, name: FactName) -> bool:
         """Whether an abbreviation is written as one: "DM", "no DM"."""
         return self._original(name.start, name.end).split()[-1].isupper()
 
-    def _requested(self, name: _Name) -> bool:
+    def _requested(self, name: FactName) -> bool:
         """Whether a name stands in a request: "write about diabetes"."""
         return self._stretches.opening(*self._stretches.sentence(name.start)) in word_list(
             "requests"
         )
 
-    def _between_others(self, name: _Name, start: int, end: int) -> tuple[int, int]:
+    def _between_others(self, name: FactName, start: int, end: int) -> tuple[int, int]:
         """A stretch as far as other facts in it let it reach, which are read by themselves."""
         text = self._text
         others = [
@@ -1702,7 +1267,7 @@ class AnswerReader:
         at = bisect_left(numbers, start, key=_start)
         return at < len(numbers) and numbers[at].start < end
 
-    def _among(self, start: int, end: int) -> list[_Name]:
+    def _among(self, start: int, end: int) -> list[FactName]:
         """The names that begin between two places."""
         low = bisect_left(self._names, start, key=_start)
         return self._names[low : bisect_left(self._names, end, lo=low, key=_start)]
@@ -1722,15 +1287,15 @@ class AnswerReader:
             run.append(word)
             # Who speaks stays, so that numbers behind it are theirs: "I'm a smoker, 54".
             before = _LAST_WORD.search(self._text, max(least, match.start() - 24), match.start())
-            answers = before is not None and before[1] in _pairs("pairs")
-            if word in _SPEAKER and not answers:
+            answers = before is not None and before[1] in pairs_of("pairs")
+            if word in word_list("speakers") and not answers:
                 break
             at = match.start(1)
         return at, run
 
     def _run_behind(self, at: int) -> int:
         while True:
-            match = _tail_words().match(self._text, at) or _TAIL_SPAN.match(self._text, at)
+            match = listed(_TAIL, "tail").match(self._text, at) or _TAIL_SPAN.match(self._text, at)
             if match is None:
                 return at
             at = match.end()
@@ -1741,7 +1306,7 @@ class AnswerReader:
         behind = self._boxes_behind()
         boxes = [box for box in _BOXES.finditer(text) if not behind.meet(*box.span())]
         labels: list[tuple[int, int]] = []
-        head: _Name | None = None
+        head: FactName | None = None
         last = -1
         for place, box in enumerate(boxes):
             stop = text.find("\n", box.end())
@@ -1774,7 +1339,9 @@ class AnswerReader:
                 start = box.end()
                 if not named or self._words.kinds[named[0].root].name != "boolean":
                     continue
-                yes = not (named[0].denied or bool((word_list("no") | _FORMER) & {*words}))
+                yes = not (
+                    named[0].denied or bool((word_list("no") | word_list("former")) & {*words})
+                )
                 marks = _SIGNS.get(box[group], ("x", " "))
                 crossed = bool(box[group].strip()) and box[group] not in "☐✗✘❌○◯"
                 answers.append(self._mark(*box.span(group), named[0], marks, crossed, yes))
@@ -1809,7 +1376,7 @@ class AnswerReader:
                     self._keep(found)
         self._columned = Spans(columns)
 
-    def _joined(self, line: int, start: int, end: int) -> list[_Name]:
+    def _joined(self, line: int, start: int, end: int) -> list[FactName]:
         """What a box is for together with the line over the boxes: "Medication: [x] pressure"."""
         head = self._text.rfind(":", max(0, line - _HEAD), line)
         first = self._text.rfind("\n", 0, max(0, head)) + 1
@@ -1817,7 +1384,7 @@ class AnswerReader:
             for one, other in ((each.of, each.beside), (each.beside, each.of)):
                 named = one.search(self._text, start, end)
                 if named is not None and other.search(self._text, first, head):
-                    return [_Name(*named.span(), each.root, "en", own=False, composed=True)]
+                    return [FactName(*named.span(), each.root, "en", own=False, composed=True)]
         return []
 
     def _choices(self) -> None:
@@ -1841,7 +1408,9 @@ class AnswerReader:
                 labels.append((text.rfind("\n", 0, name.start) + 1, name.end))
         self._chosen = Spans(labels)
 
-    def _choice_at(self, at: int, end: int, name: _Name, kind: RootType) -> tuple[int, int] | None:
+    def _choice_at(
+        self, at: int, end: int, name: FactName, kind: RootType
+    ) -> tuple[int, int] | None:
         """Where several answers stand in a row from here on, if they are set off unlike."""
         text = self._text
         if kind.name == "category":
@@ -1877,7 +1446,7 @@ class AnswerReader:
             return None
         return at, end if kind.name == "category" else last
 
-    def _head(self, at: int) -> _Name | None:
+    def _head(self, at: int) -> FactName | None:
         """The name that stands over a box or on its line before it."""
         line = self._text.rfind("\n", 0, at) + 1
         if not self._text[line:at].strip(" \t-*•"):
@@ -1886,7 +1455,7 @@ class AnswerReader:
         return over[0] if over else None
 
     def _boxed(
-        self, box: re.Match[str], label: str, names: Sequence[_Name], head: _Name | None
+        self, box: re.Match[str], label: str, names: Sequence[FactName], head: FactName | None
     ) -> Answer | None:
         """A mark before what it is a mark for: a name, or an answer to what stands over it."""
         group = next(each for each in ("square", "round", "sign") if box[each] is not None)
@@ -1903,15 +1472,17 @@ class AnswerReader:
                 write = _marked(meant, marks)
                 return Answer(start=start, end=end, root=head.root, said=said, write=write)
             group_of: Literal["pairs", "sexes"] = (
-                "sexes" if head.root == self._words.sexed and label in _pairs("sexes") else "pairs"
+                "sexes"
+                if head.root == self._words.sexed and label in pairs_of("sexes")
+                else "pairs"
             )
-            if label in _pairs(group_of):
-                _, _, yes = _pair(label, group_of, head.language)
+            if label in pairs_of(group_of):
+                _, _, yes = pair_of(label, group_of, head.language)
                 return self._mark(start, end, head, marks, crossed, yes is not head.denied)
         sexed = self._words.sexed
-        if sexed is not None and len(label) > 1 and label in _pairs("sexes"):
-            _, _, yes = _pair(label, "sexes", "en")
-            name = _Name(start, end, sexed, "en", own=False)
+        if sexed is not None and len(label) > 1 and label in pairs_of("sexes"):
+            _, _, yes = pair_of(label, "sexes", "en")
+            name = FactName(start, end, sexed, "en", own=False)
             return self._mark(start, end, name, marks, crossed, yes)
         named = next((n for n in names if n.root in kinds), None)
         if named is None or kinds[named.root].name != "boolean" or named.weight == "loose":
@@ -1922,7 +1493,7 @@ class AnswerReader:
         return self._mark(start, end, named, marks, crossed, not (named.denied or denied))
 
     def _mark(
-        self, start: int, end: int, name: _Name, marks: tuple[str, str], crossed: bool, yes: bool
+        self, start: int, end: int, name: FactName, marks: tuple[str, str], crossed: bool, yes: bool
     ) -> Answer:
         return Answer(
             start=start,
@@ -1936,10 +1507,7 @@ class AnswerReader:
         """Whether it stands in a list of what somebody has: "Conditions: diabetes, gout"."""
         line = max(self._text.rfind("\n", 0, at) + 1, at - _HEAD)
         head, colon, _ = self._text[line:at].rpartition(":")
-        return (
-            bool(colon)
-            and re.search(rf"(?:{_phrases('lists').pattern})\W{{0,3}}\Z", head) is not None
-        )
+        return bool(colon) and listed(_LIST_HEAD_BEFORE, "lists").search(head) is not None
 
     def _whole_lists(self) -> None:
         """Lists of conditions or medicines: what is missing in one tells as much as what is there.
@@ -1947,8 +1515,8 @@ class AnswerReader:
         So items that tell a declared one go, and all declared ones stand behind the list.
         """
         for heads, roots in (
-            (_list_heads("lists"), self._words.conditions),
-            (_list_heads("medicines"), self._words.treated),
+            (listed(_LIST_HEAD, "lists"), self._words.conditions),
+            (listed(_LIST_HEAD, "medicines"), self._words.treated),
         ):
             for head in heads.finditer(self._text) if roots else ():
                 named = self._among(head.start() - _BACK, head.end())
@@ -1960,8 +1528,8 @@ class AnswerReader:
     def _whole_list(self, head: re.Match[str], roots: Sequence[RootName]) -> None:
         text = self._text
         _, last = self._stretches.sentence(head.end())
-        listed = text[head.end() : last].rstrip(" .\t")
-        end = head.end() + len(listed)
+        written = text[head.end() : last].rstrip(" .\t")
+        end = head.end() + len(written)
         items, begin = [], head.end()
         for mark in [*_LIST_MARK.finditer(text, head.end(), end), None]:
             if (stop := end if mark is None else mark.start()) > begin:
@@ -1977,12 +1545,12 @@ class AnswerReader:
                 no = name.denied is word_list("no").isdisjoint(beside)
                 told[name.root] = "no" if no else "yes"
             small = small_words().issuperset(words) and not text[start:stop].strip().isdigit()
-            if names or small or _phrases("nothing").fullmatch(text[start:stop].strip()):
+            if names or small or listed("{}", "nothing").fullmatch(text[start:stop].strip()):
                 gone.append((start, stop))
         if _WRITTEN.search(text, head.end(), end):
             return  # read before
         surely = _MEDICAL.search(head[0]) is not None
-        if not listed or self._stretches.mark(head.end()) == "?" or not (gone or surely):
+        if not written or self._stretches.mark(head.end()) == "?" or not (gone or surely):
             return
         if len(gone) < len(items) and not surely:
             return
@@ -2054,7 +1622,7 @@ class AnswerReader:
             if whose in ("other", "nobody") and match[0] not in _SELF and not oneself:
                 continue
             start, run = self._run_before(match.start(), clause.start)
-            told = oneself or bool((word_list("own") - _MY) & set(run))
+            told = oneself or bool((word_list("own") - word_list("my")) & set(run))
             aged = _AGED.search(text, max(first, match.start() - 20), match.start())
             aged = aged or re.compile(r"[ ,]{1,2}\d{1,3}(?![\w.]\d|\w)").match(text, match.end())
             if word_list("having") & set(run):
@@ -2063,11 +1631,11 @@ class AnswerReader:
             copula = copula or _THAT_IS_ME.match(text, match.end())
             if not text[first : match.start()].strip():  # "Female patient here"
                 copula = copula or _HERE.match(text, match.end())
-            if match[0] in _PRONOUNS or _MY_LIKE.match(text, match.end()):
+            if match[0] in word_list("pronouns") or _MY_LIKE.match(text, match.end()):
                 told = True
-            elif match[0] in _PLURALS:
+            elif match[0] in word_list("plurals"):
                 continue
-            if match[0] in _TITLES:
+            if match[0] in word_list("titles"):
                 told, aged = False, None
                 copula = _CALLED.search(text, max(0, match.start() - 24), match.start())
                 copula = copula or _THAT_IS_ME.match(text, match.end())
@@ -2076,13 +1644,13 @@ class AnswerReader:
             language = next(
                 (
                     each
-                    for by in _lists()["sexes"]
+                    for by in answer_lists()["sexes"]
                     for each, pair in by.items()
-                    if match[0] in pair and each in _LANGUAGES
+                    if match[0] in pair and each in LANGUAGES
                 ),
                 "en",
             )
-            one, other, yes = _pair(match[0], "sexes", language)
+            one, other, yes = pair_of(match[0], "sexes", language)
             if word_list("no") & set(run):
                 write, said, begin = _titled(self._words.titles[root]), None, start
             else:
@@ -2129,7 +1697,7 @@ class AnswerReader:
                 self._keep(self._sex_letter(*match.span(3), root))
 
     def _sex_letter(self, start: int, end: int, root: RootName) -> Answer:
-        one, other, yes = _pair(self._text[start:end], "sexes", "en")
+        one, other, yes = pair_of(self._text[start:end], "sexes", "en")
         case = _case(self._original(start, end))
         return Answer(
             start=start,
@@ -2161,7 +1729,7 @@ class AnswerReader:
 
     # -- days -----------------------------------------------------------------------------------
 
-    def _dated(self, name: _Name) -> None:
+    def _dated(self, name: FactName) -> None:
         """The day that belongs to a name, whole, in part, or as so long ago."""
         without = self._words.without.get(name.root)
         if without is not None and without.search(
@@ -2192,7 +1760,7 @@ class AnswerReader:
         if _BIRTHDAY.search(text, name.start, name.end):
             start, stop = max(0, name.start - _BACK), min(len(text), name.end + _BACK)
             start = max(start, text.rfind("\n", 0, name.start) + 1)
-            for age in _age_ordinals().finditer(text, start, stop):
+            for age in age_ordinals().finditer(text, start, stop):
                 self._keep(self._day(*age.span(), name, None, None))
         figures = _SIX_FIGURES.match(text, name.end)
         if figures is not None:
@@ -2210,7 +1778,7 @@ class AnswerReader:
         elif not self._keep_part(name, least, name.start):
             self._dated_next(name)
 
-    def _dated_next(self, name: _Name) -> None:
+    def _dated_next(self, name: FactName) -> None:
         """The day in the sentence behind a name: "My tracker died. The last one was on 3 May"."""
         _, last = self._stretches.sentence(name.start)
         first, end = self._stretches.sentence(min(last + 2, len(self._text)))
@@ -2226,48 +1794,26 @@ class AnswerReader:
         else:
             self._keep_part(name, first, end)
 
-    def _keep_part(self, name: _Name, start: int, end: int) -> bool:
+    def _keep_part(self, name: FactName, start: int, end: int) -> bool:
         """A day told by its month and year, its year, or how long ago it is."""
-        for pattern in (
-            *(_feasts(), _days_of_months(), _seasons(), _MONTH_YEAR, _ago(), _YEAR, _YEAR_IN_WORDS),
-            *(_FIGURES_ONLY, _months_alone(), _DAY_ALONE),
-        ):
-            parts = pattern.finditer(self._text, start, end)
-            if pattern is _MONTH_YEAR:
-                parts = (each for each in parts if each[1] in _month_names())
-            part = next(iter(parts), None)
-            if part is None:
-                continue
-            write: Writer | None = None
-            if pattern is _MONTH_YEAR:
-                write = _month_and_year(_lists()["months"][name.language], part[2] or "")
-            elif pattern is _days_of_months():
-                dated = _YEAR.search(part[0]) is not None
-                write = _day_and_month(_lists()["months"][name.language], dated=dated)
-            elif pattern in (_YEAR, _YEAR_IN_WORDS):
-                write = _year_alone
-            stop = part.end()
-            if pattern is _days_of_months():
-                spoken = _SPOKEN_YEAR.match(self._text, stop)
-                stop = stop if spoken is None else spoken.end()
-            begin, _ = _with_weekday(self._text, part.span())
-            return self._keep(self._day(begin, stop, name, None, write))
-        return False
+        part = part_of_day(self._text, start, end, name.language)
+        if part is not None:
+            self._keep(self._day(part.start, part.end, name, None, part.write))
+        return part is not None
 
-    def _keep_days(self, days: Sequence[tuple[int, int]], name: _Name) -> None:
+    def _keep_days(self, days: Sequence[tuple[int, int]], name: FactName) -> None:
         """The first of them is what is told; the others were told at other times."""
         for place, (start, end) in enumerate(days):
             said, write = (
-                _day_in(self._original(start, end), name.language) if place == 0 else (None, None)
+                day_in(self._original(start, end), name.language) if place == 0 else (None, None)
             )
             self._keep(self._day(start, end, name, said, write))
 
     def _day(
-        self, start: int, end: int, name: _Name, said: str | None, write: Writer | None
+        self, start: int, end: int, name: FactName, said: str | None, write: Writer | None
     ) -> Answer:
         computed = "" if name.root in self._words.kinds else str(name.root)
-        weekday = _WEEKDAY_BEHIND.match(self._text, end)
-        end = end if weekday is None else weekday.end()
+        end = past_weekday(self._text, end)
         return Answer(
             start=start,
             end=end,
@@ -2283,7 +1829,7 @@ class AnswerReader:
     def _subject(self, at: int) -> str:
         return clause_at(self._clauses, at).subject
 
-    def _title(self, name: _Name) -> str:
+    def _title(self, name: FactName) -> str:
         return self._words.titles[name.root]
 
     def _original(self, start: int, end: int) -> str:
@@ -2304,33 +1850,15 @@ class AnswerReader:
         return True
 
 
-def _with_weekday(text: str, day: tuple[int, int]) -> tuple[int, int]:
-    """A day with its weekday before it, which tells of it."""
-    before = _WEEKDAY.search(text, max(0, day[0] - 14), day[0])
-    return day if before is None else (before.start(), day[1])
-
-
 def _within(spans: Sequence[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
     """Of spans in order, those that begin between two places."""
     low = bisect_left(spans, (start,))
     return [*spans[low : bisect_left(spans, (end,), lo=low)]]
 
 
-def _longest(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans in order, of those that overlap the longest."""
-    kept: list[tuple[int, int]] = []
-    for start, end in sorted(spans, key=lambda span: span[0] - span[1]):
-        at = bisect_left(kept, (start, end))
-        free = at == len(kept) or end <= kept[at][0]
-        if free and (at == 0 or kept[at - 1][1] <= start):
-            kept.insert(at, (start, end))
-    return kept
-
-
 @functools.cache
 def _known_words(group: Literal["pairs", "sexes"]) -> re.Pattern[str]:
-    words = sorted(map(re.escape, _pairs(group)), key=len, reverse=True)
-    return re.compile(rf"(?:{'|'.join(words)})(?![^\W_]|[.,]\d)")
+    return re.compile(rf"(?:{either(pairs_of(group))})(?![^\W_]|[.,]\d)")
 
 
 @functools.cache
@@ -2339,13 +1867,12 @@ def _options(group: Literal["pairs", "sexes"]) -> re.Pattern[str]:
     chosen = "f|m|w|female|male|woman|man|weiblich|mannlich"
     if group == "pairs":
         chosen = "yes|no|y|n|true|false|ja|nein|j|oui|non|si|sim|nao"
-    return re.compile(rf"(?<![^\W_])(?:{chosen})(?![^\W_])")
+    return whole(chosen)
 
 
 @functools.cache
 def _sex_words() -> re.Pattern[str]:
-    words = sorted((w for w in _pairs("sexes") if len(w) > 1), key=len, reverse=True)
-    return re.compile(rf"(?<![^\W_])(?:{'|'.join(map(re.escape, words))})(?![^\W_])")
+    return whole(either(word for word in pairs_of("sexes") if len(word) > 1))
 
 
 _JOINED: Final = r"[\\s_-]*(?:to|or|–)?[\\s_-]*"  # "2 to 4", "2-4"
@@ -2354,12 +1881,12 @@ _JOINED: Final = r"[\\s_-]*(?:to|or|–)?[\\s_-]*"  # "2 to 4", "2-4"
 @functools.lru_cache(maxsize=256)
 def _answers_of(answers: tuple[str, ...]) -> re.Pattern[str]:
     """The answers of a category, whatever stands between their words."""
-    spelt = [re.sub(r"(?:\\[ -]|_)+", r"[\\s_-]*", re.escape(_folded(each))) for each in answers]
+    spelt = [re.sub(r"(?:\\[ -]|_)+", r"[\\s_-]*", re.escape(fold_word(each))) for each in answers]
     for joint in ("to", "or"):
         spelt = [
             re.sub(rf"(?<=\d)\[\\s_-\]\*{joint}\[\\s_-\]\*(?=\d)", _JOINED, each) for each in spelt
         ]
-    return re.compile(rf"(?<![^\W_])(?:{'|'.join(sorted(spelt, key=len, reverse=True))})(?![^\W_])")
+    return whole("|".join(sorted(spelt, key=len, reverse=True)))
 
 
 @functools.lru_cache(maxsize=256)
@@ -2367,12 +1894,12 @@ def _stems(answers: tuple[str, ...]) -> re.Pattern[str] | None:
     """Longer words that begin with an answer; None where answers are too short to tell."""
     if any(len(each) < _LEAST_ALONE for each in answers):
         return None
-    spelt = [re.sub(r"(?:\\[ -]|_)+", r"[\\s_-]*", re.escape(_folded(each))) for each in answers]
-    return re.compile(rf"(?<![^\W_])(?:{'|'.join(spelt)})-?[^\W\d_]{{2,8}}(?![^\W_])")
+    spelt = [re.sub(r"(?:\\[ -]|_)+", r"[\\s_-]*", re.escape(fold_word(each))) for each in answers]
+    return whole(rf"(?:{'|'.join(spelt)})-?[^\W\d_]{{2,8}}")
 
 
 def _answer_in(answers: Sequence[str], written: str) -> str | None:
-    return next((each for each in answers if _bald(_folded(each)) == _bald(written)), None)
+    return next((each for each in answers if _bald(fold_word(each)) == _bald(written)), None)
 
 
 def _bald(text: str) -> str:
@@ -2421,181 +1948,4 @@ def _titled(title: str, before: str = "") -> Writer:
 # -- how days are written ---------------------------------------------------------------------
 
 
-def _released_day(kind: RootType, number: float) -> date:
-    day = kind.outside(number)
-    return day if isinstance(day, date) else date(1970, 1, 1)
-
-
-def _day_in(written: str, language: str) -> tuple[str | None, Writer]:
-    """What a day says in ISO form, if its form can say only one day, and how one is written there.
-
-    A weekday before it is left out. A month is written in the name's language: the language that
-    it was written in would tell some months from others ("April" is one in two). In figures with
-    slashes day and month may stand either way round: they are not learnt from, and written back
-    in ISO form.
-    """
-    weekday = _FIRST_WORD.match(written)
-    if weekday is not None and _folded(weekday[1]) not in _month_names():
-        written = written[weekday.end() :]
-    if (call := _IN_CALL.fullmatch(written)) is not None:
-        return _iso(call[1], call[2], call[3]), _formatted("{0:%Y}, {0.month}, {0.day}", "")
-    if (iso := _ISO.match(written)) is not None:
-        return _iso(iso[1], iso[2], iso[3]), _formatted("{0:%Y-%m-%d}", "")
-    if re.fullmatch(r"\d{8}", written):
-        return _iso(written[:4], written[4:6], written[6:]), _formatted("{0:%Y%m%d}", "")
-    if (first := _YEAR_FIRST.fullmatch(written)) is not None:
-        return _iso(first[1], first[3], first[4]), _formatted(
-            f"{{0:%Y{first[2]}%m{first[2]}%d}}", ""
-        )
-    if (dots := _DOTS.fullmatch(written)) is not None:
-        full = dots[4] if len(dots[4]) == 4 else ""
-        return _iso(full, dots[3], dots[1]), _formatted("{0:%d}.{1}{0:%m}.{1}{0:%Y}", dots[2])
-    folded = _folded(written)
-    if (worded := _DAY_WORD.fullmatch(folded)) is not None and worded[4] in _month_names():
-        month = _month_names()[worded[4]]
-        year = worded[6] if len(worded[6]) == 4 else ""
-        write = _day_month(language, worded[2] or "", worded[3] or "", worded[5] or "")
-        return _iso(year, month, worded[1]), write
-    if (worded := _WORD_DAY.fullmatch(folded)) is not None and worded[1] in _month_names():
-        month = _month_names()[worded[1]]
-        return _iso(worded[5], month, worded[2]), _month_day(language, worded[3] or "", worded[4])
-    if (part := _MONTH_YEAR.fullmatch(folded)) is not None and part[1] in _month_names():
-        return None, _month_and_year(_lists()["months"][language], part[2] or "")
-    return None, _formatted("{0:%Y-%m-%d}", "")
-
-
-def _iso(year: str, month: str | int, day: str | int) -> str | None:
-    try:
-        return date(int(year), int(month), int(day)).isoformat()
-    except ValueError:
-        return None
-
-
-def _formatted(form: str, between: str) -> Writer:
-    return lambda kind, number: form.format(_released_day(kind, number), between)
-
-
-def _ordinal(day: int, marked: str) -> str:
-    if not marked:
-        return str(day)
-    if marked not in ("st", "nd", "rd", "th"):
-        return f"{day}." if marked == "." else str(day)
-    ending = "th" if 10 < day < 14 else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
-    return f"{day}{ending}"
-
-
-def _day_month(language: str, marked: str, of: str, of_year: str) -> Writer:
-    def write(kind: RootType, number: float) -> str:
-        day = _released_day(kind, number)
-        month = _lists()["months"][language][day.month - 1]
-        linked = "de " if of == "d'" else of
-        return f"{_ordinal(day.day, marked)} {linked}{month} {of_year}{day.year}"
-
-    return write
-
-
-def _month_day(language: str, marked: str, between: str) -> Writer:
-    def write(kind: RootType, number: float) -> str:
-        day = _released_day(kind, number)
-        month = _lists()["months"][language][day.month - 1]
-        return f"{month} {_ordinal(day.day, marked)}{between}{day.year}"
-
-    return write
-
-
-def _month_and_year(months: Sequence[str], of: str) -> Writer:
-    def write(kind: RootType, number: float) -> str:
-        day = _released_day(kind, number)
-        return f"{months[day.month - 1]} {of}{day.year}"
-
-    return write
-
-
-def _day_and_month(months: Sequence[str], *, dated: bool) -> Writer:
-    def write(kind: RootType, number: float) -> str:
-        day = _released_day(kind, number)
-        return f"{day.day} {months[day.month - 1]}{f' {day.year}' if dated else ''}"
-
-    return write
-
-
-def _year_alone(kind: RootType, number: float) -> str:
-    return str(_released_day(kind, number).year)
-
-
 # -- when a number was told of ----------------------------------------------------------------
-
-# Characters in which a number's day stands: close behind it, or at the head of its clause.
-_WHEN_BEHIND: Final = 40
-_WHEN_BEFORE: Final = 60
-_NOW: Final = re.compile(
-    r"(?<![^\W_])(?:now|today|this morning|current(?:ly)?|at the moment|jetzt|heute|maintenant"
-    r"|aujourd'hui|ahora|hoy|adesso|oggi|agora|hoje)(?![^\W_])"
-)
-_EARLIER: Final = re.compile(
-    r"(?<![^\W_])(?:previous(?:ly)?|earlier|back then|last time|the time before|before that"
-    r"|formerly|fruher|vorher|zuletzt|auparavant|avant|antes|anteriormente|prima"
-    r"|in precedenza|dropped from"
-    r"|went (?:up |down )?from|rose from|fell from|up from|down from|used to be)(?![^\W_])"
-)
-_NEXT_PART: Final = re.compile(r"[,;]|(?<![^\W_])(?:and|und|et|y|e)(?![^\W_])")
-_YESTERDAY: Final = frozenset(("yesterday", "gestern", "hier", "ayer", "ieri", "ontem"))
-_DAYS_BACK: Final = re.compile(
-    r"(\d{1,3}) (day|week|tag|woche|jour|semaine|dia|semana|giorn|settiman)"
-)
-_WEEKS: Final = frozenset(("week", "woche", "semaine", "semana", "settiman"))
-
-
-def told_when(
-    page: Page,
-    place: tuple[int, int],
-    between: tuple[int, int],
-    days: Sequence[tuple[int, int]],
-    today: date,
-) -> date | Literal["now", "earlier"]:
-    """Of when a number at a place tells: a day, now, or some time before; where nothing says, now.
-
-    `between` are the ends of the numbers before and behind it; all places are of the folded text.
-    """
-    text = page.plain
-    line, stop = text.rfind("\n", 0, place[0]) + 1, text.find("\n", place[1])
-    last = min(between[1], place[1] + _WHEN_BEHIND, len(text) if stop < 0 else stop)
-    over = _NEXT_PART.search(text, place[1], last)
-    behind = (place[1], last if over is None else over.start())
-    before = (max(between[0], place[0] - _WHEN_BEFORE, line), place[0])
-    for (start, end), nearest in ((behind, min), (before, max)):
-        found: list[tuple[int, date | Literal["now", "earlier"]]] = []
-        for first, last in days:
-            if start <= first and last <= end:
-                original = page.original[slice(*page.folded.span(first, last))]
-                said, _ = _day_in(original, "en")
-                found.append((first, "earlier" if said is None else date.fromisoformat(said)))
-        found += ((m.start(), "now") for m in _NOW.finditer(text, start, end))
-        found += ((m.start(), "earlier") for m in _EARLIER.finditer(text, start, end))
-        found += (
-            (m.start(), _day_back(m[0], today))
-            for m in _ago().finditer(text, start, end)
-            if _NOW.fullmatch(m[0]) is None
-        )
-        found += (
-            (m.start(), "earlier")
-            for m in _MONTH_WORD.finditer(text, start, end)
-            if m[1] in _month_names() and not any(a <= m.start(1) < b for a, b in days)
-        )
-        if found:
-            _, when = nearest(found, key=lambda each: each[0])
-            return "now" if when == today else when
-    return "now"
-
-
-_MONTH_WORD: Final = re.compile(r"(?<![^\W_])(?:in|im|en|em|on|am) (?:\d{1,2}\.? )?([a-z]{3,10})")
-
-
-def _day_back(said: str, today: date) -> date | Literal["earlier"]:
-    """The day that so many days or weeks ago was; longer spans name no day."""
-    if said in _YESTERDAY:
-        return today - timedelta(days=1)
-    match = _DAYS_BACK.search(said)
-    if match is None:
-        return "earlier"
-    return today - timedelta(days=int(match[1]) * (7 if match[2] in _WEEKS else 1))

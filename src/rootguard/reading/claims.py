@@ -15,16 +15,15 @@ with one conversation, text by text in order, and keeps names only.
 """
 
 import functools
-import importlib.resources
 import itertools
 import re
-import tomllib
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from rootguard.language.fold import Spans, caseless, key_of
+from rootguard.language.lists import read_lists
 from rootguard.language.names import languages_of
 from rootguard.language.numbers import WrittenNumber
 from rootguard.language.units import canonical, currency_before, read_currency, read_period
@@ -238,7 +237,7 @@ _YEARS_THEN = re.compile(
 )
 _WAS_OLD = re.compile(r"\bi was(?: only| just| about| around| like)* \Z")
 _OLD = re.compile(r" ?(?:years?|yrs?)[ -]old\b")
-_OLDEST: Final = 120
+_OLDEST: Final = 120  # years; one person is known to have become older
 _AT_AGE = re.compile(
     r"(?:\A|[.!?,;\n]\s{0,2})(?:(?:and |but |so |now )?at|being|as of) \Z|\bbeing \Z"
 )
@@ -425,8 +424,7 @@ class TextReading:
 
 @functools.cache
 def _lists() -> Mapping[str, frozenset[str]]:
-    source = importlib.resources.files("rootguard.reading") / "claims.toml"
-    content: dict[str, Any] = tomllib.loads(source.read_text("utf-8"))
+    content = read_lists("rootguard.reading", "claims.toml")
     return {key: frozenset(words) for key, words in content.items()}
 
 

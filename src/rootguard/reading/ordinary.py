@@ -13,14 +13,13 @@ ranges are not counted as such. Near means within a few words of the same senten
 """
 
 import functools
-import importlib.resources
 import re
-import tomllib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from rootguard.language.fold import Spans, key_of
+from rootguard.language.lists import read_lists
 from rootguard.language.names import formulas, languages_of
 from rootguard.language.numbers import WrittenNumber
 from rootguard.language.units import currency_before, fits, read_currency, read_period
@@ -197,8 +196,7 @@ _CLOCK = re.compile(r"\s?(?:am|pm|a\.m\.?|p\.m\.?|o'clock|uhr|heures|uur)(?![a-z
 
 @functools.cache
 def _lists() -> Mapping[str, frozenset[str]]:
-    source = importlib.resources.files("rootguard.reading") / "ordinary.toml"
-    content: dict[str, Any] = tomllib.loads(source.read_text("utf-8"))
+    content = read_lists("rootguard.reading", "ordinary.toml")
     return {key: frozenset(words) for key, words in content.items()}
 
 

@@ -11,10 +11,8 @@ the unit and with the marks that stand there. Only digits change; the unit's own
 """
 
 import functools
-import importlib.resources
 import math
 import re
-import tomllib
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +22,7 @@ from typing import Any, Literal, NamedTuple
 from rootguard.language import names, units
 from rootguard.language.fold import Folded, Openings, Runs, Spans, bare, first_words, fold
 from rootguard.language.fold import plain as plain_text
+from rootguard.language.lists import read_lists
 from rootguard.language.numbers import WrittenNumber, reads_as_thousands, scan, spell
 from rootguard.language.units import canonical, convert, currencies, substance_of, unstated
 from rootguard.template import Root
@@ -107,8 +106,7 @@ class NamePlace:
 @functools.cache
 def wording() -> Mapping[str, Any]:
     """The words of `wording.toml`, lists as sets."""
-    source = importlib.resources.files("rootguard.reading") / "wording.toml"
-    content = tomllib.loads(source.read_text("utf-8"))
+    content = read_lists("rootguard.reading", "wording.toml")
     ordered = ("elsewhere", "subjects", "reference")
     found = {
         key: frozenset(value) if isinstance(value, list) and key not in ordered else value

@@ -12,27 +12,13 @@ import functools
 import re
 from typing import Final, Literal
 
-from rootguard.reading.stretches import Stretches, word_list, words_in
+from rootguard.language.lists import whole
+from rootguard.reading.stretches import Stretches, listed, word_list, words_in
 from rootguard.reading.subjects import anybody, kin, people
 
 _NEAR: Final = 120  # characters before a fact in which whoever has it is named
 _PIECES: Final = re.compile(r"[^\W_]+(?:['’/-][^\W_]+)*")
-_RELATIVE: Final = frozenset(("who", "whose", "whom"))
-_OTHERS: Final = frozenset(("he", "she", "his", "he's", "she's"))  # "they" are mostly doctors
-# Small words of several languages that join nouns as well: "diabetes without insulin".
-_NOT_SAYING: Final = frozenset(
-    ("with", "without", "on", "off", "mit", "avec", "con", "com", "history")
-)
 _GENERAL: Final = anybody() - {"someone", "somebody", "anyone", "anybody", "everyone", "everybody"}
-_DETERMINERS: Final = frozenset(
-    (
-        *("my", "our", "his", "her", "their", "your", "the", "a", "an", "this", "that", "some"),
-        *("mein", "meine", "meinem", "meiner", "meinen", "unser", "unsere", "sein", "ihr"),
-        *("der", "die", "mon", "ma", "mes", "notre", "le", "la", "les", "un", "une", "mi", "mis"),
-        *("el", "mio", "mia"),
-        *("il", "lo", "meu", "minha", "o", "ein", "eine", "una", "um", "uma", "another", "one"),
-    )
-)
 _OWNER_IS: Final = re.compile(  # "I'm a tall bus driver", "as a mother"
     r"(?<![^\W_])(?:i am|i['’]m|im|i was|are you|being|as|ich bin|als|je suis|soy|como"
     r"|sono|come|sou)"
@@ -40,66 +26,31 @@ _OWNER_IS: Final = re.compile(  # "I'm a tall bus driver", "as a mother"
     r"(?: [^\W\d_]+(?:-[^\W\d_]+)*){0,4})?"
     r"(?: (?:someone|somebody|one))? \Z"
 )
-_THING: Final = re.compile(
-    r"\W*(?:(?:but|and|so|also|now) )?(?:there (?:was|is|are|were|['’]s)|(?:the|this"
-    r"|that|these|those|an?|our|each|every|some|many|most|all|der|die|das|le|la|les|el|los|il|o)"
-    r" [^\W\d_]+ )"
-)
-_MINE: Final = re.compile(
-    r"(?<![^\W_])(?:my|our|mein|meine|mon|ma|mi|mio|mia|meu|minha)(?: own| old)? \Z"
-)
-_WITH_ME: Final = re.compile(
-    r"(?<![^\W_])(?:(?:me|myself) included|including (?:me|myself)|(?:me|myself) too"
-    r"|also me)(?![^\W_])"
+_WITH_ME: Final = whole(
+    r"(?:me|myself) included|including (?:me|myself)|(?:me|myself) too"
+    r"|also me"
 )
 _ARTICLE: Final = re.compile(r"\W*(?:an?|the|any|every|each) ")
 _THIRD: Final = re.compile(r" [a-z]{3,}(?<!s)s(?![^\W_])")
-_PREDICATE: Final = re.compile(
-    r"[ ](?:is|are|was|were|has|have|had|can|could|may|might|must|will|would|should|does|did|ist"
-    r"|sind|est|es|e|sono|sao|causes?|caused|kills?|killed|keeps?|affects?|raises?|increases?|lowers?"
-    r"|damages?|harms?|leads?|makes?|remains?|comes?|seems?|requires?|needs?|runs?|verursacht|schadet)"
-    r"(?![^\W_])"
+# Where the words of a list stand beside a fact.
+_THING: Final = r"\W*(?:(?:but|and|so|also|now) )?(?:there (?:was|is|are|were|['’]s)|{} [^\W\d_]+ )"
+_MINE: Final = r"(?<![^\W_]){}(?: own| old)? \Z"
+_PREDICATES: Final = r"[ ]{}(?![^\W_])"
+_SPOKEN_BEHIND: Final = r"[ -]{}(?![^\W_])"
+_SENSES: Final = r"[ -](?:the |some |a )?{}(?![^\W_])"
+_SPOKEN_OF: Final = r"(?<![^\W_]){}(?: an?| the)? \Z"
+_WORKS: Final = (  # what a text, a lesson or a study is about: "an article on teenage smoking"
+    r"(?<![^\W_]){}(?: [^\W_]+){0,2}? (?:about|on|of|over|covers?|uber|sur|sobre|su)"
+    r"(?: [^\W_]+){0,2}? \Z"
 )
-
-
-@functools.cache
-def _spoken_behind() -> re.Pattern[str]:
-    return re.compile(rf"[ -](?:{_body('spoken_behind')})(?![^\W_])")
-
-
-@functools.cache
-def _senses() -> re.Pattern[str]:
-    return re.compile(rf"[ -](?:the |some |a )?(?:{_body('senses')})(?![^\W_])")
-
-
-@functools.cache
-def _spoken_before() -> re.Pattern[str]:
-    return re.compile(rf"(?<![^\W_])(?:{_body('spoken_of')})(?: an?| the)? \Z")
-
-
-@functools.cache
-def _subject_of_work() -> re.Pattern[str]:
-    """What a text, a lesson or a study is about: "an article on teenage smoking"."""
-    return re.compile(
-        rf"(?<![^\W_])(?:{_body('works')})(?: [^\W_]+){{0,2}}? (?:about|on|of|over|covers?|uber"
-        r"|sur|sobre|su)(?: [^\W_]+){0,2}? \Z"
-    )
+_MY_WORKS: Final = r"(?<![^\W_])(?:my|our) {}(?![^\W_])"
 
 
 @functools.cache
 def _saying() -> frozenset[str]:
     lists = ("verbs", "no", "unsure", "own", "ours", "found", "telling", "elliptic", "judging")
     replies = {"y", "n", "yes", "true", "false", "ja", "nein", "oui", "si", "sim"}
-    return frozenset(replies).union(*map(word_list, lists)) - _NOT_SAYING
-
-
-@functools.cache
-def _my_work() -> re.Pattern[str]:
-    return re.compile(rf"(?<![^\W_])(?:my|our) (?:{_body('works')})(?![^\W_])")
-
-
-def _body(name: str) -> str:
-    return "|".join(sorted(map(re.escape, word_list(name)), key=len, reverse=True))
+    return frozenset(replies).union(*map(word_list, lists)) - word_list("joins_nouns")
 
 
 @functools.cache
@@ -147,35 +98,35 @@ class Speaking:
             word, at = words[place]
             if word in _speakers() or word == "me":
                 return "owner"
-            if word in _RELATIVE:
+            if word in word_list("relative"):
                 spoken = place > 0 and words[place - 1][0] in _speakers()  # "can I, who smoke"
                 return "owner" if spoken or _OWNER_IS.search(text, start, at) else "other"
-            if word in _OTHERS and family:
+            if word in word_list("third_person") and family:
                 return "other"
             if word in _GENERAL and (family or word not in kin()):
                 return "owner" if _OWNER_IS.search(text, start, at) else "other"
             if word.removesuffix("'s") in family | people():
                 named = [each for each, _ in words[max(0, place - 3) : place]]
-                if not _DETERMINERS.isdisjoint(named) or word.endswith("'s"):
+                if not word_list("determiners").isdisjoint(named) or word.endswith("'s"):
                     return "owner" if _OWNER_IS.search(text, start, at) else "other"
         return ""
 
     def others_in(self, start: int, end: int) -> bool:
         """Whether anybody else is named between two places."""
         words = {word.removesuffix("'s") for word in words_in(self._text, start, end)}
-        return not words.isdisjoint(_OTHERS | kin() | people())
+        return not words.isdisjoint(word_list("third_person") | kin() | people())
 
     def spoken_of(self, start: int, end: int, *, mine: bool) -> bool:
         """Whether it is a subject and no fact: "risk of diabetes", "a smoking ban"."""
         text = self._text
         before = max(0, start - _NEAR)
-        if _senses().match(text, end) is not None:
+        if listed(_SENSES, "senses").match(text, end) is not None:
             return True
-        if _spoken_before().search(text, before, start):
+        if listed(_SPOKEN_OF, "spoken_of").search(text, before, start):
             return not self.found(start)
         if self.worked_on(start):
             return True
-        return not mine and _spoken_behind().match(text, end) is not None
+        return not mine and listed(_SPOKEN_BEHIND, "spoken_behind").match(text, end) is not None
 
     def says(self, start: int, end: int) -> bool:
         """Whether a sentence says anything of a fact: "diabetes diet" is only looked for."""
@@ -188,11 +139,12 @@ class Speaking:
     def of_things(self, at: int) -> bool:
         """Whether a thing is the subject of a sentence before a fact: "the chimney smokes"."""
         first, _ = self._stretches.sentence(at)
-        return _THING.match(self._text, first, at) is not None and not self.found(at)
+        thing = listed(_THING, "articles").match(self._text, first, at)
+        return thing is not None and not self.found(at)
 
     def worked_on(self, at: int) -> bool:
         """Whether a place stands in what a text or a lesson is about."""
-        return _subject_of_work().search(self._text, max(0, at - _NEAR), at) is not None
+        return listed(_WORKS, "works").search(self._text, max(0, at - _NEAR), at) is not None
 
     def found(self, at: int) -> bool:
         """Whether a sentence says what a doctor or a test found: "the test for X was negative"."""
@@ -209,17 +161,16 @@ class Speaking:
         told = _ARTICLE.fullmatch(text, first, start) and _THIRD.match(
             text, end
         )  # "a smoker coughs"
-        if not (told or _PREDICATE.match(text, end)) or self.whose(start):
+        if not (told or listed(_PREDICATES, "predicates").match(text, end)) or self.whose(start):
             return False
-        if word_list("finders") & {*words_in(text, first, start)} or _MINE.search(
-            text, first, start
-        ):  # "my diabetes is in remission"
-            return False
+        mine = listed(_MINE, "possessives").search(text, first, start)
+        if mine or word_list("finders") & {*words_in(text, first, start)}:
+            return False  # "my diabetes is in remission"
         behind = {*words_in(text, end, last)}
         if not behind.isdisjoint(word_list("own") | word_list("found") | word_list("ours")):
             return False
         before = text[first:start]
         if composed:
-            before = _my_work().sub(" ", before)
+            before = listed(_MY_WORKS, "works").sub(" ", before)
         telling = word_list("no") | (word_list("own") | word_list("ours") if composed else set())
         return telling.isdisjoint(words_in(before, 0, len(before)))

@@ -8,14 +8,14 @@ fact is, and what is written in its place, is decided by `answers`. The lists ar
 """
 
 import functools
-import importlib.resources
 import operator
 import re
-import tomllib
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+
+from rootguard.language.lists import either, read_lists, whole
 
 _MARKS: Final = ".!?…;\n。！？；"
 _WORD: Final = re.compile(r"[^\W_]+(?:['’/][^\W_]+)*")
@@ -24,17 +24,11 @@ _OPENING: Final = re.compile(r"\s*(?:[-*•>]\s+|\d{1,2}[.)]\s+)?")
 _BULLET: Final = re.compile(r"\s*(?:[-*•>]\s+)?[*_`']*")
 _BRACKET: Final = re.compile(r"[ ]?\([^()\n]{1,40}\)")
 _NO_ENDS: Final = re.compile(r"(?<![^\W_])no\.(?= +[^\d\s])")
-_I: Final = re.compile(r"(?<![^\W_])(?:i|ich|je|yo|io|eu)(?![^\W_])")
-_JOINED: Final = re.compile(
-    r"(?<![^\W_])(?:as|if|that|what|when|than|until|till|because|while|whatever) \Z"
-)
-_SAYS: Final = re.compile(
-    r"(?<![^\W_])(?:that|if|because|since|when|while|although|though|given)"
-    r" (?P<i>i(?:['’](?:m|ve|d))?) "
-)
+_I: Final = whole(r"i|ich|je|yo|io|eu")
+_JOINED: Final = r"(?<![^\W_]){} \Z"
+_SAYS: Final = r"(?<![^\W_]){} (?P<i>i(?:['’](?:m|ve|d))?) "
 _HEADING: Final = re.compile(r"\s*#{1,6}\s")
 _COMMENT: Final = 7  # words of one
-_IT: Final = frozenset(("it", "it's", "that", "that's", "which", "this"))
 _LONGEST: Final = 800  # characters of a sentence; what is longer is cut at a blank
 _COMMENTS: Final = 3  # pieces of a sentence in a row that may only comment on what was said
 
@@ -52,8 +46,7 @@ class Stretch:
 
 @functools.cache
 def _lists() -> Mapping[str, Any]:
-    source = importlib.resources.files("rootguard.reading") / "answers.toml"
-    lists: Mapping[str, Any] = tomllib.loads(source.read_text("utf-8"))["statement"]
+    lists: Mapping[str, Any] = read_lists("rootguard.reading", "answers.toml")["statement"]
     return lists
 
 
@@ -61,6 +54,13 @@ def _lists() -> Mapping[str, Any]:
 def word_list(name: str) -> frozenset[str]:
     """The words of one list about statements."""
     return frozenset(_lists()[name])
+
+
+@functools.cache
+def listed(form: str, *names: str) -> re.Pattern[str]:
+    """A pattern with any word of these lists in the place of `{}`."""
+    words = either(word for name in names for word in word_list(name))
+    return re.compile(form.replace("{}", f"(?:{words})"))
 
 
 @functools.cache
@@ -74,10 +74,8 @@ def small_words() -> frozenset[str]:
 @functools.cache
 def _joints() -> re.Pattern[str]:
     """A word that joins two thoughts, before what begins the second."""
-    both = "|".join(sorted(word_list("joining"), key=len, reverse=True))
-    under = "|".join(sorted(word_list("subordinate"), key=len, reverse=True))
-    begins = sorted({*word_list("own"), *word_list("begins")}, key=len, reverse=True)
-    body = "|".join(map(re.escape, begins))
+    both, under = either(word_list("joining")), either(word_list("subordinate"))
+    body = either(word_list("own") | word_list("begins"))
     return re.compile(
         rf"(?<![^\W_])(?:(?P<both>{both})|(?P<under>{under})) (?=(?:{body})(?![^\W_]))"
     )
@@ -85,7 +83,7 @@ def _joints() -> re.Pattern[str]:
 
 @functools.cache
 def _own_word() -> re.Pattern[str]:
-    return re.compile(rf"(?<![^\W_])(?:{'|'.join(map(re.escape, word_list('own')))})(?![^\W_])")
+    return whole(either(word_list("own")))
 
 
 def words_in(text: str, start: int, end: int) -> list[str]:
@@ -188,7 +186,7 @@ class Stretches:
 
     def _said_within(self, low: int, start: int, end: int, high: int) -> Stretch | None:
         """What a question says of whoever asks: "should I mention that I'm a smoker?"."""
-        clauses = [*_SAYS.finditer(self._text, low, start)]
+        clauses = [*listed(_SAYS, "mentioning").finditer(self._text, low, start)]
         if not clauses:
             return None
         while high > end and self._text[high - 1] in " \t\n*_`'":
@@ -207,7 +205,7 @@ class Stretches:
         ):
             return high
         own = _I.search(self._text, end, high)
-        if own is not None and _JOINED.search(self._text, end, own.start()):
+        if own is not None and listed(_JOINED, "conjunctions").search(self._text, end, own.start()):
             return high  # "as far as I know"
         rest = [] if own is None else words_in(self._text, own.end(), high)
         return high if own is None or small_words().issuperset(rest) else own.start()
@@ -307,7 +305,7 @@ class Stretches:
         judged = not word_list("judging").isdisjoint(rest)
         if judged and all(word in small_words() | word_list("judging") for word in rest):
             return True
-        return bool(rest) and rest[0] in _IT and len(rest) <= _COMMENT
+        return bool(rest) and rest[0] in word_list("pointing") and len(rest) <= _COMMENT
 
     def _commented(self, pieces: Sequence[Stretch], at: int, low: int) -> int:
         """Where the pieces before one begin that only comment on it."""

@@ -7,15 +7,14 @@ No decision depends on a number's value. Cost is linear: only words of the lists
 """
 
 import functools
-import importlib.resources
 import operator
 import re
-import tomllib
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from rootguard.language.fold import Openings, Spans, caseless, first_words, key_of, matches_at
+from rootguard.language.lists import either, read_lists, whole
 from rootguard.language.names import formulas, languages_of
 from rootguard.language.units import canonical
 from rootguard.reading.page import Page
@@ -57,11 +56,11 @@ _FULL_NAME = re.compile(
     r"(?P<name>[A-Z](?<![\w'-].)[a-z]{1,20}(?:[A-Z][a-z]{1,20})? (?:[A-Z]['’])?[A-Z][a-z]{1,20})"
     r"(?:(?P<verb>'s)| (?P<did>[a-z]{2,12}))\b"
 )
+_ENDED = frozenset(("died", "married", "scored", "reigned", "starred"))
 _ONE_NAME = re.compile(  # "Napoleon died at age 51", "LeBron's weight"
     r"(?P<name>[A-Z](?<![\w'.-].)(?:[a-z]{2,20}(?:[A-Z][a-z]{1,20})?|[a-z][A-Z][a-z]{1,20}))"
-    r"(?:'s(?= [a-z])| (?P<did>died|married|scored|reigned|starred)\b)"
+    rf"(?:'s(?= [a-z])| (?P<did>{either(_ENDED)})\b)"
 )
-_ENDED = frozenset(("died", "married", "scored", "reigned", "starred"))
 _IS_MUCH = re.compile(r" (?:about |around |only |now |already )?\d")
 _ARE_MUCH = re.compile(r"(?:'re| are| were| came| went| ran| run| read)(?: [a-z]{1,8}){0,2} \d")
 _HOW = re.compile(  # "How tall is Shaquille O'Neal?"
@@ -75,22 +74,17 @@ _WHAT = re.compile(  # "What did Queen Victoria weigh?"
     r"(?!(?:he|she|they|his|her|the patient|the user)(?![^\W_]))"
     r"(?=(?:[^\W\d_]+ ){1,3}(?:weigh|earn|make|measure|spend)(?![^\W_]))"
 )
+_THIRD_VERBS = frozenset(("weighs", "earns", "costs", "measures", "spends", "weighed", "yields"))
 _THIRD_VERB = re.compile(  # "The turkey weighs 6.5 kg"
     r"(?<![^\W_])(?P<article>the|this|that|a|an|our|my|each|every)(?: [^\W\d_]+)? "
     r"(?P<noun>[^\W\d_]+)"
-    r" (?:weighs|earns|costs|measures|spends|weighed|yields)(?![^\W_])"
+    rf" (?:{either(_THIRD_VERBS)})(?![^\W_])"
     r"(?! (?:is|are|was|were|come|came|amount|run)(?![^\W_]))"  # "My living costs are 4320"
 )
-_THIRD_VERBS = frozenset(("weighs", "earns", "costs", "measures", "spends", "weighed", "yields"))
 _HEADING = re.compile(r"[ \t]*#{1,6} ")
 _BESIDE_NAME = re.compile(r"(?: [^\W\d_]+)?[,(: ]{1,3}\d{1,3}(?![\d.,:/]*\d)")
 
 
-_REPORTED = re.compile(  # and whom the writer looks after: "the patient in my clinic"
-    r"s? (?:in|at|from|of|described in) (?:the|this|that|a|an|our|my) "
-    r"(?:case|study|trial|paper|report|article|book|film|story|vignette|textbook|exam"
-    r"|clinic|practice|ward|office|surgery|unit|department|care)\b"
-)
 _WONDERS = re.compile(r" (?:wants to know|asks|asked|is asking|wondered|wonders) (?:if|whether)\b")
 _AGED = re.compile(r" (?:aged|ages|between|under|over) (?:\d|[a-z]{3,5}\b)")
 _NEXT_TO = re.compile(r" (?:next to|beside|opposite|across from|ahead of|behind) (?:me|us)\b")
@@ -109,16 +103,15 @@ _ANYBODY = re.compile(  # "What salary does a nurse get"
     r"\b(?:what|how much|how many)(?: [a-z]+)? (?:does|do|did|would|should|can) an? "
     r"(?P<noun>[a-z]+)(?! (?:of|like me))"
 )
-_NUMBERED = re.compile(  # "Person A is 30", "employee 2 earns"
-    r"(?<![^\W_])(?:[Pp]erson|[Ee]mployee|[Cc]andidate|[Ww]orker|[Ii]nvestor|[Cc]ouple|[Hh]ousehold"
-    r"|[Ff]amily|[Ss]ubject|[Pp]articipant|[Cc]ustomer|[Cc]lient|[Aa]pplicant) "
-    r"(?:[A-EX-Z]|#?[1-9]\d?)(?![\w.])"
-)
 _COUNTED_PEOPLE = frozenset(
     (
         *("person", "employee", "candidate", "worker", "investor", "couple", "household", "family"),
         *("subject", "participant", "customer", "client", "applicant"),
     )
+)
+_NUMBERED = re.compile(  # "Person A is 30", "employee 2 earns"
+    rf"(?<![^\W_])(?:{either((*_COUNTED_PEOPLE, *map(str.title, _COUNTED_PEOPLE)))}) "
+    r"(?:[A-EX-Z]|#?[1-9]\d?)(?![\w.])"
 )
 _IN_GENERAL = frozenset(
     (
@@ -151,8 +144,21 @@ class _Marker(NamedTuple):
 
 @functools.cache
 def _lists() -> Mapping[str, Any]:
-    source = importlib.resources.files("rootguard.reading") / "subjects.toml"
-    return tomllib.loads(source.read_text("utf-8"))
+    return read_lists("rootguard.reading", "subjects.toml")
+
+
+def reports() -> str:
+    """A pattern for what somebody is spoken of in who is not there: a case, a story."""
+    return either(_lists()["reports"])
+
+
+@functools.cache
+def _reported() -> re.Pattern[str]:
+    """The same, and where the writer looks after somebody: "the patient in my clinic"."""
+    return re.compile(
+        rf"s? (?:in|at|from|of|described in) (?:the|this|that|a|an|our|my) (?:{reports()}"
+        r"|clinic|practice|ward|office|surgery|unit|department|care)\b"
+    )
 
 
 @functools.cache
@@ -214,8 +220,7 @@ def _unspaced() -> re.Pattern[str]:
 @functools.cache
 def _phrases() -> Openings:
     phrases = _lists()["general"]["phrases"]
-    body = "|".join(sorted(map(re.escape, phrases), key=len, reverse=True))
-    return Openings((re.compile(rf"(?<![^\W_])(?:{body})(?![^\W_])"), first_words(phrases)))
+    return Openings((whole(either(phrases)), first_words(phrases)))
 
 
 @functools.cache
@@ -506,7 +511,7 @@ class _Cutting:
         if before in _set("served", "indefinite"):
             return _Marker(start, end, "nobody", "weak")
         if any(map(_LABELLED.match, (self._written,), (end,))) or any(
-            told.match(self._text, end) for told in (_REPORTED, _IN_BED, _NEXT_TO)
+            told.match(self._text, end) for told in (_reported(), _IN_BED, _NEXT_TO)
         ):
             return _Marker(start, end, "other")
         if self._text[end : end + 1] in ("_", "-") or self._text[start - 1 : start] in ("_", "-"):

@@ -19,7 +19,6 @@ import importlib.resources
 import json
 import math
 import re
-import tomllib
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +26,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from rootguard.language.fold import Spans
+from rootguard.language.lists import read_lists
 from rootguard.language.numbers import WrittenNumber
 from rootguard.reading.claims import Claim, Expectation, Source, Standing, TextReading
 from rootguard.reading.page import Measure, Page
@@ -90,9 +90,8 @@ _PLURAL: Final = 4  # letters of a word that loses its s to be found
 
 @functools.cache
 def _senses() -> Mapping[str, tuple[str, ...]]:
-    source = importlib.resources.files("rootguard.reading") / "senses.toml"
     found: dict[str, list[str]] = {}
-    for sense, words in tomllib.loads(source.read_text("utf-8")).items():
+    for sense, words in read_lists("rootguard.reading", "senses.toml").items():
         for word in words.split():
             found.setdefault(word, []).append(sense)
     return {word: tuple(senses) for word, senses in found.items()}

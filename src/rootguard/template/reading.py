@@ -48,7 +48,7 @@ from rootguard.values import (
 )
 
 # A template may come from anybody: each limit is several times what the largest of the catalog has
-# (3 KiB, 9 roots, 3 derived values), and keeps reading, planning and the graph quick.
+# (5 KiB, 11 roots, 4 derived values), and keeps reading, planning and the graph quick.
 MAX_BYTES = 256 * 1024
 MAX_ROOTS = 64
 MAX_DERIVED = 256

@@ -10,6 +10,7 @@ from importlib import resources
 
 from rootguard.identifiers.formats import LISTS, PARTICLES
 from rootguard.language.fold import caseless
+from rootguard.language.lists import either
 
 
 def _words(file: str) -> dict[str, list[str]]:
@@ -63,18 +64,9 @@ PLAIN_LETTERS = frozenset(word for word in PLAIN if word.isascii() and word.isal
 
 NAME_SHAPE = re.compile(r"(?:O['’]|D['’]|Mc|Mac)[A-Z][a-z]{2,20}")
 """O'Brien, D'Amico, McKay: capitals that only names have."""
-NAME_ENDING = re.compile(
-    r"\w{2,20}(?:sk[iay]|wicz|czyk|czak|enko|chuk|ovi[cć]h?|evi[cć]h?|[oe]va|sson|dott[ie]r|escu|eanu"
-    r"|poulos|idis|akis|o[gğ]lu|shvili|inen|mann|qvist|gren|elli|etti|ucci|aldi|azzi|eir[oa]"
-    r"|ndez|guez|quez|auskas|evicius|swamy|murthy|jee|nathan)"
-)
+NAME_ENDING = re.compile(rf"\w{{2,20}}(?:{either(_WORDS['name_endings'])})")
 """Endings that only surnames have, near enough."""
-THING_ENDING = re.compile(
-    r"\w{2,20}(?:mab|nib|pril|sartan|statin|olol|azole|cillin|mycin|floxacin|formin|gliptin|gliflozin"
-    r"|tide|triptan|pam|lam|zine|caine|cycline|vir|itis|osis|emia|aemia|opathy|ology|ectomy|oscopy"
-    r"|gram|graphy|tion|sion|ment|ness|ical|ally|able|ing|ware|soft|ism|ity|ance|ence|phobia"
-    r"|strasse|gasse|platz|allee|chaussee|straat|gracht|gatan|kirche|bahnhof|museum)"
-)
+THING_ENDING = re.compile(rf"\w{{2,20}}(?:{either(_WORDS['thing_endings'])})")
 """Endings of medicines, illnesses, abstract nouns and streets."""
 
 _SOURCE = resources.files(__package__).joinpath("signs.toml").read_text(encoding="utf-8")
@@ -93,5 +85,4 @@ def lines(key: str) -> tuple[tuple[str, ...], ...]:
 
 def any_of(*keys: str) -> str:
     """A pattern for any of these phrases; of two that begin alike the longer is tried first."""
-    known = {phrase for key in keys for phrase in phrases(key)}
-    return "|".join(re.escape(phrase) for phrase in sorted(known, key=lambda p: (-len(p), p)))
+    return either(phrase for key in keys for phrase in phrases(key))

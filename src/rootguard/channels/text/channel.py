@@ -56,7 +56,7 @@ from rootguard.identifiers.registry import closes, opens
 from rootguard.identifiers.streaming import StreamRestorer
 from rootguard.language.fold import Runs, Spans, key_of
 from rootguard.language.numbers import HOLE
-from rootguard.reading.answers import Answer, AnswerReader, answer_words, told_when
+from rootguard.reading.answers import Answer, AnswerReader
 from rootguard.reading.claims import (
     NOTHING,
     SILENCE,
@@ -68,6 +68,8 @@ from rootguard.reading.claims import (
     decide,
     read_claims,
 )
+from rootguard.reading.days import told_when
+from rootguard.reading.facts import answer_words
 from rootguard.reading.mentions import write
 from rootguard.reading.ordinary import CodeLines
 from rootguard.reading.page import Page, columns, read_page

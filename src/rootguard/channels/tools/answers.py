@@ -159,31 +159,6 @@ _UNNAMED: Final[Mapping[str, re.Pattern[str]]] = {
     "ht": re.compile(r"\b(?:taller|shorter)\b"),
     "income": re.compile(r"\bearn(?:s|ing)?\b"),
 }
-_FILLER: Final = frozenset(
-    (
-        *("true", "false", "yes", "no", "if", "whether", "does", "do", "has", "have", "had", "it"),
-        *("patient", "patients", "you", "your", "their", "his", "her", "who", "person", "user"),
-        *("otherwise", "else", "when", "then", "select", "choose", "answer", "please", "one"),
-        *("point", "points", "criterion", "criteria", "check", "flag", "indicates", "set", "years"),
-        *("old", "older", "younger", "equal", "than", "by", "any", "time", "now", "last"),
-        *(
-            "elderly",
-            "senior",
-            "aged",
-            "weighs",
-            "weigh",
-            "weighing",
-            "earns",
-            "earn",
-            "pre",
-            "operative",
-            "preoperative",
-            "eg",
-            "ie",
-            "defined",
-        ),
-    )
-)
 _BEFORE: Final = 6  # words before a comparison that may name what is compared
 
 
@@ -382,7 +357,7 @@ class Recognizer:
         }
         own |= {key for name in names for key in self._meanings.by_name[name].spellings}
         fine = lists["plain"] | lists["neutral"] | lists["self"] | lists["harmless"]
-        fine = fine | lists["verdicts"] | LINKS | _FILLER | own | lists["banded"]
+        fine = fine | lists["verdicts"] | LINKS | lists["filler"] | own | lists["banded"]
         rest = set()
         for word in text_words(_cut(without_units(body), found)):
             if latin(word) and not (word in fine or word[:1].isdigit() or _is_unit(word)):

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from rootguard.channels.tools.words import data
 from rootguard.language.fold import bare, plain
+from rootguard.language.lists import either
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,30 +41,13 @@ class Inequality:
 
 
 _NUMBER: Final = r"-?\d+(?:,\d{3})*(?:\.\d+)?(?:,\d{1,2}(?!\d))?"
-_ABOVE: Final = (
-    r">|above|over|greater than|more than|higher than|exceed(?:s|ing)?|older than|larger than|"
-    r"taller than|heavier than|gt"
-)
-_AT_LEAST: Final = (
-    r">=|≥|=>|⩾|at least|at or (?:above|over)|no less than|not less than|minimum(?: of)?|from|"
-    r"gte|ge"
-)
-_BELOW: Final = (
-    r"<|below|under|less than|lower than|fewer than|younger than|smaller than|shorter than|"
-    r"lighter than|lt"
-)
-_AT_MOST: Final = (
-    r"<=|≤|=<|⩽|at most|at or (?:below|under)|no more than|not more than|up to|maximum(?: of)?|"
-    r"lte|le"
-)
-_SIGN: Final = (
-    rf"(?P<at_least>{_AT_LEAST})|(?P<at_most>{_AT_MOST})|(?P<above>{_ABOVE})|(?P<below>{_BELOW})"
+_SIGN: Final = "|".join(
+    f"(?P<{sign}>{either(data()['compared'][sign])})"
+    for sign in ("at_least", "at_most", "above", "below")
 )
 _OR_EQUAL: Final = r"(?P<equal>(?: or equal(?: to)?)?)"
-_UP: Final = (
-    r"(?:or|and) (?:more|higher|above|older|greater|over|up|upwards|elder)|\+|y mas|et plus"
-)
-_DOWN: Final = r"(?:or|and) (?:less|lower|below|younger|under|fewer)"
+_UP: Final = rf"(?:or|and) (?:{either(data()['compared']['up'])})|\+|y mas|et plus"
+_DOWN: Final = rf"(?:or|and) (?:{either(data()['compared']['down'])})"
 _UNIT_BETWEEN: Final = r"(?: ?[^\s\d,;:()]{1,14}| years?(?: old)?| mm hg)?"
 _BETWEEN: Final = re.compile(
     rf"(?<![\w.])(?:between )?(?P<low>{_NUMBER}) ?(?:-|–|—|to|through|and|bis) ?"

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from rootguard.channels.tools.words import data
+from rootguard.language.lists import either
+
 _SECTION: Final = re.compile(
-    r"(?:\*\*|#+ *)?(?:args|arguments|params|parameters|inputs?|input parameters|keyword args|"
-    r"returns?|yields|raises|output|outputs|examples?|notes?|formulas?|references?|scoring|"
-    r"interpretation|criteria(?: overview)?|usage|attributes|see also|argumentos|parametros|"
-    r"parametres|parameter|ruckgabe|retorna|renvoie)(?:\*\*)? *(?:\([^)]*\))? *:? *(?:\*\*)?",
+    rf"(?:\*\*|#+ *)?(?:{either(data()['sections'])})(?:\*\*)? *(?:\([^)]*\))? *:? *(?:\*\*)?",
     re.IGNORECASE,
 )
 _RULE: Final = re.compile(r"\s*[-=~]{3,}\s*")
@@ -31,8 +31,7 @@ _ENTRY: Final = re.compile(
     r"(?P<type>\s*[(\[{][^)\]}\n]*[)\]}])?[`*]*\s*(?P<sign>:|\u2013|\u2014| - |=)(?P<text>.*)"
 )
 _TYPE: Final = re.compile(
-    r"\s*(?:int(?:eger)?|float|number|double|decimal|bool(?:ean)?|str(?:ing)?|list|array|dict|"
-    r"object|any|optional|enum|literal|union|none|date|datetime)"
+    rf"\s*(?:{either(data()['types'])})"
     r"(?:\[[^\n]*?\])?(?:\s*(?:\||or|,)\s*(?:[\w\[\]\"'., ]+))?"
     r"(?:\s*[,;]\s*(?:optional|required|default\b.*))*\s*\.?",
     re.IGNORECASE,

@@ -6,9 +6,7 @@ words of schemas in `words.toml`. A `Meaning` is one root, derived value, target
 """
 
 import functools
-import importlib.resources
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
@@ -17,6 +15,7 @@ from rootguard.expressions import to_text
 from rootguard.graph import Graph
 from rootguard.language import names
 from rootguard.language.fold import unaccented
+from rootguard.language.lists import read_lists
 from rootguard.language.units import (
     canonical,
     currencies,
@@ -37,8 +36,7 @@ _LONGEST: Final = 6  # words of a name; the longest of the index that schemas us
 @functools.cache
 def data() -> Mapping[str, Any]:
     """The small words of schemas, top-level lists as sets."""
-    source = importlib.resources.files("rootguard.channels.tools") / "words.toml"
-    content = tomllib.loads(source.read_text("utf-8"))
+    content = read_lists("rootguard.channels.tools", "words.toml")
     return {k: frozenset(v) if isinstance(v, list) else v for k, v in content.items()}
 
 

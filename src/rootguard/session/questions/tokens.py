@@ -6,7 +6,7 @@ a questioner's own words back. Nothing is computed and nothing is released here.
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -33,14 +33,24 @@ _REWRITTEN: Final = str.maketrans(
         "|": ",", "\t": " ", "\r": "\n", "\v": "\n", "\f": "\n",
     }
 )  # fmt: skip
-_SHORTENED: Final = re.compile(r"'(?:s|ll|d|ve|re|m)\b|'")
-# The specimen, as laboratories write it: "S-Creatinine" of serum, "fP-Glucose" of fasting plasma.
-_SPECIMEN: Final = re.compile(r"(?<![\w-])f?[SPB]-(?=[A-Za-z]{2})")
-_CHARGE: Final = re.compile(r"(?<=[A-Za-z])([0-9]?)\+{1,2}(?![\w+(])")  # of an ion: "Ca2+"
-_DOTTED: Final = re.compile(r"\b(?:[A-Za-z]\.){2,}|\by/o\b", re.IGNORECASE)
-_DASHES: Final = re.compile(r"--+")
-_BULLET: Final = re.compile(r"(?m)^[ ]*(?:[-•*+][ ]+(?=[^\W\d_])|[0-9]{1,2}[.)][ ]+)")
-_BOLD: Final = re.compile(r"(?<![\w)*])\*{1,2}([^\W_][^*\n]*)\*{1,2}(?![\w(*])")
+# What only decorates or shortens, and what is left of it, in this order: the points of "b.m.i." go
+# before a bullet is looked for ("1."), two dashes become one before one is taken for a bullet, and
+# what is bold may stand behind a bullet.
+_DECORATION: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
+    tuple(
+        (re.compile(pattern), left)
+        for pattern, left in (
+            # The specimen, as laboratories write it: "S-Creatinine" of serum.
+            (r"(?<![\w-])f?[SPB]-(?=[A-Za-z]{2})", ""),
+            (r"(?<=[A-Za-z])([0-9]?)\+{1,2}(?![\w+(])", r"\1"),  # the charge of an ion: "Ca2+"
+            (r"(?i)\b(?:[A-Za-z]\.){2,}|\by/o\b", lambda found: re.sub(r"\W", "", found[0])),
+            (r"'(?:s|ll|d|ve|re|m)\b|'", ""),
+            (r"--+", " - "),
+            (r"(?m)^[ ]*(?:[-•*+][ ]+(?=[^\W\d_])|[0-9]{1,2}[.)][ ]+)", " ; "),
+            (r"(?<![\w)*])\*{1,2}([^\W_][^*\n]*)\*{1,2}(?![\w(*])", r" \1 "),
+        )
+    )
+)
 _PIECE: Final = re.compile(
     r"(?P<number>[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])(?:\.[0-9]+)?"
     r"|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+(?![\w.]))?|\.[0-9]+)"
@@ -96,10 +106,9 @@ def _plain(question: str) -> str:
     text = question.translate(_REWRITTEN)
     text = unaccented(unicodedata.normalize("NFKC", text)).replace("μ", "u")
     text = "".join(c for c in text if unicodedata.category(c) != "Cf")
-    text = _CHARGE.sub(r"\1", _SPECIMEN.sub("", text))
-    text = _DOTTED.sub(lambda found: re.sub(r"\W", "", found[0]), text)
-    text = _DASHES.sub(" - ", _SHORTENED.sub("", text))
-    return _BOLD.sub(r" \1 ", _BULLET.sub(" ; ", text))
+    for pattern, left in _DECORATION:
+        text = pattern.sub(left, text)
+    return text
 
 
 def _pieces(text: str) -> list[_Piece]:

@@ -23,8 +23,8 @@ from rootguard.channels.text.documents import TextLook
 from rootguard.channels.text.edits import Edit
 from rootguard.channels.text.explanation import ExplainedNumber, Explainer
 from rootguard.channels.tools.words import data, text_words, words_of
-from rootguard.reading.answers import DAY_HOLE
 from rootguard.reading.claims import NOTHING
+from rootguard.reading.days import DAY_HOLE
 from rootguard.reading.page import RootNames, read_page
 from rootguard.session import Person
 from rootguard.template import Root
