@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from rootguard import catalog
 from rootguard.cli.main import Commands, cli, main
 from tests.support.patience import PATIENCE
+from tests.support.programs import ROOTGUARD
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +27,7 @@ def run(*arguments: str, stdin: str | None = None) -> Result:
 def program(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """The installed program in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-c", "from rootguard.cli.main import main; main()", *arguments],
+        [*ROOTGUARD, *arguments],
         capture_output=True,
         text=True,
         check=False,

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from rootguard.cli.gateway import command
 from rootguard.vault import open_store
 from tests.support.patience import PATIENCE
+from tests.support.programs import PYTHON
 
 _COMMAND = "from rootguard.cli.gateway import command; command()"
 
@@ -42,9 +43,11 @@ def started(
 def _begun(
     profile: Path, *, upstream: str, store: str, key: str, options: Sequence[str] = ()
 ) -> "subprocess.Popen[str]":
+    # Who counts workers and their connections looks for them by their ids.
+    python = (sys.executable,) if "--workers" in options else PYTHON
     return subprocess.Popen(
         [
-            *(sys.executable, "-c", _COMMAND, "--profile", str(profile), "--store", store),
+            *(*python, "-c", _COMMAND, "--profile", str(profile), "--store", store),
             *("--port", "0", "--upstream", upstream, "--quiet", "--rate", "1000000", *options),
         ],
         stdout=subprocess.PIPE,
