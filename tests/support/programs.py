@@ -16,16 +16,24 @@ import sys
 import tempfile
 from pathlib import Path
 
+_LONGEST = 90  # what a socket in it may be called is not much longer
 _START = Path(__file__).with_name("programs_start.py")
 
 
 def _python() -> tuple[str, ...]:
-    if sys.platform != "linux":  # no `pidfd_open`
-        return (sys.executable,)
+    plain = (sys.executable,)
+    if sys.platform != "linux":
+        return plain
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except OSError:  # a sandbox that has none
+        return plain
     # What all the workers of a run share, and the process that outlives them.
     shared = os.environ.get("PYTEST_XDIST_TESTRUNUID")
     run = os.getppid() if shared else os.getpid()
     folder = Path(tempfile.gettempdir(), f"rg-programs-{os.getuid()}-{run}-{(shared or '')[:8]}")
+    if len(str(folder)) > _LONGEST:
+        return plain
     return (sys.executable, "-I", "-S", str(_START), str(folder), str(run))
 
 

@@ -4,7 +4,8 @@ Asks the server of programs for a process, hands signals on to it, and ends as i
 environment or the arguments are meant for an interpreter, it becomes one.
 """
 
-import _signal  # the modules that wrap these two take longer to import than all else here
+# The modules that wrap these two take longer to import than all else here.
+import _signal  # type: ignore[import-not-found]
 import _socket
 import marshal
 import os
