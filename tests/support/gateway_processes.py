@@ -33,18 +33,31 @@ class Started:
 
 @contextmanager
 def started(
-    profile: Path, *, upstream: str, store: str, key: str = "", options: Sequence[str] = ()
+    profile: Path,
+    *,
+    upstream: str,
+    store: str,
+    key: str = "",
+    options: Sequence[str] = (),
+    python: Sequence[str] = PYTHON,
 ) -> Iterator[Started]:
     """`rootguard gateway` on a free port, until it is told to stop; it must stop in peace."""
-    with _ready(_begun(profile, upstream=upstream, store=store, key=key, options=options)) as it:
+    # Who counts workers and their connections looks for them by their ids.
+    run_by = (sys.executable,) if "--workers" in options else python
+    begun = _begun(profile, upstream=upstream, store=store, key=key, options=options, python=run_by)
+    with _ready(begun) as it:
         yield it
 
 
 def _begun(
-    profile: Path, *, upstream: str, store: str, key: str, options: Sequence[str] = ()
+    profile: Path,
+    *,
+    upstream: str,
+    store: str,
+    key: str,
+    options: Sequence[str] = (),
+    python: Sequence[str] = PYTHON,
 ) -> "subprocess.Popen[str]":
-    # Who counts workers and their connections looks for them by their ids.
-    python = (sys.executable,) if "--workers" in options else PYTHON
     return subprocess.Popen(
         [
             *(*python, "-c", _COMMAND, "--profile", str(profile), "--store", store),
