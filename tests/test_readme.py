@@ -6,8 +6,8 @@ environment are checked for what they name), and servers are stopped once they a
 
 import json
 import re
+import shlex
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.page_shell import environment, run_server
 from tests.support.patience import PATIENCE
+from tests.support.programs import PYTHON, ROOTGUARD
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
@@ -30,11 +31,10 @@ def home(tmp_path: Path) -> Path:
     (here / "examples").symlink_to(ROOT / "examples")
     program = here / "bin" / "rootguard"
     program.parent.mkdir()
-    code = "from rootguard.cli.main import main; main()"
-    program.write_text(f"#!{sys.executable}\n{code}\n")
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(ROOTGUARD)} "$@"\n')
     program.chmod(0o755)
     python = here / "bin" / "python"
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.write_text(f'#!/bin/sh\nexec {shlex.join(PYTHON)} "$@"\n')
     python.chmod(0o755)
     return here
 

@@ -16,6 +16,7 @@ from rootguard.cli.batch import command
 from rootguard.cli.vault import command as vault
 from rootguard.errors import FileError, RootGuardError
 from tests.support.canary import SENTINELS, everything, leaks
+from tests.support.programs import PYTHON
 
 pa = pytest.importorskip("pyarrow")
 pc = pytest.importorskip("pyarrow.compute")
@@ -185,7 +186,7 @@ def test_a_run_killed_half_way_and_started_again_gives_the_same_bytes(tmp_path: 
     pq.write_table(table(60_000), source)
     assert run(source, whole).exit_code == 0
     killed = subprocess.run(
-        [sys.executable, "-c", KILLED, *arguments(source, target)],
+        [*PYTHON, "-c", KILLED, *arguments(source, target)],
         capture_output=True,
         timeout=PATIENCE,
         check=False,
@@ -206,7 +207,7 @@ INTERRUPTED = KILLED.replace("SIGKILL", "SIGINT")
 def stopped(code: str, *words: str) -> "subprocess.CompletedProcess[bytes]":
     """A run of the command that stops itself after its first group of rows."""
     return subprocess.run(
-        [sys.executable, "-c", code, *words], capture_output=True, timeout=PATIENCE, check=False
+        [*PYTHON, "-c", code, *words], capture_output=True, timeout=PATIENCE, check=False
     )
 
 

@@ -36,6 +36,7 @@ FIB4 = load_template("fib4")
 PLAN = make_plan(FIB4, Fraction("0.9"))
 ROOTS = tuple(sorted(FIB4.roots))
 ROWS = 400
+FEW = 100
 MANY = 40  # sessions: chance alone would agree in one root in thirty
 
 
@@ -309,8 +310,8 @@ def test_a_shelf_that_was_moved_is_missed(tmp_path: Path) -> None:
 def test_ids_are_restored_from_tokens_and_only_those_that_a_table_has_shown(store: Store) -> None:
     def named(letter: str) -> Table:
         """People with ids so long that chance makes no token one of them."""
-        ids = pa.array([f"{letter}{number:015d}" for number in range(ROWS)])
-        return people().set_column(0, "mrn", ids)
+        ids = pa.array([f"{letter}{number:015d}" for number in range(FEW)])
+        return people(FEW).set_column(0, "mrn", ids)
 
     table = named("P")
     opened(table, 5, store)  # known by name, so in no register
@@ -319,7 +320,7 @@ def test_ids_are_restored_from_tokens_and_only_those_that_a_table_has_shown(stor
     assert restore_ids(tokens, "code", store=store) == table["mrn"].to_pylist()
     elsewhere = run(named("Q"), MemoryStore(), identifiers={"mrn": "code"})
     strangers = elsewhere.table["mrn"].to_pylist()
-    assert restore_ids([*strangers, None, "no token"], "code", store=store) == [None] * (ROWS + 2)
+    assert restore_ids([*strangers, None, "no token"], "code", store=store) == [None] * (FEW + 2)
     with pytest.raises(IdentifierError, match="names in a table"):
         restore_ids(tokens, "person", store=store)
 

@@ -75,9 +75,9 @@ def one_by_one(calibration: Calibration, noised: Noised, order: Indices) -> dict
 @pytest.mark.parametrize("epsilon", ["0.01", "0.1"])
 def test_one_profile_alone_equals_itself_in_any_batch(catalog_name: str, epsilon: str) -> None:
     template = load_template(catalog_name)
-    levels, noised = people(template, epsilon, 60)
+    levels, noised = people(template, epsilon, 30)
     together = Calibration(template, levels).release_many(noised)
-    order = np.random.default_rng(1).permutation(60)
+    order = np.random.default_rng(1).permutation(30)
     shuffled = Calibration(template, levels).release_many({r: c[order] for r, c in noised.items()})
     alone = one_by_one(Calibration(template, levels), noised, order)
     again = one_by_one(Calibration(template, levels), noised, order[::-1])

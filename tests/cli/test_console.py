@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from rootguard.cli import console as console_cli
 from rootguard.cli.main import cli
 from tests.support.console_servers import KEY, PROFILE, open_person
 from tests.support.patience import PATIENCE
+from tests.support.programs import PYTHON
 
 _COMMAND = "from rootguard.cli.console import command; command()"
 
@@ -39,7 +39,7 @@ def run(*arguments: str) -> Result:
 def running(*options: str, key: str = "") -> Iterator[str]:
     """The first line that a console in a process of its own prints; it must stop in peace."""
     process = subprocess.Popen(
-        [sys.executable, "-c", _COMMAND, "--port", "0", *options],
+        [*PYTHON, "-c", _COMMAND, "--port", "0", *options],
         stdout=subprocess.PIPE,
         env=os.environ | {"CONSOLE_KEY": key},
         text=True,

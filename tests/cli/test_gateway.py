@@ -4,7 +4,6 @@ import hashlib
 import os
 import signal
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from tests.support.gateway_processes import UPSTREAM, run, started
 from tests.support.gateways import NAME, PROFILE, TELLING, leaked
 from tests.support.patience import PATIENCE
+from tests.support.programs import PYTHON
 from tests.support.upstream import recording_upstream
 
 
@@ -108,7 +108,7 @@ def test_the_command_guards_an_agent_until_it_is_told_to_stop(profile: Path) -> 
     with recording_upstream() as (base, recording):
         process = subprocess.Popen(
             [
-                *(sys.executable, "-c", code, "--profile", str(profile), "--store", "memory:"),
+                *(*PYTHON, "-c", code, "--profile", str(profile), "--store", "memory:"),
                 *("--port", "0", "--upstream", base, "--upstream-key-env", "KEY_OF_THE_TEST"),
             ],
             stdout=subprocess.PIPE,

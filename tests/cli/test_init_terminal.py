@@ -5,7 +5,6 @@ import os
 import pty
 import select
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from rootguard.errors import PrivateValueError
 from rootguard.session import Person, load_profile
 from rootguard.values import Principal
 from tests.support.patience import PATIENCE
+from tests.support.programs import PYTHON
 
 OWNER = Principal("owner")
 Dialogue = list[tuple[str, str]]
@@ -41,7 +41,7 @@ def typed_into(folder: Path, dialogue: Dialogue, *arguments: str) -> tuple[int, 
     }
     code = "from rootguard.cli.main import main; main()"
     running = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
+        [*PYTHON, "-c", code, *arguments],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

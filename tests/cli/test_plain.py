@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import click
@@ -13,6 +12,7 @@ from click.testing import CliRunner
 from rootguard.cli import output
 from rootguard.cli.main import cli
 from rootguard.cli.output import EXIT_CODES, progress_of_rows
+from tests.support.programs import ROOTGUARD
 
 VALUES = "age = 54\nast = 61\nalt = 47\nplt = 188\n"
 NEEDS = {
@@ -89,7 +89,7 @@ def test_a_closed_pipe_ends_it_as_it_ends_unix_tools(line: str) -> None:
     os.close(reading)
     try:
         done = subprocess.run(
-            [sys.executable, "-c", "from rootguard.cli.main import main; main()", *line.split()],
+            [*ROOTGUARD, *line.split()],
             stdout=writing,
             stderr=subprocess.PIPE,
             check=False,

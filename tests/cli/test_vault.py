@@ -6,7 +6,6 @@ import pty
 import re
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import fields
@@ -32,6 +31,7 @@ from rootguard.store.sql import SqlStore
 from rootguard.values import Principal, RootName
 from rootguard.vault import open_store
 from tests.support.patience import PATIENCE
+from tests.support.programs import PYTHON
 
 VALUES = "age = 54\nast = 23\nalt = 30\nplt = 220\n"
 
@@ -157,7 +157,7 @@ def erase_at_a_terminal(vault: Vault, answer: str) -> subprocess.CompletedProces
     try:
         return subprocess.run(
             [
-                *(sys.executable, "-c", "from rootguard.cli.main import cli; cli()"),
+                *(*PYTHON, "-c", "from rootguard.cli.main import cli; cli()"),
                 *("vault", "erase", "owner", "--store", vault.url),
             ],
             check=False,

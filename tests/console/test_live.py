@@ -3,7 +3,6 @@
 import hashlib
 import json
 import subprocess
-import sys
 import threading
 import urllib.parse
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from tests.support.console_servers import KEY, Served, console, events, open_per
 from tests.support.gateway_processes import started
 from tests.support.gateways import NAME, PHONE, PROFILE
 from tests.support.patience import PATIENCE
+from tests.support.programs import PYTHON
 from tests.support.upstream import recording_upstream
 
 VAULT_KEY = bytes(range(32))
@@ -61,7 +61,7 @@ def listening(
 @contextmanager
 def releasing(url: str) -> Iterator[Callable[[str], None]]:
     """Another process with the same vault, that releases what it is told to."""
-    process = subprocess.Popen([sys.executable, "-c", _RELEASING, url], stdin=subprocess.PIPE)
+    process = subprocess.Popen([*PYTHON, "-c", _RELEASING, url], stdin=subprocess.PIPE)
     assert process.stdin is not None
     pipe = process.stdin
 
@@ -222,7 +222,7 @@ def test_each_key_of_a_gateway_opens_its_own_console(tmp_path: Path) -> None:
     with recording_upstream() as (upstream, _):
         process = subprocess.Popen(
             [
-                *(sys.executable, "-c", command, "--keys", str(keys), "--store", store),
+                *(*PYTHON, "-c", command, "--keys", str(keys), "--store", store),
                 *("--port", "0", "--upstream", upstream, "--quiet", "--console"),
             ],
             stdout=subprocess.PIPE,

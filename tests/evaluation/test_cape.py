@@ -85,9 +85,9 @@ def test_chances_are_those_of_the_exponential_mechanism_over_buckets() -> None:
 def test_draws_follow_the_computed_chances_and_not_those_of_another_epsilon(
     epsilon: float,
 ) -> None:
-    """20,000 draws; the false-alarm rate is 1e-6. The control must fail."""
+    """5,000 draws; the false-alarm rate is 1e-6. The control must fail."""
     source = np.random.default_rng(11)
-    draws = np.array([draw(UTILITY[7], epsilon, source) for _ in range(20_000)])
+    draws = np.array([draw(UTILITY[7], epsilon, source) for _ in range(5_000)])
 
     assert fit(draws, distribution(UTILITY[7], epsilon)) > FALSE_ALARM
     assert fit(draws, distribution(UTILITY[7], epsilon + 2.0)) < FALSE_ALARM

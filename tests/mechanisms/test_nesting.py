@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, getcontext, localcontext
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate, islice, product
 
 import numpy as np
@@ -15,6 +15,7 @@ from rootguard.errors import BudgetError, DomainError
 from rootguard.mechanisms import nesting
 from rootguard.mechanisms.additive import Geometric
 from rootguard.mechanisms.base import MAX_EPSILON, Floats
+from rootguard.mechanisms.exact import exponential_of
 from rootguard.mechanisms.nesting import between, degrade, kernel, log_kernel, refine
 from rootguard.rng import SECURE
 from tests.support.goodness import FALSE_ALARM, fit
@@ -70,6 +71,19 @@ def log_inserted(low: Fraction, middle: Fraction, high: Fraction, size: int) -> 
 def price(log_joint: Floats) -> float:
     """The largest log-ratio between neighbouring inputs, the first axis, over all outputs."""
     return float(np.abs(np.diff(log_joint, axis=0)).max())
+
+
+@pytest.fixture(autouse=True)
+def exponentials_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A law is tried with thousands of draws of one input, which ask for the same few numbers."""
+
+    @cache
+    def remembered(epsilon: Fraction, digits: int) -> Decimal:
+        return exponential_of(epsilon)
+
+    monkeypatch.setattr(
+        nesting, "exponential_of", lambda epsilon: remembered(epsilon, getcontext().prec)
+    )
 
 
 def draws_of(draw: Callable[[], int], count: int = DRAWS) -> NDArray[np.int64]:

@@ -23,6 +23,7 @@ from rootguard.language.fold import (
 )
 from rootguard.reading import page as pages
 from rootguard.values import RootName
+from tests.support.amounts import examples
 from tests.support.channel_person import open_person
 
 _SIGNS = {key: lists.phrases(key) for key in lists._SIGNS if key not in ("months", "name_is")}
@@ -87,7 +88,7 @@ def test_patterns_by_their_first_words_match_where_a_search_matches(
     assert [(w, m.span()) for w, m in openings.matches(text, Runs(text))] == searched
 
 
-@settings(max_examples=300, deadline=None)
+@examples(steady=100, exploring=300)
 @given(text=TEXTS)
 def test_names_of_roots_are_found_where_a_search_finds_them(text: str) -> None:
     text = fold.bare(fold.fold(text).text)
@@ -102,7 +103,7 @@ def test_names_of_roots_are_found_where_a_search_finds_them(text: str) -> None:
     assert [(hit.start, hit.end) for hit in finder.find(text, text, Runs(text))] == searched
 
 
-@settings(max_examples=300, deadline=None)
+@examples(steady=100, exploring=300)
 @given(text=TEXTS)
 def test_patterns_of_figures_match_where_a_search_matches(text: str) -> None:
     begins = [match.start() for match in rules._BEGINS.finditer(text)]
@@ -115,14 +116,14 @@ def test_patterns_of_figures_match_where_a_search_matches(text: str) -> None:
             assert [m.span() for m in matches_at(pattern, text, places)] == searched
 
 
-@settings(max_examples=300, deadline=None)
+@examples(steady=100, exploring=300)
 @given(text=TEXTS)
 def test_addresses_of_machines_begin_where_a_run_of_digits_does(text: str) -> None:
     searched = [match.span() for match in rules._QUAD.finditer(text)]
     assert [m.span() for m in matches_at(rules._QUAD, text, digits_in(text))] == searched
 
 
-@settings(max_examples=300, deadline=None)
+@examples(steady=100, exploring=300)
 @given(text=TEXTS)
 def test_units_with_digits_are_found_where_a_search_finds_them(text: str) -> None:
     plain = fold.plain(fold.fold(text).text)
@@ -130,7 +131,7 @@ def test_units_with_digits_are_found_where_a_search_finds_them(text: str) -> Non
     assert units.digits_in_units(plain) == searched
 
 
-@settings(max_examples=300, deadline=None)
+@examples(steady=100, exploring=300)
 @given(text=TEXTS)
 def test_runs_are_the_stretches_of_letters(text: str) -> None:
     runs = Runs(text)
@@ -198,7 +199,7 @@ _PHONES = (
 )
 
 
-@settings(max_examples=400, deadline=None)
+@examples(steady=150, exploring=400)
 @given(
     pieces=st.lists(st.sampled_from(_PHONES), max_size=10), home=st.sampled_from(["US", "DE", "AS"])
 )

@@ -46,7 +46,7 @@ from tests.support.store_writers import (
     rotate_until_killed_anywhere,
 )
 
-# Thousands of changes, each of which waits for the disk several times.
+# Hundreds of changes, each of which waits for the disk several times.
 LONG = (pytest.mark.slow, pytest.mark.timeout(3600))
 
 
@@ -68,7 +68,7 @@ def check(url: str, before: list[object]) -> None:
         assert store.verify() == ()
 
 
-@pytest.mark.parametrize("rotations", [10, pytest.param(2000, marks=LONG)])
+@pytest.mark.parametrize("rotations", [10, pytest.param(500, marks=LONG)])
 def test_a_store_opens_at_every_moment_of_its_keys_changes(url: str, rotations: int) -> None:
     before = filled(url)
     stop = processes.Event()

@@ -11,7 +11,6 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import threading
 import urllib.error
 import urllib.request
@@ -27,6 +26,7 @@ from rootguard.session import Person, load_profile
 from rootguard.store import Store
 from rootguard.vault import open_store
 from tests.support.patience import PATIENCE
+from tests.support.programs import PYTHON
 from tests.support.upstream import Recording, recording_upstream
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def write_profile(folder: Path, how_much: str = BUDGET) -> Path:
 def program(command: str, arguments: Sequence[str], environment: dict[str, str]) -> Iterator[str]:
     """A command of ours as a process; gives the first line it prints. It must stop in peace."""
     process = subprocess.Popen(
-        [sys.executable, "-c", command, *arguments],
+        [*PYTHON, "-c", command, *arguments],
         stdout=subprocess.PIPE,
         env=os.environ | environment,
         text=True,

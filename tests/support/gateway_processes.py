@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from rootguard.cli.gateway import command
 from rootguard.vault import open_store
 from tests.support.patience import PATIENCE
+from tests.support.programs import PYTHON
 
 _COMMAND = "from rootguard.cli.gateway import command; command()"
 
@@ -32,19 +33,34 @@ class Started:
 
 @contextmanager
 def started(
-    profile: Path, *, upstream: str, store: str, key: str = "", options: Sequence[str] = ()
+    profile: Path,
+    *,
+    upstream: str,
+    store: str,
+    key: str = "",
+    options: Sequence[str] = (),
+    python: Sequence[str] = PYTHON,
 ) -> Iterator[Started]:
     """`rootguard gateway` on a free port, until it is told to stop; it must stop in peace."""
-    with _ready(_begun(profile, upstream=upstream, store=store, key=key, options=options)) as it:
+    # Who counts workers and their connections looks for them by their ids.
+    run_by = (sys.executable,) if "--workers" in options else python
+    begun = _begun(profile, upstream=upstream, store=store, key=key, options=options, python=run_by)
+    with _ready(begun) as it:
         yield it
 
 
 def _begun(
-    profile: Path, *, upstream: str, store: str, key: str, options: Sequence[str] = ()
+    profile: Path,
+    *,
+    upstream: str,
+    store: str,
+    key: str,
+    options: Sequence[str] = (),
+    python: Sequence[str] = PYTHON,
 ) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [
-            *(sys.executable, "-c", _COMMAND, "--profile", str(profile), "--store", store),
+            *(*python, "-c", _COMMAND, "--profile", str(profile), "--store", store),
             *("--port", "0", "--upstream", upstream, "--quiet", "--rate", "1000000", *options),
         ],
         stdout=subprocess.PIPE,

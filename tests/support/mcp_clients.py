@@ -6,7 +6,6 @@ The person's values are the canary's sentinels. A server on standard streams is 
 
 import os
 import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,9 +18,9 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.support.canary import NAME, SENTINELS
 from tests.support.patience import PATIENCE
+from tests.support.programs import ROOTGUARD
 
 ROOT = Path(__file__).parents[2]
-ROOTGUARD = (sys.executable, "-c", "from rootguard.cli.main import main; main()")
 Mode = Literal["auto", "legacy"]
 """The current protocol revision, and the one before it."""
 

@@ -7,18 +7,18 @@ that what is said through the proxy can be compared with what is said without it
 import json
 import queue
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from tests.support.mcp_clients import ROOT, ROOTGUARD, environment
+from tests.support.mcp_clients import ROOT, environment
 from tests.support.patience import PATIENCE
+from tests.support.programs import PYTHON, ROOTGUARD
 
-CLINIC = (sys.executable, str(ROOT / "examples" / "clinic_server.py"), "--stdio")
-HOSTILE = (sys.executable, str(ROOT / "examples" / "hostile_server.py"), "--stdio")
-DOUBLE = (sys.executable, str(ROOT / "tests" / "support" / "mcp_double.py"))
+CLINIC = (*PYTHON, str(ROOT / "examples" / "clinic_server.py"), "--stdio")
+HOSTILE = (*PYTHON, str(ROOT / "examples" / "hostile_server.py"), "--stdio")
+DOUBLE = (*PYTHON, str(ROOT / "tests" / "support" / "mcp_double.py"))
 _GRACE = 5
 POLICY = """
 [tiers.clinic]
@@ -42,9 +42,15 @@ Message = dict[str, Any]
 Reply = Callable[[Message], Message]
 
 
-def proxy_command(profile: Path, service: str, server: Sequence[str], *more: str) -> list[str]:
+def proxy_command(
+    profile: Path,
+    service: str,
+    server: Sequence[str],
+    *more: str,
+    program: Sequence[str] = ROOTGUARD,
+) -> list[str]:
     """`rootguard mcp proxy` before a command."""
-    start = [*ROOTGUARD, "mcp", "proxy", "--profile", str(profile)]
+    start = [*program, "mcp", "proxy", "--profile", str(profile)]
     return [*start, "--service", service, *more, "--", *server]
 
 

@@ -23,6 +23,7 @@ from rootguard.session import Person, load_profile, parse_profile
 from rootguard.template import catalog
 from tests.support.mcp_clients import ROOT
 from tests.support.mcp_proxies import Wire, proxy_command
+from tests.support.programs import PYTHON
 from tests.support.shared_tools import FOLDER
 
 SERVER = ROOT / "tests" / "support" / "mcp_cases.py"
@@ -157,7 +158,7 @@ def live(lines: Sequence[str], folder: Path) -> list[Outcome]:
     written, log = folder / "cases.jsonl", folder / "log.jsonl"
     written.write_text("".join(json.dumps(case) + "\n" for case in cases), "utf-8")
     log.touch()
-    server = [sys.executable, str(SERVER), str(written), str(log)]
+    server = [*PYTHON, str(SERVER), str(written), str(log)]
     reply: dict[str, Any] = {}
     replies = {
         method: lambda _: reply["now"]

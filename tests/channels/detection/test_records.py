@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rootguard.channels.detection import Rules, rules
 from rootguard.identifiers.formats import Kind
+from tests.support.amounts import examples
 
 RULES = Rules()
 
@@ -138,6 +139,7 @@ def test_a_record_number_is_found_by_its_label_or_its_own_proof(
 
 
 @pytest.mark.parametrize("form", [rules._CARD, *(each for each, _ in rules._CHECKED)])
+@examples(steady=30, exploring=100)
 @given(data=st.data())
 def test_what_a_checked_form_takes_is_looked_at(form: re.Pattern[str], data: st.DataObject) -> None:
     written = data.draw(st.from_regex(form, fullmatch=True))
@@ -145,6 +147,7 @@ def test_what_a_checked_form_takes_is_looked_at(form: re.Pattern[str], data: st.
 
 
 @pytest.mark.parametrize("form", rules._FIGURES)
+@examples(steady=30, exploring=100)
 @given(data=st.data())
 def test_what_a_day_in_figures_takes_is_looked_at(
     form: re.Pattern[str], data: st.DataObject

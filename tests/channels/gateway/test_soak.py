@@ -9,6 +9,7 @@ import itertools
 import logging
 import os
 import random
+import sys
 import threading
 import time
 from collections import Counter
@@ -159,7 +160,8 @@ def test_memory_is_flat_under_a_long_mixed_load(
     store = f"sqlite:///{tmp_path / 'vault.sqlite3'}"
     with (
         recording_upstream() as (upstream, recording),
-        started(profile, upstream=upstream, store=store) as gateway,
+        # Its memory is looked up by its id.
+        started(profile, upstream=upstream, store=store, python=[sys.executable]) as gateway,
     ):
         visitors = Visitors(
             Running(address=gateway.address, upstream=recording, person=open_person())

@@ -25,9 +25,10 @@ from tests.support.mcp_clients import (
     over_stdio,
     write_profile,
 )
+from tests.support.programs import PYTHON
 
-CLINIC = [sys.executable, str(ROOT / "examples" / "clinic_server.py")]
-HOSTILE = [sys.executable, str(ROOT / "examples" / "hostile_server.py")]
+CLINIC = [*PYTHON, str(ROOT / "examples" / "clinic_server.py")]
+HOSTILE = [*PYTHON, str(ROOT / "examples" / "hostile_server.py")]
 LIVER = {"age": 54.0, "ast": 23.0, "alt": 30.0, "plt": 220.0}
 BLOOD = {"neu": 4.1, "lym": 2.0, "hb": 14.1, "hct": 43.0, "rbc": 4.9}
 METABOLISM = {"glu": 98.0, "ins": 9.5, "tg": 130.0, "hdl": 48.0, "tc": 190.0}

@@ -254,6 +254,7 @@ def test_amplification_covers_every_computed_value() -> None:
     assert found["pp", "sbp"] == pytest.approx(144 / (144 + 135.99), rel=0.03)
 
 
+@pytest.mark.slow  # by default `rootguard plan` says so
 def test_an_amplification_that_is_not_attained_says_so() -> None:
     found = {(a.value, a.root): a for a in amplifications(load_template("loan_payment"))}
     assert found["payment", "rate"].remark == "upper bound, not attained; 0.298 is"

@@ -4,7 +4,6 @@ import json
 import re
 import signal
 import subprocess
-import sys
 import threading
 from fractions import Fraction
 from pathlib import Path
@@ -32,6 +31,7 @@ from rootguard.template import load_template
 from rootguard.values import RootName
 from tests.support.agents import Garbling, held, patient_group
 from tests.support.patience import PATIENCE
+from tests.support.programs import PYTHON
 
 FIB4 = tuple(map(RootName, ("age", "ast", "alt", "plt")))
 ONE = Grid(epsilons=(Fraction("0.1"),), budgets=("2k+1",))
@@ -295,7 +295,7 @@ def test_a_run_that_is_killed_goes_on_without_repeating_or_losing_a_session(
     call = "from rootguard.cli.bench import rq4; rq4()"
 
     def command(out: Path) -> list[str]:
-        return [sys.executable, "-c", call, "--out", str(out), *arguments, "--json"]
+        return [*PYTHON, "-c", call, "--out", str(out), *arguments, "--json"]
 
     out = tmp_path / "killed"
     path = out / "transcripts.jsonl"

@@ -6,7 +6,6 @@ receives is the same, byte for byte, so nothing of it depends on the true value.
 """
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from rootguard.session import Person, load_profile
 from tests.support.mcp_bisecting import HIGH, KINDS, LOW
 from tests.support.mcp_clients import ROOT
 from tests.support.mcp_proxies import Message, Wire, proxy_command, text_of
+from tests.support.programs import PYTHON
 
 SERVER = str(ROOT / "tests" / "support" / "mcp_bisecting.py")
 ROUNDS = 9
@@ -46,7 +46,7 @@ def answer(tool: Message, ast: float) -> object:
 def bisected(me: Path, ast: float, log: Path) -> tuple[dict[str, tuple[float, float]], list[str]]:
     """How far the server came in each way, and what it received, ids aside."""
     log.touch()
-    command = proxy_command(me, "s", [sys.executable, SERVER, str(log)])
+    command = proxy_command(me, "s", [*PYTHON, SERVER, str(log)])
 
     def confirm(params: Message) -> Message:
         cut = float(params["message"].split(" above ")[1].split()[0])
@@ -112,7 +112,7 @@ def test_without_the_proxy_the_two_are_told_apart(tmp_path: Path) -> None:
     for ast in (30.0, 240.0):
         log = tmp_path / f"{ast}.jsonl"
         log.touch()
-        with Wire([sys.executable, SERVER, str(log)]) as wire:
+        with Wire([*PYTHON, SERVER, str(log)]) as wire:
             wire.initialize()
             for _ in range(ROUNDS):
                 listed = wire.ask("tools/list")["result"]["tools"]

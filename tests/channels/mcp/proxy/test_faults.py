@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,7 +11,10 @@ import pytest
 from tests.support.canary import NAME, SENTINELS, leaks
 from tests.support.mcp_clients import write_profile
 from tests.support.mcp_proxies import DOUBLE, POLICY, Message, Wire, proxy_command, text_of
+from tests.support.programs import ROOTGUARD
 
+# Its memory is looked up by its id.
+INTERPRETED = (sys.executable, *ROOTGUARD[-2:])
 AST = {"ast": SENTINELS["ast"]}
 Received = Callable[[], list[Message]]
 
@@ -24,7 +27,7 @@ def seen(tmp_path: Path) -> Path:
 @pytest.fixture
 def wire(tmp_path: Path, seen: Path) -> Iterator[Wire]:
     """A proxy of the test's own, for what is counted from its start."""
-    with _wire(tmp_path, seen, 120) as client:
+    with _wire(tmp_path, seen, 120, INTERPRETED) as client:
         yield client
 
 
@@ -59,10 +62,14 @@ def since(shared: tuple[Wire, Path], lasting: Wire) -> Received:
 
 
 @contextmanager
-def _wire(folder: Path, seen: Path, patience: float) -> Iterator[Wire]:
+def _wire(
+    folder: Path, seen: Path, patience: float, program: Sequence[str] = ROOTGUARD
+) -> Iterator[Wire]:
     """A client of a proxy that gives a server up after so many seconds."""
     profile = write_profile(folder, policy=POLICY)
-    command = proxy_command(profile, "clinic", [*DOUBLE, str(seen)], "--timeout", str(patience))
+    server = [*DOUBLE, str(seen)]
+    more = ("--timeout", str(patience))
+    command = proxy_command(profile, "clinic", server, *more, program=program)
     with Wire(command) as client:
         client.initialize({"sampling": {}})
         yield client

@@ -102,7 +102,7 @@ def test_without_the_proxy_the_same_call_would_leak(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])
 def test_a_server_on_http_is_guarded_likewise(tmp_path: Path, profile: Path, mode: Mode) -> None:
     log = tmp_path / "log"
-    where = [*HOSTILE[:2], "--http", "127.0.0.1:0", "--log", str(log)]
+    where = [*HOSTILE[:-1], "--http", "127.0.0.1:0", "--log", str(log)]
 
     async def talk(client: Client) -> Any:  # noqa: ANN401
         assert (await client.list_tools()).tools

@@ -4,7 +4,6 @@ import json
 import os
 import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -21,9 +20,10 @@ from rootguard.errors import PolicyError
 from rootguard.session import Person, load_profile
 from rootguard.vault import open_store
 from tests.support.canary import SENTINELS
-from tests.support.mcp_clients import ROOT, ROOTGUARD, environment, http_server, write_profile
+from tests.support.mcp_clients import ROOT, environment, http_server, write_profile
 from tests.support.mcp_proxies import POLICY, Wire, text_of
 from tests.support.mcp_remote import CLIENT, SECRET
+from tests.support.programs import PYTHON, ROOTGUARD
 
 SERVER = str(ROOT / "tests" / "support" / "mcp_remote.py")
 KEY = "a key of the clinic"
@@ -36,14 +36,14 @@ BROWSER = (
 
 @contextmanager
 def remote(kind: str, key: str = "") -> Iterator[str]:
-    with http_server([sys.executable, SERVER, kind, key]) as address:
+    with http_server([*PYTHON, SERVER, kind, key]) as address:
         yield address
 
 
 @contextmanager
 def proxied(profile: Path, *options: str, **variables: str) -> Iterator[Wire]:
     command = [*ROOTGUARD, "mcp", "proxy", "--profile", str(profile), "--service", "clinic"]
-    variables.setdefault("BROWSER", f"{sys.executable} -c '{BROWSER}' %s")
+    variables.setdefault("BROWSER", f"{' '.join(PYTHON)} -c '{BROWSER}' %s")
     with Wire([*command, *options], variables=variables) as wire:
         yield wire
 
