@@ -757,7 +757,7 @@ _ARGUMENTS = re.compile(r"\([^()\n]{0,200},")
 _CALLEE = re.compile(r"([^\W\d]\w{0,40})\s?\([^()\n]{0,200}\Z")
 _FAR: Final = 40  # characters between the name and its number, as for a root
 _SIGNS = re.compile(r"[\s:=~≈|\"'(\[*_,→-]*(?:\.{2,}\s*)?")
-_CELL_NAME = 80  # characters before the columns: "insert into clinic.patients"
+_TABLE_NAME: Final = 80  # characters before the columns: "insert into clinic.patients"
 _INTO = re.compile(
     r"\binto [\w.\"`\[\]]*?(?:patients|employees|users|customers|applicants|members|people|persons"
     r"|students|clients|participants|subjects|borrowers|workers|staff|players)[\"`\]]? ?\Z"
@@ -867,7 +867,7 @@ def _inserted(page: Page, owner_names: Collection[str]) -> dict[int, RootName | 
         return found
     for match in _INSERTED.finditer(page.plain):
         rows = list(re.finditer(r"\(([^()]*)\)", match[2]))
-        table = _INTO.search(page.plain, max(0, match.start() - _CELL_NAME), match.start())
+        table = _INTO.search(page.plain, max(0, match.start() - _TABLE_NAME), match.start())
         if table is not None and len(rows) > 1:
             continue  # rows of patients are several people's
         columns = _cells(match[1], match.start(1))

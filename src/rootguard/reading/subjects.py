@@ -51,8 +51,8 @@ _ASKED = re.compile(
     r"(?:'s| is| are| was| were| do| did| would| will| [a-z]+ (?:do|did|are|is))?"
     r" (?:you|your)\b(?P<verb> [a-z]+)?"
 )
-_COUNTS = re.compile(r" ?(?:[=<>{]|[+*%-]=|\+\+|--|in range\b|in 0\b)|_")
-_COUNTED = re.compile(r"(?:\b(?:int|let|var|auto|size_t|dim) |[_$%&]|\+\+|--)\Z")
+_COUNTS = re.compile(r" ?(?:[=<>]|[+*%-]=|\+\+|in range\b)|_")
+_COUNTED = re.compile(r"(?:\b(?:int|let|var|auto|size_t) |[_$%&]|\+\+)\Z")
 _IS_IT = re.compile(r"\W*(?:is|are|was|ist|est|es|e) \d")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _FULL_NAME = re.compile(
@@ -103,6 +103,7 @@ _MARKS = re.compile(r"[,;:!?\n.]")
 _TITLED = re.compile(r"\.? ?([^\W\d_]+)")
 _HEARSAY = re.compile(r"\W*(?:i|we) (?:have |just |once )?(?:read|heard|saw|found|googled)\b")
 _CASE = re.compile(r"\s*(?:clinical |exam |sample )?(?:case|vignette|scenario)(?: \d{1,2})?:")
+_BED = re.compile(r"(?<![^\W_])bed #?\d{1,3}(?=(?:,|:| ?[-–]) ?(?:\d{1,3} ?)?[mf]\b)")
 _IN_BED = re.compile(r" (?:in|on|from) (?:bed|room|ward|bay) ")
 _LABELLED = re.compile(
     r" (?:[A-EX-Z](?=[:,.] ?\w| [^\W\d])|#?[1-9]\d{0,3}(?=[:,. ] ?[^\W\d]))"
@@ -544,7 +545,7 @@ class _Cutting:
         if articled and self._is_predicate(before):
             return None
         verb = next((each for each in following if each not in _set("persons", "adverbs")), "")
-        told = verb == "s" or verb in _set("third", "verbs")
+        told = verb in ("s", "turned", "turns") or verb in _set("third", "verbs")
         if role == "unmarked":  # "husbands labs", without an apostrophe
             told = bool(following) and (
                 self._quantity_at(following[0], end) or following[0] in _set("persons", "tested")
@@ -628,6 +629,9 @@ class _Cutting:
             _Marker(m.start(), m.end(), "other")
             for m in matches_at(_NUMBERED, self._written, runs.places(_COUNTED_PEOPLE))
         )
+        beds = list(_BED.finditer(self._text)) if "bed" in runs.words else []
+        if len(beds) > 1:  # a round of a ward
+            yield from (_Marker(m.start(), m.end(), "other") for m in beds)
         if "how" in runs.words:
             yield from (_Marker(m.start(), m.end(), "other") for m in _HOW.finditer(self._text))
         if "what" in runs.words:
