@@ -251,7 +251,7 @@ def _marking(spoken: frozenset[str]) -> Mapping[str, str]:
     note(lists["persons"]["called"], "called")
     note(lists["persons"]["kin"], "person")
     note(lists["persons"]["people"], "person")
-    note((f"{word}s" for word in lists["persons"]["singular"]), "unmarked")
+    note([f"{word}s" for word in lists["persons"]["singular"]], "unmarked")
     note(lists["persons"]["titles"], "title")
     note(lists["general"]["people"], "people")
     note(lists["general"]["normal"], "normal")
