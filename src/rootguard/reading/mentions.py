@@ -757,6 +757,11 @@ _ARGUMENTS = re.compile(r"\([^()\n]{0,200},")
 _CALLEE = re.compile(r"([^\W\d]\w{0,40})\s?\([^()\n]{0,200}\Z")
 _FAR: Final = 40  # characters between the name and its number, as for a root
 _SIGNS = re.compile(r"[\s:=~≈|\"'(\[*_,→-]*(?:\.{2,}\s*)?")
+_TABLE_NAME: Final = 80  # characters before the columns: "insert into clinic.patients"
+_INTO = re.compile(
+    r"\binto [\w.\"`\[\]]*?(?:patients|employees|users|customers|applicants|members|people|persons"
+    r"|students|clients|participants|subjects|borrowers|workers|staff|players)[\"`\]]? ?\Z"
+)
 _INSERTED = re.compile(r"\(([^()]{1,400})\)\s*values\s*((?:\([^()]{1,400}\)[\s,]*)+)")
 _NAMED = re.compile(r"(?<![^\W_])(?:name|first_name|last_name|employee|customer)(?![^\W_])")
 _CALL = re.compile(r"([^\W\d]\w{0,40}(?:[- ]?\d)?)\s?\(([^()\n]{0,200})\)")
@@ -861,9 +866,13 @@ def _inserted(page: Page, owner_names: Collection[str]) -> dict[int, RootName | 
     if "values" not in page.plain:
         return found
     for match in _INSERTED.finditer(page.plain):
+        rows = list(re.finditer(r"\(([^()]*)\)", match[2]))
+        table = _INTO.search(page.plain, max(0, match.start() - _TABLE_NAME), match.start())
+        if table is not None and len(rows) > 1:
+            continue  # rows of patients are several people's
         columns = _cells(match[1], match.start(1))
         by_name = any(_NAMED.search(page.plain, *column) for column in columns)
-        for row in re.finditer(r"\(([^()]*)\)", match[2]):
+        for row in rows:
             if by_name and not any(caseless(name) in row[1] for name in owner_names):
                 continue
             cells = _cells(row[1], match.start(2) + row.start(1))

@@ -85,6 +85,10 @@ _CODE_OPENING = re.compile(
     r"|for \(|for \w+ in .*:\s*$|while .*:\s*$|if .*:\s*$|if \(|switch \(|insert into |delete from "
     r"|update \w+ set |create (?:table|index)|alter table |drop table |order by |group by "
     r"|(?:and |or )?where \w+(?:\.\w+)? ?(?:=|<|>|in\b|like\b|between\b|is\b)"
+    r"|(?:g?awk|sed|grep|jq) (?:-\w|'|\")|>> \[?[a-z][\w, ]*\]? ?= ?\w*[(\[]"
+    r"|sub [a-z]\w*\(|end (?:sub|if|function)$|dim \w+ as |for [a-z] ?= ?\S+ to "
+    r"|if \w+\([^()]*\) ?[<>=].*\bthen\b|do \d+ [a-z] ?=|\(defn? [a-z]"
+    r"|\d{2,5} (?:input \S|print \S|goto \d|gosub \d|let \w+ ?=|if \w+ ?[<>=]|for \w+ ?=)"
     r"|(?:git|pip3?|npm|npx|yarn|docker|kubectl|curl|wget|sudo|chmod|ssh|apt|apt-get|brew|cargo|pytest)"
     r" [a-z./-]|python3? (?:-|\S+\.py))"
     r"|\s+return\b|return .*[;)]\s*$"
@@ -104,7 +108,9 @@ _CODE_WITHIN = re.compile(
     r"(?<![<=])==(?![=>])|!=|&&|\+=|\*\*|::|\)\s?;(?!\s{1,4}[a-z]{2,40} [a-z])"
     r"|\)\.\w{2,40}\(|\b\w{2,40}\.\w{2,40}\("
     r"|\bselect\b.{1,200}\bfrom\b|\bwhere \w{1,40}(?:\.\w{1,40})? ?(?:<|>|=|!=)"
-    r"|\b(?:smallint|bigint|integer|numeric|varchar|decimal|timestamp)\b ?(?:\(|not|check|default)"
+    r"|\b(?:int|smallint|bigint|integer|numeric|varchar|decimal|timestamp)\b"
+    r" ?(?:\(|not|check|default)"
+    r"|\bcheck ?\(\w{1,40} ?[<>]|\$\d{1,2} ?[<>=!]="
     r"|\b[a-z_]\w{1,40}\([\"'\[{]|\b\w{1,40}\(\w{1,40}=|\bif \w{1,40}(?:\.\w{1,40})? ?(?:<|>)=? ?\d"
 )
 _CODE_SIGNS = (
@@ -122,9 +128,10 @@ _EACH = re.compile(
 )
 _TESTED = re.compile(
     r"\bunit[- ]?tests?\b|\btest cases?\b"
+    r"|^\s*(?:expected|received): [\d\"'{\[]"
     r"|\bassert(?:equals?|that|raises)?\b|\bexpect\(|\.(?:tobe|toequal)\(|==\s?[\"'\d]"
 )
-_TEST_SIGNS = ("test", "assert", "expect(", ".to", "==")
+_TEST_SIGNS = ("test", "assert", "expect", "received", ".to", "==")
 """One of them stands in whatever `_TESTED` finds; they are found quickly."""
 _METHOD = re.compile(r"\.(?:between|gt|lt|ge|le|eq|isin|clip|fillna|sample|head|tail)\([\d., ]*\Z")
 _DATA_LINE = re.compile(r"^\s*[\[{\"]|\"\s*:")
@@ -149,6 +156,7 @@ _BOUNDED_NAME = re.compile(
     r"|upper|lower)"
     r"[_-]?\Z"
 )
+_BOUNDING = re.compile(r"_(?:below|above|under|over|limit|threshold|cutoff|max|min) ?[=:] ?")
 _DIFFERENCE = re.compile(r"[*×/+] ?\( ?[a-z_]+ ?[-–] ?\Z|\( ?[a-z_]+ ?[-–] ?\Z")
 _DIFFERS = re.compile(r" ?\)(?: ?[*×/+=]| for| if|\.|\Z)")
 _OLDS = re.compile(r"(?:\s?(?:-|–|to|and|or|,)\s?\d{1,3})?[- ]?(?:years?|yrs?)?[- ]?olds\b")
@@ -598,7 +606,10 @@ class _Sorting:
         if start and not before[-1:].isspace() and _BOUNDED_NAME.search(before):
             return True  # DEFAULT_WEIGHT, maxAge
         word = _LAST_WORD.search(before) or _CAMEL.search(before)  # lineHeight
-        return word is not None and word[1] in self._lists["measured_things"]
+        if word is None:
+            return False
+        eaten = word[1] in self._lists["kitchen"] and self._text.startswith("sugar,", start)
+        return eaten or word[1] in self._lists["measured_things"]  # "3/4 cup sugar, 170C"
 
     def _rest(self, number: WrittenNumber) -> str:
         return self._text[number.end : number.end + _NEAR].partition("\n")[0]
@@ -639,6 +650,8 @@ class _Sorting:
             between = self._text[self._ends[at] : number.start]
             tied = tied and between.strip(" (") != "-"  # a difference
             joined = re.match(r"_?[a-z_]*", between)  # age_years = 54
+            if _BOUNDING.fullmatch(between):
+                return False  # income_below = 15000
             if joined is not None and _ASSIGNED.fullmatch(between, joined.end()):
                 return True
         if tied and not _OPERATES.match(place.after) and not _COMPARED.search(place.before):
@@ -926,6 +939,8 @@ class _Sorting:
     def _name_is_bounded(self, place: _Place) -> bool:
         """Whether a comparison stands before the name that it stands behind: "under age 65"."""
         at = bisect_right(self._ends, place.start) - 1
+        if at >= 0 and _BOUNDING.fullmatch(self._text[self._ends[at] : place.start]):
+            return True  # income_below = 15000
         if at < 0 or place.start - self._ends[at] > 5:
             return False
         start = self._names[at].start

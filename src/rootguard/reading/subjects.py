@@ -50,6 +50,8 @@ _ASKED = re.compile(
     r"(?:'s| is| are| was| were| do| did| would| will| [a-z]+ (?:do|did|are|is))?"
     r" (?:you|your)\b(?P<verb> [a-z]+)?"
 )
+_COUNTS = re.compile(r" ?(?:[=<>]|[+*%-]=|\+\+|in range\b)|_")
+_COUNTED = re.compile(r"(?:\b(?:int|let|var|auto|size_t) |[_$%&]|\+\+)\Z")
 _IS_IT = re.compile(r"\W*(?:is|are|was|ist|est|es|e) \d")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _FULL_NAME = re.compile(
@@ -95,6 +97,7 @@ _MARKS = re.compile(r"[,;:!?\n.]")
 _TITLED = re.compile(r"\.? ?([^\W\d_]+)")
 _HEARSAY = re.compile(r"\W*(?:i|we) (?:have |just |once )?(?:read|heard|saw|found|googled)\b")
 _CASE = re.compile(r"\s*(?:clinical |exam |sample )?(?:case|vignette|scenario)(?: \d{1,2})?:")
+_BED = re.compile(r"(?<![^\W_])bed #?\d{1,3}(?=(?:,|:| ?[-–]) ?(?:\d{1,3} ?)?[mf]\b)")
 _IN_BED = re.compile(r" (?:in|on|from) (?:bed|room|ward|bay) ")
 _LABELLED = re.compile(
     r" (?:[A-EX-Z](?=[:,.] ?\w| [^\W\d])|#?[1-9]\d{0,3}(?=[:,. ] ?[^\W\d]))"
@@ -253,6 +256,7 @@ def _marking(spoken: frozenset[str]) -> Mapping[str, str]:
     note(lists["persons"]["called"], "called")
     note(lists["persons"]["kin"], "person")
     note(lists["persons"]["people"], "person")
+    note([f"{word}s" for word in lists["persons"]["singular"]], "unmarked")
     note(lists["persons"]["titles"], "title")
     note(lists["general"]["people"], "people")
     note(lists["general"]["normal"], "normal")
@@ -391,6 +395,8 @@ class _Cutting:
     def _marker(self, role: str, word: str, start: int, end: int) -> _Marker | None:
         match role:
             case "self":
+                if word == "i" and self._is_variable(start, end):
+                    return None
                 if _LIKE_FIVE.match(self._text, start) and self._before(start) in ("like", "if"):
                     return None  # "explain it like I'm five"
                 if word == "mine" and self._before(start) == "of":
@@ -424,7 +430,7 @@ class _Cutting:
                 if self._words_before(start)[:2] == ["to", "according"]:
                     return None  # who says it, not of whom
                 return _Marker(start, end, self._third_person(), "weak")
-            case "called" | "person" | "professional":
+            case "called" | "person" | "professional" | "unmarked":
                 return self._person(role, start, end)
             case "title" | "given":
                 return self._name(role, start, end)
@@ -435,6 +441,16 @@ class _Cutting:
                 return _Marker(start, end, "nobody")
             case _:
                 return self._normal(word, start, end)
+
+    def _is_variable(self, start: int, end: int) -> bool:
+        """Whether "i" counts in a program and nobody speaks: "for i = 2", "Cells(i, 3)", "a[i]"."""
+        if self._written[start] != "i":
+            return False
+        before = self._text[max(0, start - _ABBREVIATION) : start]
+        if _COUNTS.match(self._text, end) is not None or _COUNTED.search(before) is not None:
+            return True
+        called = before[-1:] in ("(", "[") and before[-2:-1].isalnum()
+        return called and self._text[end : end + 1] in (",", ")", "]")
 
     def _third_person(self) -> Whose:
         return "owner" if self._antecedent == "owner" else "other"
@@ -533,7 +549,13 @@ class _Cutting:
         articled = any(word in ("a", "an", "the", "this", "that", "another") for word in before[:3])
         if articled and self._is_predicate(before):
             return None
-        told = bool(following) and (following[0] == "s" or following[0] in _set("third", "verbs"))
+        verb = next((each for each in following if each not in _set("persons", "adverbs")), "")
+        told = verb in ("s", "turned", "turns") or verb in _set("third", "verbs")
+        if role == "unmarked":  # "husbands labs", without an apostrophe
+            told = bool(following) and (
+                self._quantity_at(following[0], end) or following[0] in _set("persons", "tested")
+            )
+            role = "person"
         told = told or _BESIDE_NAME.match(self._text, end) is not None
         whom = not articled and role == "person" and before[:1] and before[0] in _FOR_WHOM
         if whom and _AGED.match(self._text, end):  # "ideas for kids aged 4 to 8"
@@ -612,6 +634,9 @@ class _Cutting:
             _Marker(m.start(), m.end(), "other")
             for m in matches_at(_NUMBERED, self._written, runs.places(_COUNTED_PEOPLE))
         )
+        beds = list(_BED.finditer(self._text)) if "bed" in runs.words else []
+        if len(beds) > 1:  # a round of a ward
+            yield from (_Marker(m.start(), m.end(), "other") for m in beds)
         if "how" in runs.words:
             yield from (_Marker(m.start(), m.end(), "other") for m in _HOW.finditer(self._text))
         if "what" in runs.words:
