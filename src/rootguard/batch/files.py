@@ -148,20 +148,24 @@ def sanitize_file(
             out = stack.enter_context(_Draft(target, job.kernel.schema(reader.schema)))
             side = None if rejects is None else stack.enter_context(_Draft(rejects, REJECTS))
             summary = _flow(reader, job, out, side, progress or _quiet, pieces)
+            # Both files are on disk before anybody is charged: a full disk refuses the run first.
+            drafts = (out,) if side is None else (side, out)
+            for draft in drafts:
+                draft.finish()
             # The ledger first, the table last: killed in between, a run has charged for rows that
             # nobody saw, and the same run charges nothing more.
             job.keep()
-            if side is not None:
-                side.publish()
-            out.publish()
+            for draft in drafts:
+                draft.publish()
             if pieces is not None:
                 pieces.clear()
             return summary
     except RootGuardError:
         raise
     except Exception as problem:  # noqa: BLE001 - its text and frames may hold private cells
-        if isinstance(problem, OSError) and problem.strerror:
-            raise FileError(target.name, "", problem.strerror, "nothing was released") from None
+        if isinstance(problem, OSError) and problem.errno:  # Arrow's own texts have details
+            reason = os.strerror(problem.errno)
+            raise FileError(target.name, "", reason, "nothing was released") from None
         raise NoiseError("the file could not be worked on; nothing was released") from None
 
 
@@ -514,14 +518,19 @@ class _Draft:
             else:
                 self._writer.write_table(table.cast(self._schema))
 
-    def publish(self) -> None:
-        """Put the file in its place."""
+    def finish(self) -> None:
+        """Write the rest, to the disk.
+
+        Before the file has its name: after a crash the name stands for a whole file or none.
+        """
         self._flush()
         self._writer.close()
         self._writer = None
-        # On disk before it has its name: after a crash the name stands for a whole file or none.
         with self._draft.open("rb") as content:
             os.fsync(content.fileno())
+
+    def publish(self) -> None:
+        """Put the finished file in its place."""
         self._draft.replace(self._path)
 
     def __exit__(self, *_: object) -> None:
