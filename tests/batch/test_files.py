@@ -507,7 +507,7 @@ def test_nobody_is_charged_for_a_file_that_the_disk_does_not_take(
         raise OSError(errno.ENOSPC, "no room")
 
     with monkeypatch.context() as patched:
-        patched.setattr(files.os, "fsync", full)
+        patched.setattr("rootguard.batch.files.os.fsync", full)
         result = run_in(url, source, tmp_path / "out.csv")
         assert "out.csv: No space left on device" in str(result.exception)
     with contextlib.closing(open_store(url)) as store:

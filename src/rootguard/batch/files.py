@@ -480,7 +480,7 @@ def _rows_of(stream: Any, path: Path, lengths: list[int], width: int) -> Iterato
             break
         except pa.ArrowInvalid:
             wrong = True
-        if wrong:
+        if wrong or batch is None:
             raise _bad_csv(path, lengths, width)
         doubtful = doubtful or _has_lines(batch.column(width - 1))
         yield batch
