@@ -1,6 +1,8 @@
 """Files through the command line: streamed, atomic, the same bytes again, no value beside them."""
 
+import contextlib
 import csv
+import errno
 import json
 import signal
 import subprocess
@@ -24,7 +26,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 arrow_csv = pytest.importorskip("pyarrow.csv")
 
 from rootguard.batch import files  # noqa: E402
-from rootguard.batch.columns import RecordBatch, Table  # noqa: E402
+from rootguard.batch.columns import RecordBatch, Table, lay_out  # noqa: E402
 from rootguard.batch.kernel import Kernel, ReleasedBatch  # noqa: E402
 from tests.support.patience import PATIENCE  # noqa: E402
 
@@ -55,6 +57,13 @@ def arguments(source: Path, target: Path, *more: str) -> list[str]:
 
 def run(source: Path, target: Path, *more: str) -> Result:
     return CliRunner().invoke(command, arguments(source, target, *more), catch_exceptions=True)
+
+
+def run_in(url: str, source: Path, target: Path) -> Result:
+    """The same under a store's secret."""
+    usual = [word for word in arguments(source, target) if word != "--key-file"]
+    usual.remove(str(source.parent / "key"))
+    return CliRunner().invoke(command, [*usual, "--store", url], catch_exceptions=True)
 
 
 def test_a_parquet_file_is_released_and_again_the_same_to_the_byte(tmp_path: Path) -> None:
@@ -293,9 +302,7 @@ def test_the_vaults_secret_serves_all_runs_and_its_ledger_lists_them(tmp_path: P
     outs = []
     for name in ("one", "two"):
         target = tmp_path / f"{name}.parquet"
-        usual = [word for word in arguments(source, target) if word != "--key-file"]
-        usual.remove(str(tmp_path / "key"))
-        result = CliRunner().invoke(command, [*usual, "--store", url])
+        result = run_in(url, source, target)
         assert result.exit_code == 0, result.output
         outs.append(target.read_bytes())
     assert outs[0] == outs[1]
@@ -405,6 +412,125 @@ def test_a_bad_file_is_refused_without_quoting_it_and_leaves_nothing(
     assert not leaks(everything(result.exception) + result.output)
     assert not target.exists()
     assert not list(tmp_path.glob(".*"))
+
+
+OPEN_QUOTES = {
+    "up to the end": b'x\nZebulon,51,91.827364519,30,200,"never\nP3,50,47.318264951,30,200,x\n',
+    "at the end, which is cut": b'x\nZebulon,51,91.827364519,30,200,"cut he',
+    "up to the next quote": b'x\nP2,50,40,30,200,"a\nZebulon,51,91.827364519,30,200,"b\n',
+}
+
+
+@pytest.mark.parametrize("content", OPEN_QUOTES.values(), ids=OPEN_QUOTES)
+def test_a_quote_that_is_not_closed_cannot_take_other_rows_into_what_is_released(
+    content: bytes, tmp_path: Path
+) -> None:
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_bytes(b"mrn,age,ast,alt,plt,note\nP1,50,40,30,200," + content)
+    result = run(source, target)
+    assert isinstance(result.exception, FileError)
+    assert "line 3: the quotes of a cell do not end where it ends" in str(result.exception)
+    assert not leaks(everything(result.exception) + result.output)
+    assert not list(tmp_path.glob("*out*"))
+
+
+def test_texts_of_several_lines_with_quotes_in_them_pass(tmp_path: Path) -> None:
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    notes = ["two\nlines", '"quoted"\nP9,1,2,3,4,""', 'say "hi"', ""]
+    with source.open("w", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["mrn", *ROOTS, "note"])
+        lines.writerows([f"P{n}", 50, 40, 30, 200, note] for n, note in enumerate(notes))
+    assert run(source, target).exit_code == 0
+    with target.open(newline="") as file:
+        assert [line["note"] for line in csv.DictReader(file)] == notes
+
+
+def test_letters_of_another_encoding_are_not_said_to_be_in_the_header(tmp_path: Path) -> None:
+    source = tmp_path / "in.csv"
+    source.write_bytes(b"mrn,age,ast,alt,plt,note\nP1,50,40,30,200,Jos\xe9\n")
+    with pytest.raises(FileError, match=r"in\.csv: is not CSV in UTF-8"):
+        list(files._needed(source, lay_out(FIB4, ["mrn", *ROOTS], id_column="mrn")))
+    source.write_bytes(b"mrn,age,ast,alt,plt,\xe9\nP1,50,40,30,200,x\n")
+    with pytest.raises(FileError, match="header: cannot be read"), files._reading(source):
+        pass
+
+
+def test_a_parquet_file_with_a_damaged_page_is_named(tmp_path: Path) -> None:
+    source, target = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    write(table(20_000), source)
+    content = bytearray(source.read_bytes())
+    content[4:-20_000] = bytes(len(content) - 20_004)
+    source.write_bytes(content)
+    result = run(source, target)
+    assert str(result.exception) == "in.parquet: is damaged; write it again; nothing was released"
+    assert not list(tmp_path.glob("*out*"))
+
+
+FULL = """
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+from rootguard.cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("more", [[], ["--resume"]], ids=["", "resume"])
+def test_a_disk_that_takes_no_more_is_named_and_keeps_no_half_file(
+    ending: str, more: list[str], tmp_path: Path
+) -> None:
+    source, target = tmp_path / "in.csv", tmp_path / f"out.{ending}"
+    write(table(40_000), source)
+    done = stopped(FULL, "batch", *arguments(source, target, *more))
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert done.stderr.decode() == (
+        f"rootguard: out.{ending}: File too large; nothing was released\n"
+    )
+    left = {path.name for path in tmp_path.glob(".out*/*")} | {
+        path.name for path in tmp_path.glob(".out*.draft")
+    }
+    assert not [name for name in left if not name.endswith((".released", ".rejects", "run"))]
+    assert not target.exists()
+
+
+def test_nobody_is_charged_for_a_file_that_the_disk_does_not_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rootguard import open_store
+
+    source, url = tmp_path / "in.csv", f"sqlite:///{tmp_path / 'vault.sqlite3'}"
+    write(table(50), source)
+    open_store(url, create=True).close()
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("rootguard.batch.files.os.fsync", full)
+        result = run_in(url, source, tmp_path / "out.csv")
+        assert "out.csv: No space left on device" in str(result.exception)
+    with contextlib.closing(open_store(url)) as store:
+        assert not store.tables()
+    assert run_in(url, source, tmp_path / "out.csv").exit_code == 0
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_the_share_that_is_done_grows_with_the_rows(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_CSV_BLOCK", 1 << 16)
+    source = tmp_path / f"in.{ending}"
+    write(table(20_000), source)
+    with files._reading(source) as reader:
+        rows, shares = 0, []
+        for batch in list(reader.batches(None)):  # all read ahead
+            rows += len(batch)
+            shares.append(reader.share(rows))
+    steps = [rows / 20_000 for rows in range(0, 20_001, 20_000 // len(shares))][1:]
+    assert shares == pytest.approx(steps, abs=0.1)
+    assert shares[-1] == pytest.approx(1)
 
 
 def test_the_side_file_and_all_that_is_printed_hold_no_sentinel(tmp_path: Path) -> None:

@@ -366,6 +366,15 @@ def test_a_stopped_study_goes_on_and_writes_the_same_files(
     assert found.document == expected.document
 
 
+def test_rows_of_every_way_of_spending_and_reading_are_found_again(tmp_path: Path) -> None:
+    sweep = AttackSweep(mechanisms=("geometric",), epsilons=(FOCUS,), queries=(1,))
+    rows = list(sweep.run([HOMA], few))
+    assert {row.cell.config for row in rows} == {*ATTACK_CONFIGURATIONS}
+    write_rows(tmp_path / "rq2.csv", AttackRow, rows)
+    write_rows(tmp_path / "rq2_roots.csv", RootRow, root_rows(rows))
+    assert kept_rows(tmp_path) == rows
+
+
 def test_a_row_without_all_its_roots_is_measured_again(
     rows: list[AttackRow], tmp_path: Path
 ) -> None:

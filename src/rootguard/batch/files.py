@@ -25,7 +25,7 @@ from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from rootguard.allocation import Plan
-from rootguard.batch.columns import Layout, RecordBatch, Schema, Table, lay_out
+from rootguard.batch.columns import Array, Layout, RecordBatch, Schema, Table, lay_out
 from rootguard.batch.csv_lines import CsvLines
 from rootguard.batch.job import Job, OnConflict
 from rootguard.batch.kernel import REJECTS, Kernel, ReleasedBatch
@@ -148,20 +148,24 @@ def sanitize_file(
             out = stack.enter_context(_Draft(target, job.kernel.schema(reader.schema)))
             side = None if rejects is None else stack.enter_context(_Draft(rejects, REJECTS))
             summary = _flow(reader, job, out, side, progress or _quiet, pieces)
+            # Both files are on disk before anybody is charged: a full disk refuses the run first.
+            drafts = (out,) if side is None else (side, out)
+            for draft in drafts:
+                draft.finish()
             # The ledger first, the table last: killed in between, a run has charged for rows that
             # nobody saw, and the same run charges nothing more.
             job.keep()
-            if side is not None:
-                side.publish()
-            out.publish()
+            for draft in drafts:
+                draft.publish()
             if pieces is not None:
                 pieces.clear()
             return summary
     except RootGuardError:
         raise
     except Exception as problem:  # noqa: BLE001 - its text and frames may hold private cells
-        if isinstance(problem, OSError) and problem.strerror:
-            raise FileError(target.name, "", problem.strerror, "nothing was released") from None
+        if isinstance(problem, OSError) and problem.errno:  # Arrow's own texts have details
+            reason = os.strerror(problem.errno)
+            raise FileError(target.name, "", reason, "nothing was released") from None
         raise NoiseError("the file could not be worked on; nothing was released") from None
 
 
@@ -347,23 +351,16 @@ class _WriteBehind:
             raise self._problem
 
 
+@dataclass(frozen=True, slots=True)
 class _Reader:
     """A file's schema and record batches, and how far a row is into it.
 
     Where only some columns are asked for, others may be left out.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        batches: Callable[[Sequence[str] | None], Iterator[RecordBatch]],
-        rows: int | None,
-    ) -> None:
-        self.schema, self.batches, self._rows = schema, batches, rows
-        self.position: Callable[[], float] = lambda: 0.0
-
-    def share(self, rows: int) -> float:
-        return self.position() if self._rows is None else rows / max(self._rows, 1)
+    schema: Schema
+    batches: Callable[[Sequence[str] | None], Iterator[RecordBatch]]
+    share: Callable[[int], float]
 
 
 @contextlib.contextmanager
@@ -387,9 +384,24 @@ def _read_parquet(path: Path) -> Iterator[_Reader]:
     with file:
         yield _Reader(
             file.schema_arrow,
-            lambda columns: file.iter_batches(_together(file.metadata), columns=columns),
-            file.metadata.num_rows,
+            lambda columns: _whole_batches(file, path, columns),
+            lambda rows: rows / max(file.metadata.num_rows, 1),
         )
+
+
+def _whole_batches(file: Any, path: Path, columns: Sequence[str] | None) -> Iterator[RecordBatch]:  # noqa: ANN401
+    batches = file.iter_batches(_together(file.metadata), columns=columns)
+    while True:
+        batch, damaged = None, False
+        try:
+            batch = next(batches, None)
+        except (OSError, pa.ArrowInvalid):
+            damaged = True
+        if damaged:  # raised here: what Arrow says of a page may quote it
+            raise FileError(path.name, "", "is damaged", "write it again; nothing was released")
+        if batch is None:
+            return
+        yield batch
 
 
 def _together(metadata: Any) -> int:  # noqa: ANN401 - Arrow has no types
@@ -406,10 +418,13 @@ def _read_csv(path: Path) -> Iterator[_Reader]:
     # Without a byte order mark, as Arrow reads it: a first column by another name would be taken
     # for one that may be read as numbers, and 007 and 7 for one person.
     with (
-        contextlib.suppress(UnicodeDecodeError, csv.Error),
-        path.open(encoding="utf-8-sig", newline="") as text,
+        contextlib.suppress(UnicodeEncodeError, csv.Error),
+        # Lines behind the first are decoded along with it; what is wrong there is found there.
+        path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as text,
     ):
-        names = next(csv.reader(text), None)
+        found = next(csv.reader(text), [])
+        "".join(found).encode()
+        names = found
     if not names:
         raise FileError(path.name, "header", "cannot be read", "write a first line of names, UTF-8")
     lengths: list[int] = []
@@ -439,31 +454,89 @@ def _read_csv(path: Path) -> Iterator[_Reader]:
             problem = True
         if problem or stream is None:
             raise _bad_csv(path, lengths, len(names))
-        reader = _Reader(stream.schema, lambda _: _rows_of(stream, path, lengths, len(names)), None)
-        size = max(path.stat().st_size, 1)
-        reader.position = lambda: 0.0 if content.closed else content.tell() / size
-        yield reader
+        blocks = -(-path.stat().st_size // _CSV_BLOCK)
+        met: list[int] = []  # rows of each block that was read
+
+        def batches(_: Sequence[str] | None) -> Iterator[RecordBatch]:
+            for batch in _rows_of(stream, path, lengths, len(names)):
+                met.append(len(batch))
+                yield batch
+
+        def share(rows: int) -> float:
+            # Blocks are read ahead, some of them by Arrow, so where it stands in the file says
+            # little; they have nearly as many rows each.
+            return min(rows / max(sum(met), 1) * len(met) / blocks, 1.0)
+
+        yield _Reader(stream.schema, batches, share)
 
 
 def _rows_of(stream: Any, path: Path, lengths: list[int], width: int) -> Iterator[RecordBatch]:  # noqa: ANN401
+    doubtful = _ends_in_quotes(path)
     while True:
         batch, wrong = None, False
         try:
             batch = stream.read_next_batch()
         except StopIteration:
-            return
+            break
         except pa.ArrowInvalid:
             wrong = True
-        if wrong:
+        if wrong or batch is None:
             raise _bad_csv(path, lengths, width)
+        doubtful = doubtful or _has_lines(batch.column(width - 1))
         yield batch
+    if doubtful:
+        _check_quotes(path)
+
+
+def _has_lines(column: Array) -> bool:
+    """Whether some text of a column has several lines."""
+    written = column.buffers()[2]
+    return written is not None and any(
+        end in memoryview(written).tobytes() for end in (b"\n", b"\r")
+    )
+
+
+def _ends_in_quotes(path: Path) -> bool:
+    """Whether a file's last line has quotes and no end."""
+    with path.open("rb") as content:
+        content.seek(max(path.stat().st_size - _CSV_BLOCK, 0))
+        last = content.read().rpartition(b"\n")[2]
+    return b'"' in last
+
+
+def _check_quotes(path: Path) -> None:
+    """Refuse a file with a quote that is not closed before a comma or the end of a line.
+
+    Arrow reads such a cell up to the next quote or to the file's end, whole rows of other people
+    with it, and they would be released as its text. Only in the last column: elsewhere the row has
+    too many or too few columns. So this is asked only where a text there has several lines.
+    """
+    limit = csv.field_size_limit(_CSV_BLOCK)  # longer ones are refused by Arrow
+    begun, wrong = 0, False
+    try:
+        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
+            lines = csv.reader(text, strict=True)
+            for _ in lines:
+                begun = lines.line_num
+    except csv.Error:
+        wrong = True
+    finally:
+        csv.field_size_limit(limit)
+    if wrong:  # raised here, where no frame holds what was read
+        raise FileError(
+            path.name,
+            f"line {begun + 1}",
+            "the quotes of a cell do not end where it ends",
+            "repair it; nothing was released",
+        )
 
 
 def _bad_csv(path: Path, lengths: list[int], width: int) -> FileError:
     if lengths:
         problem = f"a line has {lengths[0]} columns where the header has {width}"
         return FileError(path.name, "", problem, "repair it; nothing was released")
-    return FileError(path.name, "", "is not CSV in UTF-8", "write it again")
+    problem = "is not CSV in UTF-8, or has a quote that is never closed"
+    return FileError(path.name, "", problem, "repair it; nothing was released")
 
 
 class _Draft:
@@ -514,14 +587,19 @@ class _Draft:
             else:
                 self._writer.write_table(table.cast(self._schema))
 
-    def publish(self) -> None:
-        """Put the file in its place."""
+    def finish(self) -> None:
+        """Write the rest, to the disk.
+
+        Before the file has its name: after a crash the name stands for a whole file or none.
+        """
         self._flush()
         self._writer.close()
         self._writer = None
-        # On disk before it has its name: after a crash the name stands for a whole file or none.
         with self._draft.open("rb") as content:
             os.fsync(content.fileno())
+
+    def publish(self) -> None:
+        """Put the finished file in its place."""
         self._draft.replace(self._path)
 
     def __exit__(self, *_: object) -> None:

@@ -100,6 +100,9 @@ def _load(path: Path) -> RecordBatch:
 
 def _save(path: Path, batch: RecordBatch) -> None:
     draft = path.with_suffix(f"{path.suffix}.{os.getpid()}")
-    with pa.OSFile(str(draft), "wb") as sink, ipc.new_file(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    draft.replace(path)
+    try:
+        with pa.OSFile(str(draft), "wb") as sink, ipc.new_file(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)  # of a full disk, which it would keep full

@@ -11,6 +11,7 @@ import io
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from functools import cache
@@ -160,8 +161,16 @@ def _read(hint: Any, text: str) -> Any:  # noqa: ANN401 - a type, and a value of
         options = get_args(hint)
         if not text and NoneType in options:
             return None
-        return _read(next(option for option in options if option is not NoneType), text)
+        return _read_one(tuple(option for option in options if option is not NoneType), text)
     return hint(text)
+
+
+def _read_one(options: Sequence[Any], text: str) -> Any:  # noqa: ANN401 - as above
+    """A field of the first of these types that has such a text."""
+    for option in options[:-1]:
+        with suppress(ValueError):
+            return _read(option, text)
+    return _read(options[-1], text)
 
 
 def epsilon_text(epsilon: Fraction) -> str:
