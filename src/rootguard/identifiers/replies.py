@@ -634,7 +634,7 @@ class TokenForms:
         self._original = original
         self._known = known
         self.words_said: dict[str, _Said] = {}
-        self._heads: set[str] = set()
+        self._heads: set[str] | None = None  # made when a stream first asks: most replies are whole
         self._letters: set[str] = set()
         self.sequences = Sequences()
         self.words: dict[str, NameWord] = {}
@@ -683,7 +683,8 @@ class TokenForms:
             self._add_heads(key)
 
     def _add_heads(self, key: str) -> None:
-        self._heads.update(key[:length] for length in range(1, len(key) + 1))
+        if self._heads is not None:
+            self._heads.update(key[:length] for length in range(1, len(key) + 1))
 
     def finds(
         self, text: str, first: int = 0, *, last: bool = True, anywhere: bool = False
@@ -764,6 +765,9 @@ class TokenForms:
 
     def begins(self, key: str) -> bool:
         """Whether a run that the text breaks off may become an issued word."""
+        if self._heads is None:
+            said = self.words_said
+            self._heads = {each[:length] for each in said for length in range(1, len(each) + 1)}
         return key in self._heads or key[:-1] in self.words
 
     def may_be_initial(self, letter: str) -> bool:
