@@ -217,6 +217,32 @@ def test_the_library_finds_the_same_numbers_without_the_small_ones(
     assert found(rules._without_small(text, rules._least_digits(home))) == found(text)
 
 
+_BEGINNINGS = (
+    *("A", "AB", "ABCDE", "ABCDEF", "ABCDEFG", "a", "é", "7", "42", "٣", "²", "MRN", "U/L"),
+    *(" ", "  ", "-", "#", "+", ".", "_", "\n", ", ", "words in a row that hold no digit "),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(pieces=st.lists(st.sampled_from(_BEGINNINGS), max_size=16))
+def test_places_beside_digits_are_those_of_a_search(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    digits = digits_in(text)
+    assert digits == [match.start() for match in re.finditer("[0-9]+", text)]
+    searched = [match.start() for match in rules._BEGINS.finditer(text)]
+    assert rules.beginnings(text, digits) == searched
+
+
+@settings(max_examples=200, deadline=None)
+@given(unit=st.sampled_from(sorted(units._spellings().meanings)), behind=st.text(max_size=3))
+def test_a_unit_is_looked_for_in_every_length_that_it_may_have(unit: str, behind: str) -> None:
+    text, meanings = f"5 {unit}{behind}", units._spellings().meanings
+    tried = {length for length in range(1, len(text) - 1) if text[2 : 2 + length] in meanings}
+    lengths = units._spellings().lengths_at(text, 2)
+    assert tried <= set(lengths)
+    assert list(lengths) == sorted(lengths, reverse=True)
+
+
 @pytest.mark.parametrize(
     ("text", "table"),
     [

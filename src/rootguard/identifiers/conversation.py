@@ -167,7 +167,7 @@ class ConversationTokens:
                 base = style_of(piece.text)[0]
                 original = self._issuer.original(kind, base) if piece.part == "word" else None
                 if original is not None and base.lower() not in self._forms.words:
-                    self._take_word(original, base, piece.role)
+                    self._take_word(self._word_key(original), base, piece.role)
                 if original is not None:
                     said[piece.role].append(base)
             for one in said["given"]:
@@ -197,7 +197,7 @@ class ConversationTokens:
 
     def knows_word(self, word: str) -> bool:
         """Whether a word is part of a name that has a token in this conversation."""
-        return self._issuer.digest(f"word {word.casefold()}") in self._words
+        return self._word_key(word) in self._words
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where tokens of this conversation stand in a text, in order: to leave them alone."""
@@ -283,7 +283,9 @@ class ConversationTokens:
                     self._forms.add_initial(entry.token, ())
                 elif style_of(entry.token)[1] == "written":
                     listed = place_of(entry.token)
-                    self._take_word(original, entry.token, listed[0] if listed else "surname")
+                    self._take_word(
+                        self._word_key(original), entry.token, listed[0] if listed else "surname"
+                    )
 
     def _take(self, kind: Kind, token: str) -> None:
         original = self._issuer.original(kind, token)
@@ -482,7 +484,7 @@ class ConversationTokens:
         """Whether a word was issued or declared, or stands in the conversation with a capital."""
         return len(word) >= _LEAST_WORD and (
             hash(word.lower()) in self._capitalised
-            or self._issuer.digest(f"word {word.casefold()}") in self._words
+            or self._word_key(word) in self._words
             or self._issuer.avoided(word.capitalize())
         )
 
@@ -544,7 +546,8 @@ class ConversationTokens:
 
     def _word(self, text: str, role: Role) -> str | None:
         """The token of a word of a name, in its letter case; one for all letter cases."""
-        for token in self._words.get(self._issuer.digest(f"word {text.casefold()}"), ()):
+        known = self._word_key(text)
+        for token in self._words.get(known, ()):
             base = self._issuer.original("person", token)
             for style in _STYLES if base is not None else ():
                 if base is not None and restyle(base, style) == text:
@@ -553,14 +556,18 @@ class ConversationTokens:
         fresh = self._issuer.word(word, role, self._apart_as_word)
         if fresh is None:
             return None
-        self._take_word(word, fresh, role)
+        # In another letter case it is the same word, but for a few letters beyond ASCII.
+        self._take_word(known if text.isascii() else self._word_key(word), fresh, role)
         written = restyle(fresh, style)
         if written != fresh:  # for who restores without the conversation
             self._issuer.settle("person", written, word.encode())
         return written
 
-    def _take_word(self, word: str, token: str, role: Role) -> None:
-        self._words.setdefault(self._issuer.digest(f"word {word.casefold()}"), []).append(token)
+    def _word_key(self, word: str) -> bytes:
+        return self._issuer.digest(f"word {word.casefold()}")
+
+    def _take_word(self, known: bytes, token: str, role: Role) -> None:
+        self._words.setdefault(known, []).append(token)
         self._forms.add_word(token, role)
 
 

@@ -620,12 +620,12 @@ class TokenForms:
         "_known",
         "_letters",
         "_original",
-        "_said",
         "initials",
         "partners",
         "retired",
         "sequences",
         "words",
+        "words_said",
     )
 
     def __init__(
@@ -633,8 +633,8 @@ class TokenForms:
     ) -> None:
         self._original = original
         self._known = known
-        self._said: dict[str, _Said] = {}
-        self._heads: set[str] = set()
+        self.words_said: dict[str, _Said] = {}
+        self._heads: set[str] | None = None  # made when a stream first asks: most replies are whole
         self._letters: set[str] = set()
         self.sequences = Sequences()
         self.words: dict[str, NameWord] = {}
@@ -651,8 +651,8 @@ class TokenForms:
         """Take up a word of a name."""
         key = token.lower()
         word = self.words.setdefault(key, NameWord(token, role))
-        self._said[key] = _Said((word,))
-        self._said.setdefault(key + "s", _Said((word,), tail=1))
+        self.words_said[key] = _Said((word,))
+        self.words_said.setdefault(key + "s", _Said((word,), tail=1))
         self._letters.add(token[0].upper())
         self._add_heads(key)
 
@@ -679,11 +679,12 @@ class TokenForms:
         self.partners.setdefault(surname.lower(), set()).add(given.lower())
         for said in (_Said((one, other)), _Said((other, one)), _Said((one, other), initial=True)):
             key = said.token.lower()
-            self._said.setdefault(key, said)
+            self.words_said.setdefault(key, said)
             self._add_heads(key)
 
     def _add_heads(self, key: str) -> None:
-        self._heads.update(key[:length] for length in range(1, len(key) + 1))
+        if self._heads is not None:
+            self._heads.update(key[:length] for length in range(1, len(key) + 1))
 
     def finds(
         self, text: str, first: int = 0, *, last: bool = True, anywhere: bool = False
@@ -747,7 +748,7 @@ class TokenForms:
 
     def said(self, run: str) -> _Said | None:
         """What a run of letters says, if it is made of issued words."""
-        return self._said.get(run.lower())
+        return self.words_said.get(run.lower())
 
     def meaning(self, run: str, said: _Said) -> str | None:
         """The original of a run of letters, in its letter case."""
@@ -764,6 +765,9 @@ class TokenForms:
 
     def begins(self, key: str) -> bool:
         """Whether a run that the text breaks off may become an issued word."""
+        if self._heads is None:
+            said = self.words_said
+            self._heads = {each[:length] for each in said for length in range(1, len(each) + 1)}
         return key in self._heads or key[:-1] in self.words
 
     def may_be_initial(self, letter: str) -> bool:
@@ -845,8 +849,9 @@ class _NameReading:
 
     def read(self, first: int, found: list[TokenFind]) -> int:
         """Add what is found from `first` on; give from where on that may change."""
+        words = self._forms.words_said  # asked for every word of a reply
         for i, (start, end, run) in enumerate(self._runs):
-            said = self._forms.said(run)
+            said = words.get(run.lower())
             if start < first or (said is None and len(run) > 1 and end < len(self._text)):
                 continue
             try:

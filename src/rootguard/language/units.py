@@ -106,18 +106,32 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """Spellings, what each can mean, and by their first character how long they are."""
+    """Spellings, what each can mean, and by their first two characters how long they are."""
 
     meanings: Mapping[str, tuple[str, ...]]
     lengths: Mapping[str, tuple[int, ...]]
+    letters: frozenset[str]
+    """Spellings of one character."""
 
     @classmethod
     def of(cls, meanings: Mapping[str, tuple[str, ...]]) -> "_Table":
+        letters = frozenset(spelling for spelling in meanings if len(spelling) == 1)
         lengths: dict[str, set[int]] = {}
         for spelling in meanings:
-            lengths.setdefault(spelling[0], set()).add(len(spelling))
+            if len(spelling) > 1:
+                every = lengths.setdefault(spelling[:2], set())
+                every.add(len(spelling))
+                every.update({1} if spelling[0] in letters else ())
         longest_first = {head: tuple(sorted(all_, reverse=True)) for head, all_ in lengths.items()}
-        return cls(meanings, longest_first)
+        return cls(meanings, longest_first, letters)
+
+    def lengths_at(self, text: str, at: int) -> tuple[int, ...]:
+        """How long the spellings may be that begin at a place, the longest first."""
+        # By one character there are six times as many lengths to be tried beside a number.
+        found = self.lengths.get(text[at : at + 2])
+        if found is not None:
+            return found
+        return (1,) if text[at : at + 1] in self.letters else ()
 
 
 @functools.cache
@@ -292,7 +306,7 @@ def read_period(text: str, at: int) -> tuple[str, int] | None:
 
 
 def _readings(table: _Table, text: str, at: int) -> Iterator[tuple[str, int]]:
-    for length in table.lengths.get(text[at : at + 1], ()):
+    for length in table.lengths_at(text, at):
         end = at + length
         meanings = table.meanings.get(text[at:end])
         if meanings is None or end > len(text):

@@ -458,6 +458,7 @@ class _Reader:
         "_definition",
         "_exercise",
         "_flows",
+        "_last_clause",
         "_letters",
         "_own_rows",
         "_patient",
@@ -505,6 +506,7 @@ class _Reader:
         self.expected = expected
         self.begin = begin
         self.said: tuple[Clause, ...] = ()
+        self._last_clause: Clause | None = None
         self.near: Surroundings | None = None
         self.formulas: ComputedNames | None = None
         self.names: list[tuple[int, int, RootName]] = []
@@ -600,7 +602,7 @@ class _Reader:
         # "Ignore the 6.7. The repeat HbA1c is 6.1": what is named later tells of what came before.
         for at, number in again if self.owned or self._names_one() else ():
             start, end = claims[at].start, claims[at].end
-            whose = clause_at(self.said, number.start).subject
+            whose = self._clause(number).subject
             later = self._spoken(number, whose, start, end) or self._open(number, whose, start, end)
             claims[at] = replace(later, idle=claims[at].idle)
         heard = Heard(
@@ -627,6 +629,13 @@ class _Reader:
             clauses=self.said,
             sorts=tuple(sort for _, sort in sorted_numbers),
         )
+
+    def _clause(self, number: WrittenNumber) -> Clause:
+        """The clause of a number; a dozen rules ask for that of the same number in turn."""
+        clause = self._last_clause
+        if clause is None or not clause.start <= number.start < clause.end:
+            clause = self._last_clause = clause_at(self.said, number.start)
+        return clause
 
     def _names_one(self) -> bool:
         """Whether a few own words name one quantity alone: "is 214 much? total chol, my test"."""
@@ -656,7 +665,7 @@ class _Reader:
     def _bound(self, mention: RootMention, number: WrittenNumber, sort: OrdinarySort) -> Claim:
         standing: Standing = "owner"
         reason: Reason = "named"
-        whose = clause_at(self.said, number.start).subject
+        whose = self._clause(number).subject
         if _MINE_AFTER.match(self.page.plain, number.end):
             self.owned.add(mention.root)  # "WBC 6.2 is my husband's, PLT 220 is mine"
         elif (
@@ -716,7 +725,7 @@ class _Reader:
         """Whether the owner tells others how it would be for them: "You make 50k and rent"."""
         if self.source != "owner":
             return False
-        start = max(clause_at(self.said, number.start).start, number.start - _SENTENCE // 2)
+        start = max(self._clause(number).start, number.start - _SENTENCE // 2)
         return _YOU_HAVE.search(self.page.plain, start, number.start) is not None
 
     def _is_about_nobody(self, number: WrittenNumber, mention: RootMention) -> bool:
@@ -745,7 +754,7 @@ class _Reader:
             return True  # "the tower has a height of 324 m"
         if self._is_of_thing(number) or self._is_column_of_people(number):
             return True
-        clause = clause_at(self.said, number.start)
+        clause = self._clause(number)
         names = self.page.names
         first = bisect_left(names, clause.start, key=lambda name: name.start)
         last = bisect_left(names, clause.end, key=lambda name: name.start)
@@ -768,6 +777,9 @@ class _Reader:
         # In a prompt alone: "AST - 23 * ALT - 30" are a person's, with stars between them.
         if self.source == "developer" and _TIMES_NAME.match(text, number.end):
             return True
+        before = text[max(0, number.start - 2) : number.start]
+        if "/" not in before and "÷" not in before:  # how the pattern ends; it tries every letter
+            return False
         return _BY_NUMBER.search(text, max(0, number.start - _SENTENCE), number.start) is not None
 
     def _name_end(self, number: WrittenNumber) -> int:
@@ -779,7 +791,7 @@ class _Reader:
     def _is_of_thing(self, number: WrittenNumber) -> bool:
         """Whether a thing is measured: "baggage weight 23 kg", "has a weight of 2 kg"."""
         text = self.page.plain
-        clause = clause_at(self.said, number.start)
+        clause = self._clause(number)
         start = max(clause.start, number.start - _SENTENCE)
         end = min(clause.end, number.end + _SENTENCE // 2)
         things = _lists()["things"]
@@ -813,7 +825,7 @@ class _Reader:
         line = text.rfind("\n", max(0, number.start - _SENTENCE), number.start)
         start = max(number.start - _SENTENCE, line + 1 if line >= 0 else 0, 0)
         if self.source == "owner":
-            start = max(start, clause_at(self.said, number.start).start)
+            start = max(start, self._clause(number).start)
         before = text[start : number.start]
         if not _lists()["example"].isdisjoint(_LONE_WORD.findall(before)) or "e.g" in before:
             return True
@@ -821,7 +833,7 @@ class _Reader:
             return True
         if self.source == "developer" and before.count('"') % 2:
             return True  # "insulin 10" -> DRUG
-        ruled = before[max(0, clause_at(self.said, number.start).start - start) :]
+        ruled = before[max(0, self._clause(number).start - start) :]
         return self.source == "developer" and not _lists()["ruling"].isdisjoint(
             _LONE_WORD.findall(ruled)
         )
@@ -834,7 +846,7 @@ class _Reader:
 
     def _is_checked(self, number: WrittenNumber) -> bool:
         """Whether a program is to check it: "validate that age is between 18 and 120"."""
-        clause = clause_at(self.said, number.start)
+        clause = self._clause(number)
         start = max(clause.start, number.start - _SENTENCE)
         words = _WORD.findall(self.page.plain, start, number.start)
         return not _lists()["checking"].isdisjoint(words)
@@ -862,7 +874,7 @@ class _Reader:
 
     def _content(self, number: WrittenNumber) -> int:
         """How many words of its clause are none of a record: no names, units or small words."""
-        clause = clause_at(self.said, number.start)
+        clause = self._clause(number)
         start = max(clause.start, number.start - _SENTENCE)
         end = min(clause.end, number.end + _SENTENCE)
         known = _either("between", "onward", "small", "changing")
@@ -1005,7 +1017,7 @@ class _Reader:
         text = self.page.plain
         if _AIM.search(text, max(0, number.start - 32), number.start) is not None:
             return True
-        start = max(clause_at(self.said, number.start).start, number.start - _SENTENCE // 2)
+        start = max(self._clause(number).start, number.start - _SENTENCE // 2)
         span = _SPAN_BEFORE.search(text, max(0, number.start - _BARE), number.start)
         end = number.start if span is None else span.start()  # "keep it under 67-72"
         if _WANTED.search(text, start, end) is not None:
@@ -1023,7 +1035,7 @@ class _Reader:
 
     def _is_supposed(self, number: WrittenNumber) -> bool:
         """Whether it only might be: "what if I earned 12000 a month", "pretend I weighed 70"."""
-        start = max(clause_at(self.said, number.start).start, number.start - _SENTENCE // 2)
+        start = max(self._clause(number).start, number.start - _SENTENCE // 2)
         return _SUPPOSED.search(self.page.plain, start, number.start) is not None
 
     def _is_edition(self, number: WrittenNumber, mention: RootMention) -> bool:
@@ -1044,7 +1056,7 @@ class _Reader:
         value, text = number.value, self.page.plain
         if value is None or not 0 < value <= _OLDEST or value != int(value):
             return False
-        start = max(clause_at(self.said, number.start).start, number.start - _SENTENCE // 2)
+        start = max(self._clause(number).start, number.start - _SENTENCE // 2)
         if _WAS_OLD.search(text, start, number.start) and _OLD.match(text, number.end):
             return True
         said = _AGE_THEN.search(text, start, number.start)
@@ -1081,7 +1093,7 @@ class _Reader:
             return Claim(start=start, end=end, standing="nobody", reason="code")
         if number.start in self.calls:
             return self._positional(number, start, end)
-        whose = clause_at(self.said, number.start).subject
+        whose = self._clause(number).subject
         if self._is_under_date(number):
             return Claim(start=start, end=end, standing="nobody", reason="date")
         if self._is_reference(number) or _BRACKET.match(self.page.plain, number.end):
@@ -1181,7 +1193,7 @@ class _Reader:
 
     def _is_span_of_two(self, number: WrittenNumber) -> bool:
         """Whether two numbers with a hyphen go up, in a clause that is not the owner's."""
-        return self._is_ascending(number, clause_at(self.said, number.start).subject)
+        return self._is_ascending(number, self._clause(number).subject)
 
     def _is_paid(self, number: WrittenNumber) -> bool:
         """Whether money goes somewhere: "1875 vanishes into loans". Four digits count few things.
@@ -1339,7 +1351,7 @@ class _Reader:
         plain = self.page.plain
         told = _AT_AGE.search(plain, max(0, number.start - 10), number.start)
         told = told and _AT_AGE_DOES.match(plain, number.end)  # "At 54 I ...", "Being 54 and ..."
-        whose = clause_at(self.said, number.start).subject
+        whose = self._clause(number).subject
         mine = whose == "owner" or (whose == "unsaid" and self.personal)
         if not told and self.source == "owner" and mine:  # "switching careers at 54, but"
             told = _AT_THAT_AGE.search(plain, max(0, number.start - _SENTENCE // 4), number.start)
@@ -1544,7 +1556,7 @@ class _Reader:
             return None
         if self._is_second(number):  # of a pair, whose other root the person does not have
             return Claim(start=start, end=end, standing="likely", reason="one_of_several")
-        clause = clause_at(self.said, number.start)
+        clause = self._clause(number)
         here = self._before(number, whose)
         beside = any(at >= clause.start for at, _ in here)
         if not beside and self.source != "model" and not self._refers_back(number):
@@ -1582,7 +1594,7 @@ class _Reader:
         """Whether a model says again what it was told: "Noted, 85.3 kg.", "Is it 23?"."""
         if self.source != "model" or not self.expected.topic:
             return False
-        clause = clause_at(self.said, number.start)
+        clause = self._clause(number)
         words = _WORD.findall(self.page.plain[clause.start : clause.end])
         if all(canonical(word) is not None for word in words):
             return True  # "184 kg?"
@@ -1658,7 +1670,7 @@ class _Reader:
     def _refers_back(self, number: WrittenNumber) -> bool:
         """Whether its sentence has a word that points to what was said, or no word that tells."""
         text = self.page.plain
-        clause = clause_at(self.said, number.start)
+        clause = self._clause(number)
         start = max(clause.start, number.start - _SENTENCE)
         end = min(clause.end, number.end + _SENTENCE)
         words = _WORD.findall(text[start:end])
@@ -1719,7 +1731,7 @@ class _Reader:
             return nobodys
         if not self.personal and not self.owned and self._is_of_thing(number):
             return nobodys
-        clause = clause_at(self.said, number.start)
+        clause = self._clause(number)
         said = _WORD.findall(
             self.page.plain[max(clause.start, number.start - _FEW_WORDS * 5) : number.start]
         )
@@ -1857,7 +1869,7 @@ class _Reader:
     def _is_choice(self, number: WrittenNumber) -> bool:
         """Whether it is one of two that are asked about: "which frame, 56 or 58 cm?"."""
         text = self.page.plain
-        clause = clause_at(self.said, number.start)
+        clause = self._clause(number)
         low, high = max(clause.start, number.start - _SENTENCE), number.end + _BARE * 2
         found = _CHOICE.search(text, low, high)
         return found is not None and found.start(1) <= number.start < found.end(1)
@@ -1975,7 +1987,7 @@ class _Reader:
 
     def _is_of_machine(self, number: WrittenNumber) -> bool:
         """Whether what is spoken of is a machine, a program or a model: "my Arduino reads"."""
-        clause = clause_at(self.said, number.start)
+        clause = self._clause(number)
         start = max(clause.start, number.start - _SENTENCE)
         words = _WORD.findall(self.page.plain, start, number.start)
         return not _lists()["machines"].isdisjoint(words)

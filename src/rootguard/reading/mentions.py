@@ -180,7 +180,9 @@ _AFTER_AGE = re.compile(  # "I hit 54 last month"
 # between the names of a list, and between the numbers of a series.
 _BETWEEN_SIGNS = frozenset(":=~≈|\"'({[)}]<>/\\,;*_-–—→&#+^")
 _JOINING_SIGNS = frozenset(",/&+()[]|-\"'_;")
-_ONWARD_SIGNS = frozenset(",/-–—→>&~;\"'([+")
+_ONWARD_SIGNS = frozenset(",/-–—→>&~;\"'([+)")
+_SEVERAL_SIGNS = _ONWARD_SIGNS | {"|", "]"}
+"""The same where several names have a number each by turns."""
 _PERIOD = "(annual|yearly|monthly|weekly|daily|hourly)[ \\-]"
 _PERIOD_BEFORE, _PERIOD_FIRST = re.compile(f"{_PERIOD}$"), re.compile(_PERIOD)
 
@@ -700,7 +702,7 @@ class _Binder:
         """What stands between two numbers of one series."""
         if end - start > _SHORT_REACH:
             return None
-        signs = _ONWARD_SIGNS | {"|", ")", "]"} if several else _ONWARD_SIGNS | {")"}
+        signs = _SEVERAL_SIGNS if several else _ONWARD_SIGNS
         gap = read_gap(self.text, start, end, measure, wording()["onward"], signs)
         if gap is None or (gap.empty and not several):
             return None

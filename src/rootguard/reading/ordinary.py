@@ -622,7 +622,7 @@ class _Sorting:
         """
         start = self._text.rfind("\n", 0, number.start) + 1
         line = self._text[max(start, number.start - _LINE) : number.start]
-        defines = any(word in line for word in _DEFINING)
+        defines = any(map(line.__contains__, _DEFINING))
         defined = _PARAMETERS.search(line) if defines else None
         if defined is not None and line.count("(", defined.end()) >= line.count(")", defined.end()):
             return not self._is_of_laboratory(start, number.end + _LINE // 5)

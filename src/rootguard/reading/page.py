@@ -864,6 +864,8 @@ def _sort(text: str, number: WrittenNumber) -> Sort:
     if number.sort != "digits":
         return "prose"
     before = text[max(0, number.start - _LOOK_BACK) : number.start]
+    if "=" not in before and ":" not in before:  # what either pattern needs, and prose has seldom
+        return "prose"
     code = _ASSIGNED.search(before) and _STATEMENT_END.match(text, number.end)
     if not code and not _MEMBER.search(before):
         return "prose"

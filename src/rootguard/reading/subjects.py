@@ -303,6 +303,7 @@ class _Cutting:
         self._dotted, self._has_dotted = Spans(dotted), bool(dotted)
         self._abbreviations = _set("abbreviations")
         self._signed = "<" in self._text or ">" in self._text
+        self._has_brackets = "(" in self._text
         self._numbers = [number.start for number in page.numbers]
         self._number_ends = [number.end for number in page.numbers]
 
@@ -311,30 +312,29 @@ class _Cutting:
     def _sentences(self) -> Iterator[tuple[int, int]]:
         """Sentences and lines, without gaps."""
         text, start, line = self._text, 0, 0
+        abbreviations, has_dotted = self._abbreviations, self._has_dotted
         for stop in _STOP.finditer(text):
             at, end = stop.span()
             mark = text[at]
-            if mark == "\n":
+            if mark == "." and end - at == 1 and text[end : end + 1] == " " and not has_dotted:
+                # A point and a blank behind a plain word, as mostly: here, as a call takes as long.
+                word = text[max(line, at - _ABBREVIATION) : at].rpartition(" ")[2]
+                plain = at - line > 4 and len(word) > 1 and word.isalpha()
+                plain = plain and word not in abbreviations
+                if not plain and not self._ends_sentence(at, end, line):
+                    continue
+            elif mark == "\n":
                 wrapped = at - line >= _WRAPPED and text[end : end + 1].isalpha()
                 goes_on = wrapped and self._written[end].islower() and text[at - 1] not in ".:;!?"
                 line = end
                 if goes_on:
                     continue
-            elif mark == "." and text[end : end + 1] == " " and self._ends_with_word(at, end, line):
-                pass
             elif mark in ".!?…" and not self._ends_sentence(at, end, line):
                 continue
             yield start, end
             start = end
         if start < len(text):
             yield start, len(text)
-
-    def _ends_with_word(self, at: int, end: int, line: int) -> bool:
-        """Whether a point and a blank stand behind a plain word, as mostly: a sentence ends."""
-        if end - at > 1 or at - line <= 4 or self._has_dotted:
-            return False
-        word = self._text[max(line, at - _ABBREVIATION) : at].rpartition(" ")[2]
-        return len(word) > 1 and word.isalpha() and word not in self._abbreviations
 
     def _ends_sentence(self, at: int, end: int, line: int) -> bool:
         text = self._text
@@ -707,6 +707,8 @@ class _Cutting:
                 yield _Marker(name.start, name.end, "nobody", "weak")
 
     def _in_brackets(self, place: int) -> bool:
+        if not self._has_brackets:
+            return False
         before = self._text[max(0, place - _NEAR) : place]
         return before.rfind("(") > before.rfind(")")
 
@@ -752,7 +754,7 @@ class _Cutting:
                 # As mostly: nobody is spoken of, and nothing is asked.
                 last = last if self._text[start - 1 : start] == ";" else heading
                 yield Clause(start, end, last, False)
-                if body.endswith(":") or (headed and _HEADING.match(text)):
+                if body[-1] == ":" or (headed and _HEADING.match(text)):
                     heading = last
                 continue
             asked = (asks or named > unnamed) and self._addressed(start, end)

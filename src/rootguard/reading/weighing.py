@@ -23,7 +23,8 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from itertools import chain, repeat
+from typing import Final, NamedTuple
 
 from rootguard.language.fold import Spans
 from rootguard.language.lists import read_lists
@@ -84,7 +85,7 @@ _TAKEN: Final = "_"  # what stands for an identifier or an answer; it has no sen
 _CODED: Final = (1, 3, 6, 10)
 """Edges between counts of words and signs of programs around a number."""
 _SIGNS: Final = frozenset("`_{}=<>[]#")
-_PEOPLE: Final = ("self", "we", "you", "she_he", "they", "kin", "acquaintance", "animal")
+_PEOPLE: Final = frozenset(("self", "we", "you", "she_he", "they", "kin", "acquaintance", "animal"))
 _PLURAL: Final = 4  # letters of a word that loses its s to be found
 
 
@@ -95,6 +96,16 @@ def _senses() -> Mapping[str, tuple[str, ...]]:
         for word in words.split():
             found.setdefault(word, []).append(sense)
     return {word: tuple(senses) for word, senses in found.items()}
+
+
+class _SensesOnce(dict[str, tuple[str, ...]]):
+    """The senses of the words of one page, each looked up once: numbers share most of theirs."""
+
+    __slots__ = ()
+
+    def __missing__(self, token: str) -> tuple[str, ...]:
+        found = self[token] = _senses_of(token)
+        return found
 
 
 # Not cached: a cache would keep words of people's texts, of all people of a process together.
@@ -120,7 +131,7 @@ class Weights:
     def odds(self, features: Sequence[str]) -> float:
         """The probability that a number with these features is the owner's."""
         known = self.features
-        total = self.bias + sum(known.get(feature, 0) for feature in features)
+        total = self.bias + sum(map(known.get, features, repeat(0)))
         # The logistic function; as a tangent it does not overflow, whatever the weights add up to.
         return (1 + math.tanh(total / 200)) / 2
 
@@ -261,7 +272,8 @@ class _View:
     """
 
     __slots__ = (
-        *("_cells", "_domains", "_expected", "_gaps", "_items", "_page", "_starts", "_text"),
+        *("_cells", "_domains", "_expected", "_gaps", "_items", "_page", "_senses", "_starts"),
+        "_text",
     )
 
     def __init__(
@@ -289,6 +301,7 @@ class _View:
         self._starts = [start for start, _, _ in self._items]
         self._text = page.plain.lower()
         self._gaps: dict[int, list[str]] = {}
+        self._senses = _SensesOnce()
         self._cells = sorted(cell.start for column in page.columns for cell in column.cells)
         self._expected = [
             name
@@ -357,12 +370,16 @@ class _View:
         found.update(f"fits={fit}" for fit in fits)
         found.update(f"fits={fit} {rule}" for fit in fits)
         found.update(self._shape(number))
-        found.update(_words(before[:_SENSE_FAR], after[:_SENSE_FAR], fits))
-        found.update(_surroundings(before, after, fits, rule, claim.standing))
+        # Looked up once: what follows asks for the senses of a token four times.
+        left, right = (
+            _Side(tokens, [*map(self._senses.__getitem__, tokens)]) for tokens in (before, after)
+        )
+        found.update(_words(left, right, fits))
+        found.update(_surroundings(left, right, fits, rule, claim.standing))
         if opened:
             opening = [*reversed(before), _NUMBER, *after][:_OPENING]
             found.update(f"opening={token}" for token in opening)
-            found.update(f"opening:{s}" for token in opening for s in _senses_of(token))
+            found.update(f"opening:{s}" for token in opening for s in self._senses[token])
         cell = bisect_right(self._cells, number.start)
         if cell and number.start - self._cells[cell - 1] <= 2:
             found.update(("cell", f"cell {rule}"))
@@ -408,25 +425,35 @@ def _of_programs(tokens: Sequence[str]) -> int:
     return sum(token in _SIGNS or "program" in known.get(token, ()) for token in {*tokens})
 
 
-def _words(before: Sequence[str], after: Sequence[str], fits: Sequence[str]) -> Iterator[str]:
+class _Side(NamedTuple):
+    """The tokens on one side of a number, the nearest first, and what each may mean."""
+
+    tokens: Sequence[str]
+    senses: Sequence[tuple[str, ...]]
+
+
+def _words(before: _Side, after: _Side, fits: Sequence[str]) -> Iterator[str]:
     """The words next to a number, and their senses."""
     for side, beside, most in (("-", before, _WORD_BEFORE), ("+", after, _WORD_AFTER)):
-        near = [*beside, "<edge>"][:most]
-        yield from (f"{side}{at}={token}" for at, token in enumerate(near, 1))
-        yield from (f"{side}1={near[0]} {fit}" for fit in fits)
-        for at, token in enumerate(beside, 1):
-            for sense in _senses_of(token):
+        near = [*beside.tokens[:most], "<edge>"][:most]
+        for at, token in enumerate(near, 1):
+            yield f"{side}{at}={token}"
+        for fit in fits:
+            yield f"{side}1={near[0]} {fit}"
+        for at, senses in enumerate(beside.senses[:_SENSE_FAR], 1):
+            for sense in senses:
                 yield f"{side}{at}:{sense}"
                 yield f"{side}:{sense}"
                 if at <= _SENSE_NEAR:
-                    yield from (f"{side}:{sense} {fit}" for fit in fits)
-    left = _senses_of(before[0]) if before else ()
-    right = _senses_of(after[0]) if after else ()
+                    for fit in fits:
+                        yield f"{side}:{sense} {fit}"
+    left = before.senses[0] if before.senses else ()
+    right = after.senses[0] if after.senses else ()
     yield from (f"-+:{a} {b}" for a in left for b in right)
-    if len(before) > 1:
-        yield from (f"--:{b} {a}" for a in left for b in _senses_of(before[1]))
-    if len(after) > 1:
-        yield from (f"++:{a} {b}" for a in right for b in _senses_of(after[1]))
+    if len(before.senses) > 1:
+        yield from (f"--:{b} {a}" for a in left for b in before.senses[1])
+    if len(after.senses) > 1:
+        yield from (f"++:{a} {b}" for a in right for b in after.senses[1])
 
 
 def _until_end(tokens: Sequence[str]) -> int:
@@ -435,24 +462,31 @@ def _until_end(tokens: Sequence[str]) -> int:
 
 
 def _surroundings(
-    before: Sequence[str], after: Sequence[str], fits: Sequence[str], rule: str, standing: str
+    before: _Side, after: _Side, fits: Sequence[str], rule: str, standing: str
 ) -> Iterator[str]:
     """The sentence, who is spoken of, which quantities are near."""
-    left = before[: min(_until_end(before), _SENTENCE)]
-    right = after[: min(_until_end(after) + 1, _SENTENCE)]
-    sentence = {_NUMBER, *(s for token in (*left, *right) for s in _senses_of(token))}
+    left = before.tokens[: min(_until_end(before.tokens), _SENTENCE)]
+    right = after.tokens[: min(_until_end(after.tokens) + 1, _SENTENCE)]
+    sentence = {
+        _NUMBER,
+        *chain.from_iterable(before.senses[: len(left)]),
+        *chain.from_iterable(after.senses[: len(right)]),
+    }
     for sense in sentence:
         yield f"sentence:{sense}"
         yield f"sentence:{sense} {standing}"
-        yield from (f"sentence:{sense} {fit}" for fit in fits)
-    around = {_NUMBER, *(s for token in (*before, *after) for s in _senses_of(token))}
-    yield from (f"around:{sense}" for sense in around)
-    who, name = "nobody", ""
-    for token in before:
-        if not name and token[0] == _NAME:
-            name = token
-        if who == "nobody":
-            who = next((s for s in _senses_of(token) if s in _PEOPLE), who)
+        for fit in fits:
+            yield f"sentence:{sense} {fit}"
+    around = {
+        _NUMBER,
+        *chain.from_iterable(before.senses),
+        *chain.from_iterable(after.senses),
+    }
+    for sense in around:
+        yield f"around:{sense}"
+    name = next((token for token in before.tokens if token[0] == _NAME), "")
+    spoken_of = (sense for senses in before.senses for sense in senses if sense in _PEOPLE)
+    who = next(spoken_of, "nobody")
     yield f"who={who}"
     yield f"who={who} {rule}"
     if name:
@@ -462,8 +496,8 @@ def _surroundings(
         for at, token in enumerate(beside, 1):
             if token[0] == _NAME:
                 yield f"name{way}{min(at, _FARTHEST_NAME)}={token}"
-    numbers = before.count(_NUMBER)
+    numbers = before.tokens.count(_NUMBER)
     yield f"numbers before={min(numbers, _MOST_BEFORE)}"
-    yield f"numbers={min(numbers + 1 + after.count(_NUMBER), _MOST_AROUND)}"
-    if not before or before[0] == "\n":
+    yield f"numbers={min(numbers + 1 + after.tokens.count(_NUMBER), _MOST_AROUND)}"
+    if not before.tokens or before.tokens[0] == "\n":
         yield "line"

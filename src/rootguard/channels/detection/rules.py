@@ -60,6 +60,7 @@ _BEGINS = re.compile(
     # A set of characters first: `re` skips quickly to the next of them.
     r"[0-9A-Z](?:(?<=[0-9])|(?=[A-Z]{0,5}[-# ]?[0-9]))(?<![0-9A-Za-z_.+-].)"
 )
+_MOST_BEFORE = 7  # characters before a digit: six capitals and a sign
 _LONG_ENOUGH = re.compile(r"(?:[0-9A-Z][ .#+-]?){5}[0-9A-Za-z]")
 """What every checked form begins with: the shortest is "HN1234". A value of a root is shorter."""
 _VALUE = re.compile(
@@ -74,9 +75,26 @@ _LEAST_BARE = 6  # where nothing announces one, such as a colon or "number" behi
 Check = Callable[[str], bool]
 
 
-def beginnings(text: str) -> list[int]:
-    """Where record numbers and postcodes can begin in a text."""
-    return [match.start() for match in _BEGINS.finditer(text)]
+def beginnings(text: str, digits: Sequence[int]) -> list[int]:
+    """Where record numbers and postcodes can begin in a text; `digits` begin its runs of digits."""
+    found: list[int] = []
+    # In prose most capitals have no digit near: to look at those takes longer than all the rest.
+    for start, end in _before_digits(digits):
+        found += [match.start() for match in _BEGINS.finditer(text, start, end)]
+    return found
+
+
+def _before_digits(digits: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The stretches that end with the first digit of a run and hold what may announce it."""
+    if not digits:
+        return
+    start, end = max(0, digits[0] - _MOST_BEFORE), digits[0] + 1
+    for place in digits[1:]:
+        if place - _MOST_BEFORE > end:
+            yield start, end
+            start = place - _MOST_BEFORE
+        end = place + 1
+    yield start, end
 
 
 def find_records(
@@ -86,7 +104,7 @@ def find_records(
     if not has_digit(text):
         return
     yield from _labelled(text, runs)
-    places = beginnings(text) if begun is None else begun
+    places = beginnings(text, digits_in(text)) if begun is None else begun
     begins = [place for place in places if _LONG_ENOUGH.match(text, place)]
     for pattern, check in _CHECKED if begins else ():
         for match in matches_at(pattern, text, begins):
@@ -344,7 +362,9 @@ def _without_small(text: str, least: int, spoken_for: Spans = _NOTHING) -> str:
     of a number before it stays.
     """
     pieces, place, edge = [], 0, None
-    for cluster in _CLUSTER.finditer(text):
+    # In a text of ASCII digits are found without a pattern, in a quarter of the time.
+    quickly = matches_at(_CLUSTER, text, digits_in(text)) if text.isascii() else None
+    for cluster in quickly or _CLUSTER.finditer(text):
         start, end = cluster.span()
         between = "" if edge is None else text[edge:start].translate(_BLANKS)
         extends = edge is not None and len(between) <= _LONGEST_EXTENSION_WORD
@@ -546,7 +566,7 @@ def find_postcodes(
         return
     for _, match in _POST_LABELS.matches(text, runs):
         yield match.span("code")
-    begins = beginnings(text) if begun is None else begun
+    begins = beginnings(text, digits_in(text)) if begun is None else begun
     for pattern in _POSTCODES:
         for match in matches_at(pattern, text, begins):
             yield match.span()
@@ -708,7 +728,7 @@ class Rules:
         hosts = list(find_hosts(text, digits))
         claims.add("ip", (host.span for host in hosts if host.personal))
         claims.hide(host.span for host in hosts)
-        begun = beginnings(text) if digits else ()
+        begun = beginnings(text, digits)
         claims.add("code", find_records(text, runs, begun))
         claims.add("date", find_dates(text, runs, digits))
         if digits and any(

@@ -93,7 +93,7 @@ def changes(edits: Sequence[Edit], skip: int) -> list[tuple[int, int]]:
 
 def neighbourhoods(text: str, changed: Sequence[tuple[int, int]]) -> str | None:
     """The neighbourhoods of the changes; None if that is most of the text."""
-    ends = [0, *(match.end() for match in _ENDS.finditer(text)), len(text)]
+    ends = [0, *[match.end() for match in _ENDS.finditer(text)], len(text)]
     windows: list[tuple[int, int]] = []
     for start, end in changed:
         first = bisect_right(ends, start) - 1
