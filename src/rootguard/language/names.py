@@ -385,7 +385,6 @@ class Finder:
     """
 
     __slots__ = (
-        "_corrected",
         "_ends",
         "_everywhere",
         "_heads",
@@ -417,7 +416,6 @@ class Finder:
         self._patterns: dict[str, re.Pattern[str]] = {}
         self._shortened: dict[str, set[str]] = {}
         self._ends: set[str] = set()
-        self._corrected: dict[str, frozenset[str]] = {}
 
     def written(self) -> tuple[str, ...]:
         """Every spelling that is looked for, in order, for a fingerprint."""
@@ -492,9 +490,8 @@ class Finder:
         one that may be meant for two names.
         """
         taken = Spans(found)
-        near = [
-            word for word in runs.words if len(word) >= _LEAST_TYPED and self._corrections(word)
-        ]
+        # For each text anew: a memory of its words would keep what people wrote.
+        near = [word for word in runs.words if len(word) >= _LEAST_TYPED and self._correct(word)]
         for place in runs.places(near):
             match = _LONG_WORD.match(text, place)
             if match is not None and _beside(numbers, match) and not taken.meet(*match.span()):
@@ -511,22 +508,14 @@ class Finder:
         """The longest name around a word that is one slip away from a word of it."""
         meant = [
             hit
-            for word in self._corrections(match[0].lower())
+            for word in self._correct(match[0].lower())
             if (hit := self._around(text, match, word)) is not None
         ]
         if meant and len({hit.names for hit in meant}) == 1 and meant[0].names:
             yield max(meant, key=lambda hit: hit.end - hit.start)
 
-    def _corrections(self, word: str) -> frozenset[str]:
-        """The words of names that a word may be meant for."""
-        known = self._corrected.get(word)
-        if known is None:
-            if len(self._corrected) >= _MOST_CORRECTED:
-                self._corrected.clear()
-            known = self._corrected[word] = self._correct(word)
-        return known
-
     def _correct(self, word: str) -> frozenset[str]:
+        """The words of names that a word may be meant for."""
         if not self._shortened:
             for spelling, _ in self._meanings.values():
                 english = "en" in spelling.languages or not spelling.languages
@@ -560,7 +549,6 @@ class Finder:
 
 
 _NEAR: Final = 40  # characters between a name and its number, for a slip to be looked for
-_MOST_CORRECTED: Final = 20_000  # words whose corrections are remembered
 _LEAST_SLIP: Final = 6  # letters of the name's word; one may be missing in what was typed
 _LEAST_TYPED: Final = 5  # letters, as typed
 _LONGEST_RUN: Final = 12  # characters of letters and digits before a name

@@ -17,7 +17,13 @@ from typing import Final, assert_never
 from rootguard.channels.tools.comparisons import Inequality, NumberRange, comparisons, flat
 from rootguard.channels.tools.evidence import LINKS, latin
 from rootguard.channels.tools.fields import Field, Path
-from rootguard.channels.tools.units import fitting, in_unit, same_unit, units_in, without_units
+from rootguard.channels.tools.units import (
+    described_units,
+    fitting,
+    in_unit,
+    same_unit,
+    without_described_units,
+)
 from rootguard.channels.tools.words import Meaning, Meanings, data, key_of, several, text_words
 from rootguard.language.names import SHORT
 from rootguard.language.units import readings
@@ -359,7 +365,7 @@ class Recognizer:
         fine = lists["plain"] | lists["neutral"] | lists["self"] | lists["harmless"]
         fine = fine | lists["verdicts"] | LINKS | lists["filler"] | own | lists["banded"]
         rest = set()
-        for word in text_words(_cut(without_units(body), found)):
+        for word in text_words(_cut(without_described_units(body), found)):
             if latin(word) and not (word in fine or word[:1].isdigit() or _is_unit(word)):
                 rest.add(word)
         return rest
@@ -449,7 +455,7 @@ class Recognizer:
             if fit is not None and in_unit(1.0, meaning, fit) is not None:
                 return fit
         for where in (text, more, self._about):
-            fits = {fit for unit, _ in units_in(where) if (fit := fitting(unit, meaning))}
+            fits = {fit for unit, _ in described_units(where) if (fit := fitting(unit, meaning))}
             fits = {fit for fit in fits if in_unit(1.0, meaning, fit) is not None}
             if len(fits) == 1:
                 return next(iter(fits))

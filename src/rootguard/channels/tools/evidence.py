@@ -23,7 +23,7 @@ from rootguard.channels.tools.units import (
     asked_unit,
     fitting,
     suffix_units,
-    without_units,
+    without_described_units,
 )
 from rootguard.channels.tools.words import (
     Match,
@@ -202,7 +202,7 @@ def _by_description(field: Field, meaning: Meaning, text: str) -> Reading | None
     head = _ASIDE.sub(" ", first_sentence(text))
     words = text_words(head)
     # As it is first: "INR" is a ratio before it is a currency.
-    tried = [words, _without_unit(words), text_words(without_units(head))]
+    tried = [words, _without_unit(words), text_words(without_described_units(head))]
     for each in dict.fromkeys(tried):
         hit = match(each, meaning) if each else None
         if hit is not None and not hit.extra:
@@ -273,7 +273,7 @@ def _objection(reading: Reading, tool: Tool, meanings: Meanings) -> str:
     """What speaks against a reading, whatever speaks for it."""
     lists = data()
     name = {word for part in reading.field.path for word in words_of(part)}
-    head = first_sentence(without_units(reading.text))
+    head = first_sentence(without_described_units(reading.text))
     said = set(text_words(_without_names(head))) | set(text_words(_without_names(reading.text)))
     extra = set(reading.found.extra)
     own = _words_of_meaning(reading.meaning)
@@ -568,7 +568,7 @@ def _confidence(reading: Reading, reasons: dict[str, str], meanings: Meanings) -
     """
     count = len(reasons)
     contextual = len(reasons.keys() - {"unit"})
-    head = re.sub(r"\S+/\S+", " ", first_sentence(without_units(reading.text)))
+    head = re.sub(r"\S+/\S+", " ", first_sentence(without_described_units(reading.text)))
     unknown = [w for w in text_words(head) if w not in meanings.lexicon]
     puzzling = [w for w in unknown if not w[:1].isdigit() and not suffix_units((w,)) and latin(w)]
     if reading.described:

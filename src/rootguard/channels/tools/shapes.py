@@ -11,7 +11,7 @@ other ways are the text channel's to read.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache
 from typing import Final
 
 from rootguard.channels.tools.answers import ReleasedMeasure
@@ -70,11 +70,14 @@ def stated(
     return tuple(found.values())
 
 
-@lru_cache(maxsize=256)  # a tool's calls have the same few keys
 def says_nothing(key: str) -> bool:
     """Whether a key is a word like "value" or "result", of which a text beside it may speak."""
-    silent = data()["generic"] | data()["replies"] | _SILENT
-    return all(len(word) == 1 or word in silent for word in words_of(key))
+    return all(len(word) == 1 or word in _silent() for word in words_of(key))
+
+
+@cache
+def _silent() -> frozenset[str]:
+    return data()["generic"] | data()["replies"] | _SILENT
 
 
 def _beside(node: Mapping[str, object], place: Place, known: Meanings) -> Iterator[Stated]:

@@ -42,11 +42,11 @@ from rootguard.channels.tools.fields import (
     fields_of,
 )
 from rootguard.channels.tools.units import (
+    described_units,
     fitting,
     in_unit,
     same_unit,
-    units_in,
-    without_units,
+    without_described_units,
 )
 from rootguard.channels.tools.words import (
     Meaning,
@@ -581,7 +581,7 @@ def _personal(field: Field, text: str, known: Meanings, tool: Tool) -> Question 
     apart = apart - lists["passing"] - {"before", "after", "tax"}  # an income is asked for so
     if not words & _TO_PERSON or words & apart or not _is_about(tool):
         return None
-    units = {unit for unit, _ in units_in(flat(text))}
+    units = {unit for unit, _ in described_units(flat(text))}
     names = tuple(m.name for m in known.all if m.sort == "value" and _may_take(units, words, m))
     if not names:
         return None
@@ -607,7 +607,7 @@ def _mentioned(field: Field, text: str, known: Meanings, tool: Tool) -> Question
     personal = _is_about(tool) or words & lists["self"] or tool.words & lists["self"]
     if not personal or words & apart:
         return None
-    said = known.mentions(text_words(without_units(kept)))
+    said = known.mentions(text_words(without_described_units(kept)))
     names = tuple(dict.fromkeys(m.name for _, m, _ in said if m.sort == "value"))
     if not names:
         return None

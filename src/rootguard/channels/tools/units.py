@@ -98,7 +98,6 @@ def fitting(unit: str, meaning: Meaning) -> str | None:
     return fits(unit, meaning.unit, meaning.substance)
 
 
-@functools.lru_cache(maxsize=4096)
 def units_in(text: str) -> tuple[tuple[str, bool], ...]:
     """Units that a description names, and whether it clearly presents them as units."""
     found: dict[str, bool] = {}
@@ -146,7 +145,6 @@ def _multiplied(flat: str, start: int, stop: int, unit: str) -> bool:
     return _POWER_AFTER.match(flat, stop) is not None
 
 
-@functools.lru_cache(maxsize=4096)
 def without_units(text: str) -> str:
     """A text with commas where units stand, so that their words are nobody's: "of mercury"."""
     flat = bare(plain(text))
@@ -156,6 +154,12 @@ def without_units(text: str) -> str:
         if presented or stop - start > 2:
             text = text[:start] + "," * (stop - start) + text[stop:]
     return text
+
+
+# A tool's descriptions are public and are asked for again and again. What a call or an answer says
+# is read by the plain functions: no text of a person's is remembered.
+described_units: Final = functools.lru_cache(maxsize=4096)(units_in)
+without_described_units: Final = functools.lru_cache(maxsize=4096)(without_units)
 
 
 def _read(flat: str, start: int) -> Iterator[tuple[str, int]]:
@@ -189,7 +193,7 @@ def asked_unit(
         return _within(meaning, field, fit, Asked(unit=fit, stated=True, how="as a fraction"))
     stated: dict[str, None] = {} if named is None else {named: None}
     wrong = ""
-    presented = list(units_in(text)) + [(u, True) for u in _declared(field.unit)]
+    presented = list(described_units(text)) + [(u, True) for u in _declared(field.unit)]
     if (UNKNOWN, True) in presented or (UNKNOWN, False) in presented:
         return Asked(problem="it is in a unit, or in multiples of one, that is not known here")
     for unit, clearly in presented:
