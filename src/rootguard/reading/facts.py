@@ -103,6 +103,8 @@ def hints() -> frozenset[str]:
     return frozenset(hints - plain)
 
 
+# Some hundred public words at the most: one without a pair is refused, and so not remembered.
+@functools.cache
 def pair_of(word: str, group: Literal["pairs", "sexes"], language: str) -> tuple[str, str, bool]:
     """The pair that is written for a word, and whether it is a yes.
 
