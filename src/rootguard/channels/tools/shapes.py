@@ -77,7 +77,7 @@ def says_nothing(key: str) -> bool:
 
 @cache
 def _silent() -> frozenset[str]:
-    return data()["generic"] | data()["replies"] | _SILENT
+    return frozenset(data()["generic"] | data()["replies"] | _SILENT)
 
 
 def _beside(node: Mapping[str, object], place: Place, known: Meanings) -> Iterator[Stated]:
