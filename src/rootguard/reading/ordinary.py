@@ -156,7 +156,7 @@ _BOUNDED_NAME = re.compile(
     r"|upper|lower)"
     r"[_-]?\Z"
 )
-_BOUNDING = re.compile(r"_(?:below|above|under|over|limit|threshold|cutoff|max|min) ?[=:] ?")
+_BOUNDING = re.compile(r"_(?:below|above|under|over|limit|threshold|cutoff) ?[=:] ?")
 _DIFFERENCE = re.compile(r"[*×/+] ?\( ?[a-z_]+ ?[-–] ?\Z|\( ?[a-z_]+ ?[-–] ?\Z")
 _DIFFERS = re.compile(r" ?\)(?: ?[*×/+=]| for| if|\.|\Z)")
 _OLDS = re.compile(r"(?:\s?(?:-|–|to|and|or|,)\s?\d{1,3})?[- ]?(?:years?|yrs?)?[- ]?olds\b")
